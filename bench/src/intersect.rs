@@ -21,6 +21,7 @@ use zipfdb_kernels::postings::{
 
 use crate::corpus::Corpus;
 use crate::report::{self, Table};
+use crate::tokenize::thread_seconds;
 use crate::{Options, Result};
 
 /// Blocks that a corpus is cut into, at least, where it has as many words.
@@ -185,7 +186,9 @@ struct Measured {
 pub fn run(options: &IntersectOptions) -> Result<()> {
     let common = &options.common;
     let runs = common.runs.max(1);
-    let notes = [format!("Median of {runs} runs.")];
+    let notes = [format!(
+        "Median of {runs} runs; times of one thread are those that it ran."
+    )];
     let mut results = Vec::new();
     for path in &common.corpus {
         let corpus = Corpus::open(path)?;
@@ -307,7 +310,7 @@ impl Suite<'_> {
             let mut nanoseconds_of = |least: usize| -> f64 {
                 let wanted = || encoded.iter().filter(|(_, _, count)| *count >= least);
                 let total: usize = wanted().map(|(_, _, count)| count).sum();
-                let seconds = median(self.runs, || {
+                let seconds = thread_median(self.runs, || {
                     decoded.clear();
                     for (codec, range, count) in wanted() {
                         let bytes = &bytes[range.clone()];
@@ -338,7 +341,7 @@ impl Suite<'_> {
         let mut bytes = Vec::new();
         encode_shared_lists(&lists.offsets, &lists.ids, &mut bytes);
         let mut decoded = Vec::new();
-        let seconds = median(self.runs, || {
+        let seconds = thread_median(self.runs, || {
             decoded.clear();
             let (offsets, universe) = (&lists.offsets, lists.universe);
             decode_shared_lists(&bytes, offsets, universe, &mut decoded).expect("was encoded");
@@ -500,7 +503,7 @@ impl Suite<'_> {
     ) -> (f64, f64) {
         let count = queries.len() as f64;
         let mut found = 0;
-        let one = median(self.runs, || found = queries.iter().map(&answer).sum());
+        let one = thread_median(self.runs, || found = queries.iter().map(&answer).sum());
         assert_eq!(*expected.get_or_insert(found), found, "answers differ");
         let all = median(self.runs, || {
             black_box(queries.par_iter().map(&answer).sum::<u64>());
@@ -510,12 +513,22 @@ impl Suite<'_> {
 }
 
 /// Seconds of the median run.
-fn median(runs: usize, mut run: impl FnMut()) -> f64 {
+fn median(runs: usize, run: impl FnMut()) -> f64 {
+    median_by(runs, run, |start| start.elapsed().as_secs_f64())
+}
+
+/// Seconds that this thread ran in the median run, so that other work on the machine does not count.
+fn thread_median(runs: usize, run: impl FnMut()) -> f64 {
+    median_by(runs, run, thread_seconds)
+}
+
+fn median_by(runs: usize, mut run: impl FnMut(), clock: impl Fn(Instant) -> f64) -> f64 {
+    let start = Instant::now();
     let mut seconds: Vec<f64> = (0..runs)
         .map(|_| {
-            let start = Instant::now();
+            let before = clock(start);
             run();
-            start.elapsed().as_secs_f64()
+            clock(start) - before
         })
         .collect();
     seconds.sort_by(f64::total_cmp);

@@ -146,7 +146,7 @@ fn median(runs: usize, mut run: impl FnMut()) -> f64 {
 }
 
 /// Seconds that this thread has run, or since `start` where the system does not tell.
-fn thread_seconds(start: Instant) -> f64 {
+pub fn thread_seconds(start: Instant) -> f64 {
     let times = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = times.and_then(|times| times.split(' ').next()?.parse::<f64>().ok());
     nanoseconds.map_or(start.elapsed().as_secs_f64(), |nanoseconds| {

@@ -33,7 +33,7 @@ pub(crate) static SOURCE: Source = Source {
 /// How a device looks a candidate up; `flags_kernel` knows a method by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum DeviceSearch {
+pub enum ListSearch {
     /// Binary search of the whole list (4.2).
     Binary,
     /// Interpolation search (4.3).
@@ -48,15 +48,15 @@ pub enum DeviceSearch {
     MergeFind,
 }
 
-impl DeviceSearch {
+impl ListSearch {
     /// All of them.
-    pub const ALL: [DeviceSearch; 6] = [
-        DeviceSearch::Binary,
-        DeviceSearch::Interpolation,
-        DeviceSearch::Line,
-        DeviceSearch::LocalLines,
-        DeviceSearch::Hash,
-        DeviceSearch::MergeFind,
+    pub const ALL: [ListSearch; 6] = [
+        ListSearch::Binary,
+        ListSearch::Interpolation,
+        ListSearch::Line,
+        ListSearch::LocalLines,
+        ListSearch::Hash,
+        ListSearch::MergeFind,
     ];
 }
 
@@ -206,7 +206,7 @@ impl DeviceLists {
         &self,
         gpu: &Gpu,
         queries: &[Vec<u32>],
-        search: DeviceSearch,
+        search: ListSearch,
         threshold: usize,
     ) -> Result<QueryIds, GpuError> {
         let by_length = |query: &Vec<u32>| {
@@ -232,7 +232,7 @@ impl DeviceLists {
         &self,
         gpu: &Gpu,
         queries: &[Vec<u32>],
-        search: DeviceSearch,
+        search: ListSearch,
         threshold: usize,
     ) -> Result<QueryIds, GpuError> {
         self.answer(gpu, queries, Operation::Difference, search, threshold)
@@ -257,7 +257,7 @@ impl DeviceLists {
             gpu,
             queries,
             Operation::Union,
-            DeviceSearch::Binary,
+            ListSearch::Binary,
             threshold,
         )
     }
@@ -278,7 +278,7 @@ impl DeviceLists {
         gpu: &Gpu,
         queries: &[Vec<u32>],
         operation: Operation,
-        search: DeviceSearch,
+        search: ListSearch,
         threshold: usize,
     ) -> Result<QueryIds, GpuError> {
         let mut batches = Vec::new();
@@ -370,7 +370,7 @@ impl DeviceLists {
         gpu: &Gpu,
         batch: BatchQueries,
         operation: Operation,
-        search: DeviceSearch,
+        search: ListSearch,
     ) -> Result<BatchAnswers, GpuError> {
         if operation == Operation::Union {
             return self.start_union(gpu, batch);
@@ -379,7 +379,7 @@ impl DeviceLists {
         let id_bits = u32::BITS - self.universe.saturating_sub(1).leading_zeros();
         let part_shift = id_bits.saturating_sub(PARTS.trailing_zeros());
         let splits = match search {
-            DeviceSearch::MergeFind => {
+            ListSearch::MergeFind => {
                 let count = batch.entries as usize * (PARTS as usize + 1);
                 let splits = gpu.allocate::<u32>(count)?;
                 let arguments = arguments![
@@ -524,6 +524,8 @@ mod tests {
     use super::*;
     use crate::gpu::test_devices::{Numbers, on_devices};
 
+    type Combine = dyn Fn(&BTreeSet<u32>, &BTreeSet<u32>) -> BTreeSet<u32>;
+
     /// Lists of many lengths, one of them empty and one of all ids.
     fn lists(universe: u32, numbers: &mut Numbers) -> (Vec<u32>, Vec<u32>) {
         let (mut offsets, mut ids) = (vec![0], Vec::new());
@@ -552,24 +554,23 @@ mod tests {
                     let (first, end) = (offsets[*list as usize], offsets[*list as usize + 1]);
                     ids[first as usize..end as usize].iter().copied().collect()
                 };
-                let expected =
-                    |combine: &dyn Fn(&BTreeSet<u32>, &BTreeSet<u32>) -> BTreeSet<u32>| {
-                        let mut found = QueryIds {
-                            offsets: vec![0],
-                            ids: Vec::new(),
-                        };
-                        for query in &queries {
-                            let sets = query.iter().map(set);
-                            let all = sets.reduce(|all, other| combine(&all, &other));
-                            found.ids.extend(all.unwrap_or_default());
-                            found.offsets.push(found.ids.len());
-                        }
-                        found
+                let expected = |combine: &Combine| {
+                    let mut found = QueryIds {
+                        offsets: vec![0],
+                        ids: Vec::new(),
                     };
+                    for query in &queries {
+                        let sets = query.iter().map(set);
+                        let all = sets.reduce(|all, other| combine(&all, &other));
+                        found.ids.extend(all.unwrap_or_default());
+                        found.offsets.push(found.ids.len());
+                    }
+                    found
+                };
                 let common = expected(&|a, b| a & b);
                 let rest = expected(&|a, b| a - b);
                 for threshold in [200, usize::MAX] {
-                    for search in DeviceSearch::ALL {
+                    for search in ListSearch::ALL {
                         let about = format!("{search:?}, {universe}, {threshold}");
                         let found = device.intersect(gpu, &queries, search, threshold)?;
                         assert!(found == common, "{about}");
@@ -579,7 +580,7 @@ mod tests {
                     let found = device.union(gpu, &queries, threshold)?;
                     assert!(found == expected(&|a, b| a | b));
                 }
-                let nothing = device.intersect(gpu, &[], DeviceSearch::Hash, 1)?;
+                let nothing = device.intersect(gpu, &[], ListSearch::Hash, 1)?;
                 assert_eq!(nothing.offsets, [0]);
             }
             Ok(())

@@ -68,7 +68,7 @@ pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
-pub use intersect::{DeviceLists, DeviceSearch, QueryIds};
+pub use intersect::{DeviceLists, ListSearch, QueryIds};
 pub use local_tables::{Traversal, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{

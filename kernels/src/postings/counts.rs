@@ -12,7 +12,7 @@ const BLOCK: usize = 128;
 
 /// A code for numbers that are mostly small.
 #[derive(Clone, Copy)]
-enum Code {
+enum CountCode {
     /// All numbers are 0.
     Zeros,
     /// So many low bits behind a unary number of the rest.
@@ -22,28 +22,28 @@ enum Code {
 }
 
 /// By the tag of a block.
-const CODES: [Code; 8] = [
-    Code::Zeros,
-    Code::Rice(0),
-    Code::Rice(1),
-    Code::Golomb(0),
-    Code::Golomb(1),
-    Code::Golomb(2),
-    Code::Golomb(4),
-    Code::Golomb(7),
+const CODES: [CountCode; 8] = [
+    CountCode::Zeros,
+    CountCode::Rice(0),
+    CountCode::Rice(1),
+    CountCode::Golomb(0),
+    CountCode::Golomb(1),
+    CountCode::Golomb(2),
+    CountCode::Golomb(4),
+    CountCode::Golomb(7),
 ];
 
 const TAG_BITS: u32 = 3;
 
-impl Code {
+impl CountCode {
     /// Bits of a number; too many to be chosen where it cannot be written.
     fn size(self, number: u32) -> u64 {
         const IMPOSSIBLE: u64 = 1 << 40;
         match self {
-            Code::Zeros if number == 0 => 0,
-            Code::Zeros => IMPOSSIBLE,
-            Code::Rice(low) => u64::from(number >> low) + 1 + u64::from(low),
-            Code::Golomb(low) => {
+            CountCode::Zeros if number == 0 => 0,
+            CountCode::Zeros => IMPOSSIBLE,
+            CountCode::Rice(low) => u64::from(number >> low) + 1 + u64::from(low),
+            CountCode::Golomb(low) => {
                 let length = bit_length(u64::from(number >> low) + 1);
                 u64::from(2 * length - 1 + low)
             }
@@ -52,9 +52,9 @@ impl Code {
 
     fn put(self, number: u32, writer: &mut BitWriter<'_>) {
         let (zeros, low, rest) = match self {
-            Code::Zeros => return,
-            Code::Rice(low) => (number >> low, low, 0),
-            Code::Golomb(low) => {
+            CountCode::Zeros => return,
+            CountCode::Rice(low) => (number >> low, low, 0),
+            CountCode::Golomb(low) => {
                 let rest = bit_length(u64::from(number >> low) + 1) - 1;
                 (rest, low, rest)
             }
@@ -63,7 +63,7 @@ impl Code {
         writer.put(1, 1);
         let number = u64::from(number);
         match self {
-            Code::Golomb(_) => writer.put((number >> low) + 1 - (1 << rest), rest),
+            CountCode::Golomb(_) => writer.put((number >> low) + 1 - (1 << rest), rest),
             _ => debug_assert_eq!(rest, 0),
         }
         writer.put(number & ((1 << low) - 1), low);
@@ -72,9 +72,9 @@ impl Code {
     #[inline(always)]
     fn read(self, input: &mut BitInput<'_>) -> Result<u64, MalformedPostings> {
         match self {
-            Code::Zeros => Ok(0),
-            Code::Rice(low) => Ok(u64::from(input.zeros()?) << low | input.read(low)),
-            Code::Golomb(low) => {
+            CountCode::Zeros => Ok(0),
+            CountCode::Rice(low) => Ok(u64::from(input.zeros()?) << low | input.read(low)),
+            CountCode::Golomb(low) => {
                 let rest = input.zeros()?;
                 if rest > 32 {
                     return Err(MalformedPostings);
@@ -98,7 +98,8 @@ pub fn encode_counts(counts: &[u32], bytes: &mut Vec<u8>) {
     }
     let mut writer = BitWriter::new(bytes);
     for block in counts.chunks(BLOCK) {
-        let size = |code: &Code| -> u64 { block.iter().map(|&count| code.size(count - 1)).sum() };
+        let size =
+            |code: &CountCode| -> u64 { block.iter().map(|&count| code.size(count - 1)).sum() };
         let least = (CODES.iter().enumerate()).min_by_key(|(_, code)| size(code));
         let (tag, code) = least.expect("there are codes");
         writer.put(tag as u64, TAG_BITS);
@@ -136,9 +137,9 @@ fn decode_blocks(mut input: BitInput<'_>, counts: &mut [u32]) -> Result<(), Malf
         let tag = input.read(TAG_BITS) as usize;
         // One loop for each code.
         match CODES[tag] {
-            Code::Zeros => {}
-            Code::Rice(0) => decode_block(Code::Rice(0), &mut input, block)?,
-            Code::Golomb(0) => decode_block(Code::Golomb(0), &mut input, block)?,
+            CountCode::Zeros => {}
+            CountCode::Rice(0) => decode_block(CountCode::Rice(0), &mut input, block)?,
+            CountCode::Golomb(0) => decode_block(CountCode::Golomb(0), &mut input, block)?,
             code => decode_block(code, &mut input, block)?,
         }
         input.check_end()?;
@@ -148,7 +149,7 @@ fn decode_blocks(mut input: BitInput<'_>, counts: &mut [u32]) -> Result<(), Malf
 
 #[inline(always)]
 fn decode_block(
-    code: Code,
+    code: CountCode,
     input: &mut BitInput<'_>,
     block: &mut [u32],
 ) -> Result<(), MalformedPostings> {

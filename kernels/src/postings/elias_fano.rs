@@ -24,7 +24,7 @@ const WORD: u32 = 56;
 
 /// How the ids of a partition behind its first are stored.
 #[derive(Clone, Copy)]
-enum Shape {
+enum PartitionShape {
     All,
     BitSet,
     /// With so many low bits.
@@ -33,15 +33,15 @@ enum Shape {
 
 /// The shape that takes least, and its bits, for `count` of `range` ids.
 #[inline(always)]
-fn shape(count: u64, range: u64) -> (Shape, u64) {
+fn shape(count: u64, range: u64) -> (PartitionShape, u64) {
     if count == 0 || count == range {
-        return (Shape::All, 0);
+        return (PartitionShape::All, 0);
     }
     let low = bit_length(range / count) - 1;
     let bits = count * u64::from(low + 1) + (range >> low);
     match range <= bits {
-        true => (Shape::BitSet, range),
-        false => (Shape::LowBits(low), bits),
+        true => (PartitionShape::BitSet, range),
+        false => (PartitionShape::LowBits(low), bits),
     }
 }
 
@@ -106,9 +106,9 @@ pub(super) fn encode(ids: &[u32], universe: u32, bytes: &mut Vec<u8>) {
         let own = &ids[begins[p] * GRAIN..ids.len().min(begins[p + 1] * GRAIN)];
         let behind = own[1..].iter().map(|&id| u64::from(id - own[0] - 1));
         match shape {
-            Shape::All => {}
-            Shape::BitSet => put_ones(behind, bits, &mut writer),
-            Shape::LowBits(low) => {
+            PartitionShape::All => {}
+            PartitionShape::BitSet => put_ones(behind, bits, &mut writer),
+            PartitionShape::LowBits(low) => {
                 let mask = (1 << low) - 1;
                 behind.clone().for_each(|id| writer.put(id & mask, low));
                 let highs = (0..).zip(behind).map(|(k, id)| (id >> low) + k);
@@ -242,9 +242,30 @@ impl<'a> EliasFano<'a> {
             let (_, count, range) = self.header(before)?;
             at += shape(count, range).1;
         }
+        self.decode_at(partition, at, ids).map(|_| ())
+    }
+
+    /// Appends all ids, which may be any if bytes are damaged: partitions follow each other, so no header is read twice.
+    pub(super) fn decode_all(&self, ids: &mut Vec<u32>) -> Result<(), MalformedPostings> {
+        let mut at = self.data as u64;
+        for partition in 0..self.blocks() {
+            at = self.decode_at(partition, at, ids)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the ids of a partition that begins at a bit, and gives where it ends.
+    #[inline(always)]
+    fn decode_at(
+        &self,
+        partition: usize,
+        at: u64,
+        ids: &mut Vec<u32>,
+    ) -> Result<u64, MalformedPostings> {
         let (first, count, range) = self.header(partition)?;
         let (shape, bits) = shape(count, range);
-        if at + bits > self.bytes.len() as u64 * 8 {
+        let end = at + bits;
+        if end > self.bytes.len() as u64 * 8 {
             return Err(MalformedPostings);
         }
         let at = at as usize; // a bit of the bytes
@@ -253,14 +274,14 @@ impl<'a> EliasFano<'a> {
         let behind = &mut ids[begin + 1..];
         let first = first as u32 + 1; // below the universe
         match shape {
-            Shape::All => {
+            PartitionShape::All => {
                 let all = (first..).zip(behind);
                 all.for_each(|(id, place)| *place = id);
             }
-            Shape::BitSet => {
+            PartitionShape::BitSet => {
                 read_ones(self.bytes, at, range, behind, |_, place, _| first + place)?;
             }
-            Shape::LowBits(low) => {
+            PartitionShape::LowBits(low) => {
                 unpack(self.bytes, at, low, behind);
                 let lows = behind.len() * low as usize;
                 let high_bits = bits - lows as u64;
@@ -276,7 +297,7 @@ impl<'a> EliasFano<'a> {
                 )?;
             }
         }
-        Ok(())
+        Ok(end)
     }
 }
 

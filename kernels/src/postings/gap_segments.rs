@@ -34,7 +34,7 @@ pub(super) enum Exceptions {
 }
 
 /// One way to write a segment.
-struct Plan {
+struct SegmentPlan {
     width: u32,
     /// Indices of the exceptions, ascending.
     exceptions: Vec<u32>,
@@ -68,7 +68,7 @@ pub(super) fn encode(
 }
 
 /// What does not fit into slots of `width` bits, and bits of the segment.
-fn plan(numbers: &[u32], kind: Exceptions, width: u32) -> Plan {
+fn plan(numbers: &[u32], kind: Exceptions, width: u32) -> SegmentPlan {
     let exceeds = |number: u32| u64::from(number) >> width > 0;
     let mut exceptions = Vec::new();
     for (index, &number) in (0..).zip(numbers) {
@@ -103,7 +103,7 @@ fn plan(numbers: &[u32], kind: Exceptions, width: u32) -> Plan {
             }
         }
     };
-    Plan {
+    SegmentPlan {
         width,
         exceptions,
         size: slots + extra,
@@ -133,8 +133,8 @@ fn distances_and_highs(numbers: &[u32], exceptions: &[u32], width: u32) -> (Vec<
     (distances, highs.collect())
 }
 
-fn put_linked(numbers: &[u32], plan: &Plan, writer: &mut BitWriter<'_>) {
-    let Plan {
+fn put_linked(numbers: &[u32], plan: &SegmentPlan, writer: &mut BitWriter<'_>) {
+    let SegmentPlan {
         width, exceptions, ..
     } = plan;
     let wide = width_of(of(numbers, exceptions));
@@ -154,8 +154,8 @@ fn put_linked(numbers: &[u32], plan: &Plan, writer: &mut BitWriter<'_>) {
     of(numbers, exceptions).for_each(|number| writer.put(number, wide));
 }
 
-fn put_split(numbers: &[u32], kind: Exceptions, plan: &Plan, writer: &mut BitWriter<'_>) {
-    let Plan {
+fn put_split(numbers: &[u32], kind: Exceptions, plan: &SegmentPlan, writer: &mut BitWriter<'_>) {
+    let SegmentPlan {
         width, exceptions, ..
     } = plan;
     let (index_width, high_width) = array_widths(numbers, exceptions, *width);

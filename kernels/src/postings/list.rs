@@ -33,12 +33,12 @@ pub fn encode_ids(codec: PostingsCodec, ids: &[u32], universe: u32, bytes: &mut 
         interpolative::encode(ids, 0, universe.into(), &mut writer);
         return writer.finish();
     }
-    match shape(codec, ids.len(), universe) {
-        Shape::Gaps(coding) => gap_blocks::encode_least(ids, universe, coding, bytes),
-        Shape::Line { is_local } => list_line::encode(ids, is_local, bytes),
-        Shape::Segments(segmentation) => segment_lines::encode(ids, segmentation, bytes),
-        Shape::EliasFano => elias_fano::encode(ids, universe, bytes),
-        Shape::Roaring => roaring::encode(ids, universe, bytes),
+    match layout(codec, ids.len(), universe) {
+        Layout::Gaps(coding) => gap_blocks::encode_least(ids, universe, coding, bytes),
+        Layout::Line { is_local } => list_line::encode(ids, is_local, bytes),
+        Layout::Segments(segmentation) => segment_lines::encode(ids, segmentation, bytes),
+        Layout::EliasFano => elias_fano::encode(ids, universe, bytes),
+        Layout::Roaring => roaring::encode(ids, universe, bytes),
     }
 }
 
@@ -58,7 +58,7 @@ pub fn decode_ids(
     let list = PostingsList::new(codec, bytes, count, universe)?;
     let begin = ids.len();
     ids.reserve(count);
-    let decoded = (0..list.blocks()).try_for_each(|block| list.decode(block, ids));
+    let decoded = list.decode_all(ids);
     let own = &ids[begin..];
     let is_sound = decoded.is_ok() && own.len() == count && ascends(own, universe);
     if !is_sound {
@@ -105,7 +105,7 @@ fn is_short(count: usize, universe: u32) -> bool {
 }
 
 /// How a codec lays out a list that is not short.
-enum Shape {
+enum Layout {
     Gaps(GapCoding),
     Line { is_local: bool },
     Segments(Segmentation),
@@ -113,21 +113,21 @@ enum Shape {
     Roaring,
 }
 
-fn shape(codec: PostingsCodec, count: usize, universe: u32) -> Shape {
-    let segments = |kind| Shape::Gaps(GapCoding::Segments(kind));
-    let buckets = |bucket| Shape::Segments(Segmentation::hash(bucket, count, universe));
+fn layout(codec: PostingsCodec, count: usize, universe: u32) -> Layout {
+    let segments = |kind| Layout::Gaps(GapCoding::Segments(kind));
+    let buckets = |bucket| Layout::Segments(Segmentation::hash(bucket, count, universe));
     match codec {
         PostingsCodec::Pfd => segments(Exceptions::Linked),
         PostingsCodec::NewPfd => segments(Exceptions::Simple16),
         PostingsCodec::ParaPfd => segments(Exceptions::Arrays),
-        PostingsCodec::Lrc => Shape::Line { is_local: false },
-        PostingsCodec::LrcSeg => Shape::Line { is_local: true },
-        PostingsCodec::SegLrc => Shape::Segments(Segmentation::Length),
+        PostingsCodec::Lrc => Layout::Line { is_local: false },
+        PostingsCodec::LrcSeg => Layout::Line { is_local: true },
+        PostingsCodec::SegLrc => Layout::Segments(Segmentation::Length),
         PostingsCodec::HsLrc256 => buckets(256),
         PostingsCodec::HsLrc128 => buckets(128),
-        PostingsCodec::EliasFano => Shape::EliasFano,
-        PostingsCodec::Bp128 => Shape::Gaps(GapCoding::Vectors),
-        PostingsCodec::Roaring => Shape::Roaring,
+        PostingsCodec::EliasFano => Layout::EliasFano,
+        PostingsCodec::Bp128 => Layout::Gaps(GapCoding::Vectors),
+        PostingsCodec::Roaring => Layout::Roaring,
     }
 }
 
@@ -136,12 +136,12 @@ fn shape(codec: PostingsCodec, count: usize, universe: u32) -> Shape {
 pub struct PostingsList<'a> {
     count: usize,
     universe: u32,
-    blocks: Blocks<'a>,
+    blocks: ListBlocks<'a>,
 }
 
 /// Its blocks, each of which decodes alone.
 #[derive(Clone, Copy, Debug)]
-enum Blocks<'a> {
+enum ListBlocks<'a> {
     /// One, unless there are no ids.
     Short(&'a [u8]),
     Gaps(GapBlocks<'a>),
@@ -167,19 +167,23 @@ impl<'a> PostingsList<'a> {
             return Err(MalformedPostings);
         }
         let blocks = if is_short(count, universe) {
-            Blocks::Short(bytes)
+            ListBlocks::Short(bytes)
         } else {
-            match shape(codec, count, universe) {
-                Shape::Gaps(coding) => {
-                    Blocks::Gaps(GapBlocks::open(coding, bytes, count, universe)?)
+            match layout(codec, count, universe) {
+                Layout::Gaps(coding) => {
+                    ListBlocks::Gaps(GapBlocks::open(coding, bytes, count, universe)?)
                 }
-                Shape::Line { is_local } => Blocks::Line(ListLine::open(is_local, bytes, count)?),
-                Shape::Segments(segmentation) => {
+                Layout::Line { is_local } => {
+                    ListBlocks::Line(ListLine::open(is_local, bytes, count)?)
+                }
+                Layout::Segments(segmentation) => {
                     let list = SegmentLines::open(segmentation, bytes, count, universe)?;
-                    Blocks::Segments(list)
+                    ListBlocks::Segments(list)
                 }
-                Shape::EliasFano => Blocks::EliasFano(EliasFano::open(bytes, count, universe)?),
-                Shape::Roaring => Blocks::Roaring(RoaringList::open(bytes, count, universe)?),
+                Layout::EliasFano => {
+                    ListBlocks::EliasFano(EliasFano::open(bytes, count, universe)?)
+                }
+                Layout::Roaring => ListBlocks::Roaring(RoaringList::open(bytes, count, universe)?),
             }
         };
         Ok(PostingsList {
@@ -213,12 +217,12 @@ impl<'a> PostingsList<'a> {
     pub fn get(&self, index: usize) -> u32 {
         assert!(index < self.count, "index {index} of {}", self.count);
         let block = match &self.blocks {
-            Blocks::Line(list) => return list.get(index),
-            Blocks::Segments(list) => return list.get(index),
-            Blocks::Short(_) => 0,
-            Blocks::Gaps(list) => list.block_of(index),
-            Blocks::EliasFano(list) => list.block_of(index),
-            Blocks::Roaring(list) => list.block_of(index),
+            ListBlocks::Line(list) => return list.get(index),
+            ListBlocks::Segments(list) => return list.get(index),
+            ListBlocks::Short(_) => 0,
+            ListBlocks::Gaps(list) => list.block_of(index),
+            ListBlocks::EliasFano(list) => list.block_of(index),
+            ListBlocks::Roaring(list) => list.block_of(index),
         };
         let mut ids = Vec::new();
         // What was decoded before an error may be read.
@@ -241,8 +245,14 @@ impl<'a> PostingsList<'a> {
 
     /// Appends all ids, or those before the first damaged block.
     pub(super) fn append(&self, ids: &mut Vec<u32>) {
-        let mut cursor = self.cursor();
+        let begin = ids.len();
         ids.reserve(self.count);
+        let decoded = self.decode_all(ids);
+        if decoded.is_ok() && ascends(&ids[begin..], self.universe) {
+            return;
+        }
+        ids.truncate(begin);
+        let mut cursor = self.cursor();
         while cursor.load(cursor.block_next) {
             ids.extend_from_slice(&cursor.ids);
         }
@@ -250,54 +260,62 @@ impl<'a> PostingsList<'a> {
 
     fn blocks(&self) -> usize {
         match &self.blocks {
-            Blocks::Short(_) => usize::from(self.count > 0),
-            Blocks::Gaps(list) => list.blocks(),
-            Blocks::Line(list) => list.blocks(),
-            Blocks::Segments(list) => list.blocks(),
-            Blocks::EliasFano(list) => list.blocks(),
-            Blocks::Roaring(list) => list.blocks(),
+            ListBlocks::Short(_) => usize::from(self.count > 0),
+            ListBlocks::Gaps(list) => list.blocks(),
+            ListBlocks::Line(list) => list.blocks(),
+            ListBlocks::Segments(list) => list.blocks(),
+            ListBlocks::EliasFano(list) => list.blocks(),
+            ListBlocks::Roaring(list) => list.blocks(),
         }
+    }
+
+    /// Appends all ids, which may be any if bytes are damaged.
+    fn decode_all(&self, ids: &mut Vec<u32>) -> Result<(), MalformedPostings> {
+        if let ListBlocks::EliasFano(list) = &self.blocks {
+            return list.decode_all(ids);
+        }
+        (0..self.blocks()).try_for_each(|block| self.decode(block, ids))
     }
 
     /// The index of the first id of a block.
     fn begin(&self, block: usize) -> usize {
         match &self.blocks {
-            Blocks::Short(_) => 0,
-            Blocks::Gaps(list) => list.begin(block),
-            Blocks::Line(list) => list.begin(block),
-            Blocks::Segments(list) => list.begin(block),
-            Blocks::EliasFano(list) => list.begin(block),
-            Blocks::Roaring(list) => list.begin(block),
+            ListBlocks::Short(_) => 0,
+            ListBlocks::Gaps(list) => list.begin(block),
+            ListBlocks::Line(list) => list.begin(block),
+            ListBlocks::Segments(list) => list.begin(block),
+            ListBlocks::EliasFano(list) => list.begin(block),
+            ListBlocks::Roaring(list) => list.begin(block),
         }
     }
 
     /// A block from `from` on before which all ids are less than `id`, as far as headers tell.
     fn find(&self, id: u32, from: usize) -> usize {
         match &self.blocks {
-            Blocks::Short(_) => from,
-            Blocks::Gaps(list) => list.find(id, from),
-            Blocks::Line(list) => list.find(id, from),
-            Blocks::Segments(list) => list.find(id, from),
-            Blocks::EliasFano(list) => list.find(id, from),
-            Blocks::Roaring(list) => list.find(id, from),
+            ListBlocks::Short(_) => from,
+            ListBlocks::Gaps(list) => list.find(id, from),
+            ListBlocks::Line(list) => list.find(id, from),
+            ListBlocks::Segments(list) => list.find(id, from),
+            ListBlocks::EliasFano(list) => list.find(id, from),
+            ListBlocks::Roaring(list) => list.find(id, from),
         }
     }
 
     /// Appends the ids of a block, which may be any if bytes are damaged.
     fn decode(&self, block: usize, ids: &mut Vec<u32>) -> Result<(), MalformedPostings> {
         match &self.blocks {
-            Blocks::Short(bytes) => {
+            ListBlocks::Short(bytes) => {
                 let begin = ids.len();
                 ids.resize(begin + self.count, 0);
                 let mut input = BitInput::new(bytes);
                 interpolative::decode(&mut ids[begin..], 0, self.universe.into(), &mut input);
                 input.check_end()
             }
-            Blocks::Gaps(list) => list.decode(block, ids),
-            Blocks::Line(list) => list.decode(block, ids),
-            Blocks::Segments(list) => list.decode(block, ids),
-            Blocks::EliasFano(list) => list.decode(block, ids),
-            Blocks::Roaring(list) => list.decode(block, ids),
+            ListBlocks::Gaps(list) => list.decode(block, ids),
+            ListBlocks::Line(list) => list.decode(block, ids),
+            ListBlocks::Segments(list) => list.decode(block, ids),
+            ListBlocks::EliasFano(list) => list.decode(block, ids),
+            ListBlocks::Roaring(list) => list.decode(block, ids),
         }
     }
 }

@@ -13,7 +13,7 @@ const LOW_BITS: u32 = 16;
 
 /// How a container stores ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ContainerKind {
     Array,
     BitSet,
     /// First and last of each run.
@@ -63,13 +63,13 @@ pub(super) fn encode(ids: &[u32], universe: u32, bytes: &mut Vec<u8>) {
 }
 
 /// Appends a container of ids whose low bits are `last` at most.
-fn put_container(ids: &[u32], last: u32, data: &mut Vec<u8>) -> Kind {
+fn put_container(ids: &[u32], last: u32, data: &mut Vec<u8>) -> ContainerKind {
     let breaks = ids.windows(2).filter(|pair| pair[1] - pair[0] > 1).count();
     let runs = breaks + usize::from(!ids.is_empty());
     let sizes = [
-        (ids.len() * 2, Kind::Array),
-        (last as usize / 8 + 1, Kind::BitSet),
-        (runs * 4, Kind::Runs),
+        (ids.len() * 2, ContainerKind::Array),
+        (last as usize / 8 + 1, ContainerKind::BitSet),
+        (runs * 4, ContainerKind::Runs),
     ];
     let (size, kind) = sizes
         .into_iter()
@@ -77,8 +77,8 @@ fn put_container(ids: &[u32], last: u32, data: &mut Vec<u8>) -> Kind {
         .expect("three");
     let put = |data: &mut Vec<u8>, id: u32| data.extend((id as u16).to_le_bytes());
     match kind {
-        Kind::Array => ids.iter().for_each(|&id| put(data, id)),
-        Kind::BitSet => {
+        ContainerKind::Array => ids.iter().for_each(|&id| put(data, id)),
+        ContainerKind::BitSet => {
             let begin = data.len();
             data.resize(begin + size, 0);
             for &id in ids {
@@ -86,7 +86,7 @@ fn put_container(ids: &[u32], last: u32, data: &mut Vec<u8>) -> Kind {
                 data[begin + low / 8] |= 1 << (low % 8);
             }
         }
-        Kind::Runs => {
+        ContainerKind::Runs => {
             for run in ids.chunk_by(|a, b| b - a == 1) {
                 put(data, run[0]);
                 put(data, run[run.len() - 1]);

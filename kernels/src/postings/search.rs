@@ -183,11 +183,11 @@ impl HashOffsets {
 #[derive(Clone, Debug)]
 pub struct ListIndex<'a> {
     ids: &'a [u32],
-    kept: Kept,
+    kept: SearchAids,
 }
 
 #[derive(Clone, Debug)]
-enum Kept {
+enum SearchAids {
     Nothing,
     Interpolation,
     Galloping,
@@ -203,23 +203,23 @@ enum Kept {
 impl<'a> ListIndex<'a> {
     /// What a method keeps of a list of ascending ids below a universe.
     pub fn new(method: SearchMethod, ids: &'a [u32], universe: u32) -> ListIndex<'a> {
-        let hash = |bucket| Kept::Hash(HashOffsets::new(ids, universe, bucket));
+        let hash = |bucket| SearchAids::Hash(HashOffsets::new(ids, universe, bucket));
         let kept = match method {
-            SearchMethod::Binary => Kept::Nothing,
-            SearchMethod::Interpolation => Kept::Interpolation,
-            SearchMethod::Line => Kept::Line(SafeRange::fit(ids).0),
+            SearchMethod::Binary => SearchAids::Nothing,
+            SearchMethod::Interpolation => SearchAids::Interpolation,
+            SearchMethod::Line => SearchAids::Line(SafeRange::fit(ids).0),
             SearchMethod::LocalLines => {
                 let lines = ids.chunks(LOCAL_IDS).map(|part| SafeRange::fit(part).0);
-                Kept::LocalLines(lines.collect())
+                SearchAids::LocalLines(lines.collect())
             }
             SearchMethod::Hash16 => hash(16),
             SearchMethod::Hash32 => hash(32),
-            SearchMethod::Galloping => Kept::Galloping,
-            SearchMethod::Merge => Kept::Merge,
+            SearchMethod::Galloping => SearchAids::Galloping,
+            SearchMethod::Merge => SearchAids::Merge,
             SearchMethod::BitSet => {
                 let mut words = vec![0; (universe as usize).div_ceil(64)];
                 (ids.iter()).for_each(|&id| words[id as usize / 64] |= 1 << (id % 64));
-                Kept::BitSet(words)
+                SearchAids::BitSet(words)
             }
             SearchMethod::SkipList => {
                 let mut lanes: Vec<Vec<u32>> = Vec::new();
@@ -228,7 +228,7 @@ impl<'a> ListIndex<'a> {
                     lanes.push(below.iter().copied().step_by(SKIP).collect());
                     below = &lanes[lanes.len() - 1];
                 }
-                Kept::SkipList(lanes)
+                SearchAids::SkipList(lanes)
             }
         };
         ListIndex { ids, kept }
@@ -242,12 +242,15 @@ impl<'a> ListIndex<'a> {
     /// Bytes that are kept beside the ids.
     pub fn bytes(&self) -> usize {
         match &self.kept {
-            Kept::Nothing | Kept::Interpolation | Kept::Galloping | Kept::Merge => 0,
-            Kept::Line(_) => size_of::<SafeRange>(),
-            Kept::LocalLines(lines) => size_of_val(&lines[..]),
-            Kept::Hash(hash) => size_of_val(&hash.offsets[..]),
-            Kept::BitSet(words) => size_of_val(&words[..]),
-            Kept::SkipList(lanes) => lanes.iter().map(|lane| size_of_val(&lane[..])).sum(),
+            SearchAids::Nothing
+            | SearchAids::Interpolation
+            | SearchAids::Galloping
+            | SearchAids::Merge => 0,
+            SearchAids::Line(_) => size_of::<SafeRange>(),
+            SearchAids::LocalLines(lines) => size_of_val(&lines[..]),
+            SearchAids::Hash(hash) => size_of_val(&hash.offsets[..]),
+            SearchAids::BitSet(words) => size_of_val(&words[..]),
+            SearchAids::SkipList(lanes) => lanes.iter().map(|lane| size_of_val(&lane[..])).sum(),
         }
     }
 
@@ -257,10 +260,10 @@ impl<'a> ListIndex<'a> {
         let among =
             |(first, end): (usize, usize), id: u32| ids[first..end].binary_search(&id).is_ok();
         match &self.kept {
-            Kept::Nothing => keep_if(candidates, |id| ids.binary_search(&id).is_ok()),
-            Kept::Interpolation => keep_if(candidates, |id| interpolate(ids, id)),
-            Kept::Line(range) => keep_if(candidates, |id| among(range.of(id, ids.len()), id)),
-            Kept::LocalLines(lines) => keep_if(candidates, |id| {
+            SearchAids::Nothing => keep_if(candidates, |id| ids.binary_search(&id).is_ok()),
+            SearchAids::Interpolation => keep_if(candidates, |id| interpolate(ids, id)),
+            SearchAids::Line(range) => keep_if(candidates, |id| among(range.of(id, ids.len()), id)),
+            SearchAids::LocalLines(lines) => keep_if(candidates, |id| {
                 let parts = ids.len().div_ceil(LOCAL_IDS);
                 let part = count_parts(ids, parts, id);
                 let Some(part) = part.checked_sub(1) else {
@@ -270,20 +273,20 @@ impl<'a> ListIndex<'a> {
                 let (first, end) = lines[part].of(id, own.len());
                 own[first..end].binary_search(&id).is_ok()
             }),
-            Kept::Hash(hash) => keep_if(candidates, |id| among(hash.of(id), id)),
-            Kept::Galloping => {
+            SearchAids::Hash(hash) => keep_if(candidates, |id| among(hash.of(id), id)),
+            SearchAids::Galloping => {
                 let mut passed = 0;
                 keep_if(candidates, |id| {
                     passed += count_below(&ids[passed..], id);
                     ids.get(passed) == Some(&id)
                 })
             }
-            Kept::Merge => keep_common(candidates, ids),
-            Kept::BitSet(words) => keep_if(candidates, |id| {
+            SearchAids::Merge => keep_common(candidates, ids),
+            SearchAids::BitSet(words) => keep_if(candidates, |id| {
                 let word = words.get(id as usize / 64).copied().unwrap_or(0);
                 word >> (id % 64) & 1 == 1
             }),
-            Kept::SkipList(lanes) => keep_if(candidates, |id| skip(ids, lanes, id)),
+            SearchAids::SkipList(lanes) => keep_if(candidates, |id| skip(ids, lanes, id)),
         }
     }
 }
@@ -335,9 +338,8 @@ fn interpolate(ids: &[u32], id: u32) -> bool {
 /// Whether ids have one, by their lanes.
 fn skip(ids: &[u32], lanes: &[Vec<u32>], id: u32) -> bool {
     let mut first = 0;
-    let below = std::iter::once(ids).chain(lanes.iter().map(Vec::as_slice));
-    let below: Vec<&[u32]> = below.collect();
-    for lane in below.into_iter().rev() {
+    let lanes = lanes.iter().rev().map(Vec::as_slice);
+    for lane in lanes.chain([ids]) {
         let steps = lane[first..]
             .iter()
             .take_while(|&&other| other <= id)

@@ -374,7 +374,9 @@ mod tests {
         for list in 0..lists {
             let first = (mix(list % 40) % u64::from(universe)) as u32;
             let end = first + (mix(list % 60) % u64::from(universe - first + 1)) as u32;
-            ids.extend((first..end).filter(|&id| mix(u64::from(id) ^ list % 7) % 20 > 0));
+            ids.extend(
+                (first..end).filter(|&id| !mix(u64::from(id) ^ (list % 7)).is_multiple_of(20)),
+            );
             offsets.push(ids.len() as u32);
         }
         (offsets, ids)

@@ -23,7 +23,11 @@ fn lists() -> Vec<(Vec<u32>, u32)> {
             for i in 0..count as u64 {
                 ids.push(id);
                 let x = mix(i ^ seed << 32);
-                let bits = if x % 11 == 0 { gap_bits + 1 } else { gap_bits };
+                let bits = if x.is_multiple_of(11) {
+                    gap_bits + 1
+                } else {
+                    gap_bits
+                };
                 id += 1 + (mix(x) & ((1 << bits) - 1)) as u32;
             }
             let end = ids.last().map_or(1, |&last| last + 1);
