@@ -517,9 +517,18 @@ fn median(runs: usize, run: impl FnMut()) -> f64 {
     median_by(runs, run, |start| start.elapsed().as_secs_f64())
 }
 
-/// Seconds that this thread ran in the median run, so that other work on the machine does not count.
-fn thread_median(runs: usize, run: impl FnMut()) -> f64 {
-    median_by(runs, run, thread_seconds)
+/// Seconds that this thread ran in the median run, so that other work on the machine does not count. A run is repeated until it
+/// takes a fifth of a second: the system counts in ticks of some milliseconds.
+fn thread_median(runs: usize, mut run: impl FnMut()) -> f64 {
+    const SECONDS_MIN: f64 = 0.2;
+    let start = Instant::now();
+    run();
+    // At least once; the cast saturates.
+    let repeats = (SECONDS_MIN / start.elapsed().as_secs_f64())
+        .ceil()
+        .max(1.0) as usize;
+    let repeated = || (0..repeats).for_each(|_| run());
+    median_by(runs, repeated, thread_seconds) / repeats as f64
 }
 
 fn median_by(runs: usize, mut run: impl FnMut(), clock: impl Fn(Instant) -> f64) -> f64 {

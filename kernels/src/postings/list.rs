@@ -76,8 +76,8 @@ fn ascends(ids: &[u32], universe: u32) -> bool {
     !falls && ids.last().is_none_or(|&last| last < universe)
 }
 
-/// The codec for a list whose size and speed both count: partitioned Elias-Fano, unless BP128, which decodes three times as
-/// fast, or Roaring, which intersects five times as fast, take hardly more.
+/// The codec for a list whose size and speed both count: partitioned Elias-Fano, unless BP128, which decodes two to three
+/// times as fast, takes at most a sixteenth more. Encodes the list with both.
 pub fn choose_codec(ids: &[u32], universe: u32) -> PostingsCodec {
     if is_short(ids.len(), universe) {
         return PostingsCodec::EliasFano;
@@ -88,16 +88,10 @@ pub fn choose_codec(ids: &[u32], universe: u32) -> PostingsCodec {
         bytes.len()
     };
     let least = size(PostingsCodec::EliasFano);
-    let faster = [
-        (PostingsCodec::Roaring, least + least / 16),
-        (PostingsCodec::Bp128, least + least / 16),
-    ];
-    let mut fitting = faster
-        .into_iter()
-        .filter(|&(codec, most)| size(codec) <= most);
-    fitting
-        .next()
-        .map_or(PostingsCodec::EliasFano, |(codec, _)| codec)
+    match size(PostingsCodec::Bp128) <= least + least / 16 {
+        true => PostingsCodec::Bp128,
+        false => PostingsCodec::EliasFano,
+    }
 }
 
 fn is_short(count: usize, universe: u32) -> bool {
