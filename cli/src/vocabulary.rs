@@ -375,6 +375,7 @@ mod tests {
         for function in TABLE_FUNCTIONS {
             let arguments = match (function.name, function.is_of_corpus) {
                 ("ngrams", _) => "'c', 2",
+                ("files_with", _) => "'c', 'word'",
                 (_, true) => "'c'",
                 (_, false) => "",
             };

@@ -527,8 +527,8 @@ mod tests {
             ["greatest(", "group by", "group_concat("]
         );
         assert_eq!(at_bar("select word from notes order |"), ["by"]);
-        assert_eq!(at_bar("create |"), ["corpus", "temp view", "view"]);
-        assert_eq!(at_bar("DROP |"), ["CORPUS", "VIEW"]);
+        assert_eq!(at_bar("create |"), ["corpus", "index", "temp view", "view"]);
+        assert_eq!(at_bar("DROP |"), ["CORPUS", "INDEX", "VIEW"]);
         assert_eq!(at_bar("DROP VIEW |"), ["IF EXISTS"]);
         assert_eq!(at_bar("create view |"), ["if not exists"]);
         assert_eq!(
@@ -538,6 +538,7 @@ mod tests {
                 "commit",
                 "copy",
                 "create corpus",
+                "create index",
                 "create temp view",
                 "create view"
             ]
