@@ -320,7 +320,11 @@ impl Suite<'_> {
                     black_box(&decoded);
                 });
                 // Not a number where there is none.
-                seconds * 1e9 / total as f64
+                if total > 0 {
+                    seconds * 1e9 / total as f64
+                } else {
+                    f64::NAN
+                }
             };
             let long = nanoseconds_of(1024);
             let all = nanoseconds_of(0);

@@ -291,6 +291,7 @@ fn take(rest: &mut &[u8]) -> Result<u64, MalformedBlock> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
 

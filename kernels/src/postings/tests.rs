@@ -160,7 +160,7 @@ fn random_lists_take_what_theory_says_of_lines() {
 }
 
 #[test]
-fn the_chosen_codec_takes_little_more_than_elias_fano() {
+fn the_chosen_codec_is_little_larger_than_elias_fano() {
     for (ids, universe) in lists() {
         let size = |codec| encoded(codec, &ids, universe).len();
         let least = size(PostingsCodec::EliasFano);
