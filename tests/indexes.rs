@@ -161,7 +161,7 @@ fn files_come_and_go_with_segments_and_answers_stay() {
     check(&snapshot(&reopened(&path)), &all);
 
     database.execute("DROP INDEX by_word").unwrap();
-    assert_eq!(index_files(&path), [PathBuf::new(); 0]);
+    assert!(index_files(&path).is_empty());
     check(&snapshot(&database), &all);
 }
 
@@ -231,7 +231,7 @@ fn a_list_of_indexes_that_is_damaged_costs_the_indexes_and_nothing_else() {
     let database = Database::open(&path).unwrap();
     let warnings = database.warnings().join("\n");
     assert!(warnings.contains("all indexes are dropped"), "{warnings}");
-    assert_eq!(index_files(&path), [PathBuf::new(); 0]);
+    assert!(index_files(&path).is_empty());
     check(&snapshot(&database), &all);
     database
         .execute("CREATE INDEX w ON c USING postings")

@@ -129,7 +129,7 @@ impl SegmentView {
     }
 
     /// Looks for a phrase in some files, which ascend, by their roots, on many threads; the answers of those that may have it, with
-    /// the file, in order; none of plain data.
+    /// the file, in order.
     ///
     /// # Errors
     /// If the segment is damaged or `stop` is set.
@@ -140,10 +140,8 @@ impl SegmentView {
         stop: &AtomicBool,
         answer: impl Fn(OneFile<'_>, &PhraseReadings) -> std::result::Result<A, Mismatch> + Sync,
     ) -> Result<Vec<(u32, A)>> {
-        let segment = match &self.parts {
-            Parts::Stored(segment) => segment,
-            #[cfg(test)]
-            Parts::Memory(_) => return Err(self.inconsistent("plain data is not coded")),
+        let Some(segment) = self.stored_segment() else {
+            return Err(self.inconsistent("plain data is not coded"));
         };
         let (bodies, readings) = (self.pin::<Bodies>()?, self.phrase_readings(phrase)?);
         let work = files.len() as f64 * ALONE_COST;
