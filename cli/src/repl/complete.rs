@@ -346,13 +346,13 @@ impl Place<'_> {
             ("CREATE", "CORPUS") => found.keywords(&["IF NOT EXISTS"]),
             ("CREATE" | "ALTER" | "DROP", "CREATE" | "ALTER" | "DROP") => {
                 found.keywords(match self.first().as_str() {
-                    "CREATE" => &["CORPUS", "TEMP VIEW", "VIEW"],
-                    "DROP" => &["CORPUS", "VIEW"],
+                    "CREATE" => &["CORPUS", "INDEX", "TEMP VIEW", "VIEW"],
+                    "DROP" => &["CORPUS", "INDEX", "VIEW"],
                     _ => &["CORPUS"],
                 });
             }
-            ("CREATE", "VIEW") => found.keywords(&["IF NOT EXISTS"]),
-            ("DROP", "VIEW") => found.keywords(&["IF EXISTS"]),
+            ("CREATE", "INDEX" | "VIEW") => found.keywords(&["IF NOT EXISTS"]),
+            ("DROP", "INDEX" | "VIEW") => found.keywords(&["IF EXISTS"]),
             ("SET" | "RESET", "SET" | "RESET") => found.names(SETTINGS, ""),
             ("SET", _) if self.before.len() == 2 => {
                 found.exactly("=");
