@@ -61,6 +61,15 @@ fn create(path: &Path, texts: &Texts) -> Database {
     database
 }
 
+/// As [`create`], with an index `w`.
+fn create_indexed(path: &Path, texts: &Texts) -> Database {
+    let database = create(path, texts);
+    database
+        .execute("CREATE INDEX w ON c USING postings")
+        .unwrap();
+    database
+}
+
 fn files_of<'t>(texts: &'t Texts, words: &[&str]) -> Vec<&'t str> {
     let has = |text: &str| {
         let found: BTreeSet<&str> = text.split(' ').collect();
@@ -170,11 +179,7 @@ fn an_index_that_is_damaged_or_lost_is_done_without_and_built_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.zdb");
     let all = texts(3, 90);
-    let database = create(&path, &all);
-    database
-        .execute("CREATE INDEX w ON c USING postings")
-        .unwrap();
-    drop(database);
+    drop(create_indexed(&path, &all));
     let files = index_files(&path);
     let whole: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
     let mut numbers = Numbers(11);
@@ -218,11 +223,7 @@ fn a_list_of_indexes_that_is_damaged_costs_the_indexes_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.zdb");
     let all = texts(5, 40);
-    let database = create(&path, &all);
-    database
-        .execute("CREATE INDEX w ON c USING postings")
-        .unwrap();
-    drop(database);
+    drop(create_indexed(&path, &all));
     let list = path.join("INDEXES");
     let mut bytes = fs::read(&list).unwrap();
     bytes[10] ^= 4;
@@ -248,6 +249,10 @@ fn every_codec_gives_the_same_answers() {
     for codec in zipfdb_sql::plan::POSTINGS_CODECS {
         let sql = format!("CREATE INDEX w ON c USING postings WITH (codec = '{codec}')");
         database.execute(&sql).unwrap();
+        let rows = database.query("SELECT codec FROM indexes('c')").unwrap();
+        for row in rows {
+            assert_eq!(row.unwrap()[0], zipfdb::Value::from(codec));
+        }
         check(&snapshot(&reopened(&path)), &all);
         database.execute("DROP INDEX w").unwrap();
     }
@@ -258,11 +263,7 @@ fn a_writer_builds_what_a_crash_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.zdb");
     let all = texts(13, 90);
-    let database = create(&path, &all);
-    database
-        .execute("CREATE INDEX w ON c USING postings")
-        .unwrap();
-    drop(database);
+    drop(create_indexed(&path, &all));
     let files = index_files(&path);
     fs::remove_file(&files[1]).unwrap();
     fs::write(path.join("segments/00000099.w.idx.tmp"), b"begun").unwrap();

@@ -494,7 +494,7 @@ fn zlib_ok(code: zlib_rs::ReturnCode) -> Result<()> {
     }
 }
 
-/// Does something with each block on so many threads, which take the next one from a common queue.
+/// Calls a function with each block, on some threads, which take blocks from a common queue.
 fn in_queue<B: Send, T: Send>(
     threads: usize,
     blocks: Vec<B>,

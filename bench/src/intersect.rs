@@ -41,7 +41,7 @@ pub struct IntersectOptions {
     /// Queries, one a line, perhaps behind a number and a colon. Words that no list has are left out.
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
-    /// Synthetic queries as well: so many, with words drawn by how often they occur.
+    /// Number of synthetic queries, whose words are drawn by how often they occur.
     #[arg(long, default_value_t = 5000, value_name = "N")]
     synthetic: usize,
 }

@@ -101,7 +101,7 @@ enum ListCoding<'a> {
 }
 
 impl<'a> PackedLists<'a> {
-    /// The lists of a block of a segment of so many files, whose first word has the token `first`.
+    /// The lists of a block whose first word has the token `first`; `files`: how many files the segment has.
     pub fn new(block: &'a [u8], first: u32, files: u32) -> PackedLists<'a> {
         PackedLists {
             rest: block,
@@ -222,7 +222,7 @@ impl PackedList<'_> {
     /// # Errors
     /// If the bytes are not a list.
     pub fn retain_common(&self, files: &mut Vec<u32>) -> Result<(), MalformedBlock> {
-        /// A list of so many times as many files is sought.
+        /// A list that is longer than the files by this factor is sought.
         const SEEK_FACTOR: usize = 16;
         match self.coding {
             ListCoding::Coded { codec, ids, .. } if self.count / SEEK_FACTOR > files.len() => {
@@ -273,20 +273,11 @@ impl PackedList<'_> {
     }
 }
 
-const CUT_OFF: MalformedBlock = MalformedBlock("a block of lists is cut off");
+const CUT_OFF: MalformedBlock =
+    MalformedBlock("a block of lists is cut off, or a number in it is too long");
 
-/// A number as [`varints::put`] writes it, which may be missing.
 fn take(rest: &mut &[u8]) -> Result<u64, MalformedBlock> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (&byte, behind) = rest.split_first().ok_or(CUT_OFF)?;
-        *rest = behind;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(number);
-        }
-    }
-    Err(MalformedBlock("a number is too long"))
+    varints::take(rest).ok_or(CUT_OFF)
 }
 
 #[cfg(test)]

@@ -28,6 +28,20 @@ pub(crate) fn read(bytes: &[u8], at: &mut usize) -> u64 {
     number
 }
 
+/// The number that `rest` begins with, which is moved behind it; none if it is cut off or longer than one that [`put`] writes.
+pub(crate) fn take(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, behind) = rest.split_first()?;
+        *rest = behind;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,8 +56,13 @@ mod tests {
         numbers.iter().for_each(|&number| put(&mut bytes, number));
         let mut at = 0;
         for number in numbers {
+            let mut rest = &bytes[at..];
+            assert_eq!(take(&mut rest), Some(number));
             assert_eq!(read(&bytes, &mut at), number);
+            assert_eq!(rest.len(), bytes.len() - at);
         }
         assert_eq!(at, bytes.len());
+        assert_eq!(take(&mut &[0x80; 9][..]), None);
+        assert_eq!(take(&mut &[0x80; 11][..]), None);
     }
 }

@@ -9,13 +9,12 @@ use std::collections::BTreeSet;
 use zipfdb_kernels::FileCount;
 
 use super::corpus_view::CorpusView;
-use super::cost::{POSTINGS_COST, TABLE_LOOKUP_COST};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::spread::SpreadPlan;
-use super::word_files::FewWordFiles;
+use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
 use crate::runtime::interrupt::check;
-use crate::segment::{SegmentView, StructureKind};
+use crate::segment::SegmentView;
 
 /// The files of a segment that have all of some words; ascending.
 pub(crate) struct AllWordsFiles;
@@ -28,10 +27,7 @@ impl PartitionOperation for AllWordsFiles {
         AccessPath {
             name: PathName::CountTable,
             needs: &[],
-            cost: |words, segment| match segment.has(StructureKind::WordFiles) {
-                true => Some(words.len() as f64 * TABLE_LOOKUP_COST),
-                false => Some(f64::INFINITY),
-            },
+            cost: in_table_cost,
             run: |words, segment, run| {
                 let table = segment.word_files(run.stop)?;
                 let numbers = words.iter().map(|word| segment.word_number(word));
@@ -45,10 +41,7 @@ impl PartitionOperation for AllWordsFiles {
         AccessPath {
             name: PathName::Postings,
             needs: &[],
-            cost: |words, segment| {
-                let cost = words.len() as f64 * POSTINGS_COST;
-                segment.has_postings().then_some(cost)
-            },
+            cost: in_postings_cost,
             run: |words, segment, run| {
                 let tokens = words.iter().map(|word| segment.first_token_of(word));
                 let Some(tokens) = tokens.collect::<Result<Option<Vec<u32>>>>()? else {
@@ -89,26 +82,21 @@ fn each_word(words: &[&[u8]], segment: &SegmentView, run: Run<'_>) -> Result<Vec
     Ok(files.unwrap_or_default())
 }
 
-/// The files that are in all lists, each of which ascends: those of the shortest, looked up in the others by galloping.
+/// The files that are in all lists, each of which ascends: those of the shortest, looked up in the others.
 fn intersection(mut lists: Vec<&[FileCount]>) -> Vec<u32> {
     lists.sort_by_key(|list| list.len());
-    let Some((shortest, others)) = lists.split_first_mut() else {
+    let Some((shortest, others)) = lists.split_first() else {
         return Vec::new();
     };
-    let is_in_all = |&wanted: &u32| {
-        others.iter_mut().all(|rest| {
-            let mut step = 1;
-            while step < rest.len() && rest[step].0 < wanted {
-                step *= 2;
-            }
-            let (from, to) = (step / 2, rest.len().min(step + 1));
-            let place = from + rest[from..to].partition_point(|&(file, _)| file < wanted);
-            *rest = &rest[place..];
+    let mut files: Vec<u32> = shortest.iter().map(|&(file, _)| file).collect();
+    for &list in others {
+        let mut rest = list;
+        files.retain(|&wanted| {
+            rest = &rest[rest.partition_point(|&(file, _)| file < wanted)..];
             rest.first().is_some_and(|&(file, _)| file == wanted)
-        })
-    };
-    let files = shortest.iter().map(|&(file, _)| file);
-    files.filter(is_in_all).collect()
+        });
+    }
+    files
 }
 
 impl CorpusView {

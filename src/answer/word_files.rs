@@ -16,7 +16,7 @@ use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
-use crate::segment::StructureKind;
+use crate::segment::{SegmentView, StructureKind};
 
 /// For each file of a segment how often some words, no two of them the same, occur in it.
 pub(crate) struct FewWordFiles;
@@ -29,10 +29,7 @@ impl PartitionOperation for FewWordFiles {
         AccessPath {
             name: PathName::CountTable,
             needs: &[],
-            cost: |words, segment| match segment.has(StructureKind::WordFiles) {
-                true => Some(words.len() as f64 * TABLE_LOOKUP_COST),
-                false => Some(f64::INFINITY),
-            },
+            cost: in_table_cost,
             run: |words, segment, run| {
                 let table = segment.word_files(run.stop)?;
                 let mut counts = vec![0; segment.files()?.len()];
@@ -49,10 +46,7 @@ impl PartitionOperation for FewWordFiles {
         AccessPath {
             name: PathName::Postings,
             needs: &[],
-            cost: |words, segment| {
-                let cost = words.len() as f64 * POSTINGS_COST;
-                segment.has_postings().then_some(cost)
-            },
+            cost: in_postings_cost,
             run: |words, segment, run| {
                 let mut counts = vec![0; segment.files()?.len()];
                 for word in *words {
@@ -110,6 +104,20 @@ impl PartitionOperation for FewWordFiles {
             },
         },
     ];
+}
+
+/// Nanoseconds for words that are looked up in a table that is there.
+pub(super) fn in_table_cost(words: &&[&[u8]], segment: &SegmentView) -> Option<f64> {
+    match segment.has(StructureKind::WordFiles) {
+        true => Some(words.len() as f64 * TABLE_LOOKUP_COST),
+        false => Some(f64::INFINITY),
+    }
+}
+
+/// Nanoseconds for words whose lists are read from an index; none without one.
+pub(super) fn in_postings_cost(words: &&[&[u8]], segment: &SegmentView) -> Option<f64> {
+    let cost = words.len() as f64 * POSTINGS_COST;
+    segment.has_postings().then_some(cost)
 }
 
 impl StoredView {

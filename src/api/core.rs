@@ -123,6 +123,12 @@ impl Core {
         records.filter(|record| record.corpus == corpus).collect()
     }
 
+    /// As [`Core::indexes_of`], by name; none of a corpus that is gone.
+    pub(crate) fn indexes_of_name(&self, corpus: &str) -> Vec<IndexRecord> {
+        let record = self.store.corpus(corpus);
+        record.map_or_else(|_| Vec::new(), |record| self.indexes_of(record.id))
+    }
+
     /// The segments of a corpus that are open have its indexes as they are now.
     pub(crate) fn attach_indexes(&self, record: &CorpusRecord) {
         let indexes = self.indexes_of(record.id);

@@ -13,7 +13,7 @@ use zipfdb_storage::{CorpusRecord, LogPosition};
 use crate::api::corpus::Corpus;
 use crate::api::opened::Writing;
 use crate::execute::copy_notices;
-use crate::maintain::indexes::complete_indexes;
+use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, recompress, write};
 use crate::maintain::replace::replace;
@@ -86,11 +86,7 @@ pub(crate) fn copy_from(
     let writing = shared.writing(interrupt)?;
     let report = import(corpus, &writing, path, options, interrupt)?;
     // The files are there, whatever becomes of the indexes.
-    interrupt.attend(|stop| {
-        let pool = &shared.runtime.pool;
-        complete_indexes(&writing, pool, corpus.name(), options.progress, stop);
-        Ok(())
-    })?;
+    complete_indexes_until(&writing, corpus.name(), options.progress, interrupt);
     Ok(report)
 }
 

@@ -1,7 +1,7 @@
 //! RECOMPRESS: all edits and segments of a corpus become new segments now.
 
 use crate::api::corpus::Corpus;
-use crate::maintain::indexes::complete_indexes;
+use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::recompress::{self, Recompression, Scope};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Progress, Result};
@@ -41,10 +41,6 @@ pub(crate) fn recompress(
         )
     })?;
     shared.background.recompressed(&writing, id);
-    interrupt.attend(|stop| {
-        let pool = &shared.runtime.pool;
-        complete_indexes(&writing, pool, corpus.name(), progress, stop);
-        Ok(())
-    })?;
+    complete_indexes_until(&writing, corpus.name(), progress, interrupt);
     Ok(done)
 }

@@ -11,7 +11,7 @@ use zipfdb_storage::IndexRecord;
 
 use crate::Result;
 use crate::api::core::Core;
-use crate::runtime::interrupt::check;
+use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{LiveSegment, SegmentView};
 use crate::{Error, Progress};
 
@@ -45,6 +45,32 @@ pub(crate) fn build_indexes(
     Ok(())
 }
 
+/// As [`complete_indexes`], until `interrupt` ends it.
+pub(crate) fn complete_indexes_until(
+    core: &Core,
+    corpus: &str,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) {
+    if core.indexes_of_name(corpus).is_empty() {
+        return;
+    }
+    let attended = interrupt.attend(|stop| {
+        complete_indexes(core, &core.runtime.pool, corpus, progress, stop);
+        Ok(())
+    });
+    if let Err(error) = attended {
+        warn_incomplete(corpus, &error);
+    }
+}
+
+fn warn_incomplete(corpus: &str, error: &Error) {
+    tracing::warn!(
+        "indexes of {corpus:?} are not complete, queries go on without: {error}; \
+         hint: CREATE INDEX IF NOT EXISTS builds what is missing"
+    );
+}
+
 /// Builds what is missing of the indexes of a corpus whose segments have changed: a failure is a warning.
 pub(crate) fn complete_indexes(
     core: &Core,
@@ -55,10 +81,7 @@ pub(crate) fn complete_indexes(
 ) {
     match build_indexes(core, pool, corpus, false, progress, stop) {
         Ok(()) | Err(Error::Interrupted) => {}
-        Err(error) => tracing::warn!(
-            "indexes of {corpus:?} are not complete, queries go on without: {error}; \
-             hint: CREATE INDEX IF NOT EXISTS builds what is missing"
-        ),
+        Err(error) => warn_incomplete(corpus, &error),
     }
 }
 

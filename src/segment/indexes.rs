@@ -50,6 +50,19 @@ impl SegmentIndexes {
             })
         };
         *all = records.iter().map(index).collect();
+        self.note_postings(&all);
+    }
+
+    /// An index has a new file.
+    pub(super) fn reopen(&self, record: &IndexRecord) {
+        let all = self.all.read();
+        if let Some(index) = all.iter().find(|index| index.record == *record) {
+            *index.file.lock() = IndexFile::Unopened;
+        }
+        self.note_postings(&all);
+    }
+
+    fn note_postings(&self, all: &[Arc<SegmentIndex>]) {
         let mut kinds = all.iter().map(|index| index.record.kind);
         let has_postings = kinds.any(|kind| kind == IndexKind::Postings);
         self.has_postings.store(has_postings, Ordering::Relaxed);
@@ -106,11 +119,6 @@ impl SegmentIndex {
             IndexFile::Open(reader) => Some(reader.clone()),
             IndexFile::Unopened | IndexFile::GivenUp => None,
         }
-    }
-
-    /// There is a new file.
-    pub(super) fn reopen(&self) {
-        *self.file.lock() = IndexFile::Unopened;
     }
 
     /// The file is damaged.

@@ -176,12 +176,8 @@ impl LiveSegment {
 
     /// An index has a new file.
     pub(crate) fn reopen_index(&self, record: &IndexRecord) {
-        let all = self.indexes();
-        if let Some(index) = all.iter().find(|index| index.record == *record) {
-            index.reopen();
-        }
-        let records: Vec<IndexRecord> = all.iter().map(|index| index.record.clone()).collect();
-        self.set_indexes(&records);
+        self.indexes.reopen(record);
+        self.slots.forget(StructureKind::Postings as usize);
     }
 
     /// Whether an index has a file that can be opened; with `is_thorough`, whether all of it can be read.

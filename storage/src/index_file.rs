@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::backend::{Backend, BackendFile, BackendReader, Bytes};
+use crate::catalog::record::take;
 use crate::error::io_error;
 use crate::indexes::IndexRecord;
 use crate::{Error, Result};
@@ -146,7 +147,7 @@ impl IndexReader {
         if magic != MAGIC {
             return Err(cut_off());
         }
-        let found = number::<4>(&mut &version[..]).map(u32::from_le_bytes);
+        let found = take(&mut &version[..]).map(u32::from_le_bytes);
         let found = found.ok_or_else(cut_off)?;
         if found != VERSION {
             return Err(Error::Version {
@@ -157,8 +158,8 @@ impl IndexReader {
         }
         let tail = read(size - TAIL_SIZE, TAIL_SIZE)?;
         let mut rest = &tail[..];
-        let footer_size = number(&mut rest).map(u32::from_le_bytes);
-        let expected = number(&mut rest).map(u32::from_le_bytes);
+        let footer_size = take(&mut rest).map(u32::from_le_bytes);
+        let expected = take(&mut rest).map(u32::from_le_bytes);
         let (Some(footer_size), Some(expected), true) = (footer_size, expected, rest == MAGIC)
         else {
             return Err(cut_off());
@@ -268,26 +269,20 @@ fn decode_footer(mut rest: &[u8], footer_start: u64) -> Option<(IndexHeader, Vec
     let header = IndexHeader {
         record: IndexRecord::decode(&mut rest)?,
         segment: (
-            u64::from_le_bytes(number(&mut rest)?),
-            u32::from_le_bytes(number(&mut rest)?),
+            u64::from_le_bytes(take(&mut rest)?),
+            u32::from_le_bytes(take(&mut rest)?),
         ),
-        build_time: u64::from_le_bytes(number(&mut rest)?),
+        build_time: u64::from_le_bytes(take(&mut rest)?),
     };
     let (mut sections, mut start) = (Vec::new(), HEAD_SIZE);
     while !rest.is_empty() {
-        let size = u64::from_le_bytes(number(&mut rest)?);
-        let crc32 = u32::from_le_bytes(number(&mut rest)?);
+        let size = u64::from_le_bytes(take(&mut rest)?);
+        let crc32 = u32::from_le_bytes(take(&mut rest)?);
         sections.push(SectionExtent { start, size, crc32 });
         start = start.checked_add(size)?;
     }
     let is_whole = start == footer_start && sections.len() <= SECTIONS_MAX;
     is_whole.then_some((header, sections))
-}
-
-fn number<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, rest) = bytes.split_first_chunk::<N>()?;
-    *bytes = rest;
-    Some(*taken)
 }
 
 #[cfg(test)]

@@ -3,19 +3,17 @@
 //! Invariant: `INDEXES` is replaced as a whole, by a rename, so it holds all indexes of one moment. Without it there are none.
 //! An index file counts only if this file names it. Bytes: `storage/FORMAT.md`. What an index holds is not known here.
 
-use std::io;
 use std::path::Path;
 
 use crate::backend::Backend;
-use crate::error::io_error;
-use crate::replace::replace_file;
+use crate::replace::RecordFile;
 use crate::{Error, Result};
 
-/// The name of the file in a database directory.
-const INDEXES_NAME: &str = "INDEXES";
-
-/// Starts the file; the last byte is its version.
-const MAGIC: &[u8; 8] = b"ZIPFIXS\x01";
+const FILE: RecordFile = RecordFile {
+    name: "INDEXES",
+    magic: b"ZIPFIXS\x01",
+    part: "indexes",
+};
 
 /// Bytes of an index' name at most: it is part of a file name.
 const NAME_SIZE_MAX: usize = 64;
@@ -101,41 +99,21 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 /// Reads the indexes of the database in the directory `database`.
 pub(crate) fn read(backend: &dyn Backend, database: &Path) -> Result<Vec<IndexRecord>> {
-    let path = database.join(INDEXES_NAME);
-    let corrupt = |fault| Error::Corrupt {
-        path: path.clone(),
-        part: "indexes",
-        fault,
-    };
-    let bytes = match backend.read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io_error(&path, "read")(error)),
-    };
-    let (content, crc) = bytes
-        .split_last_chunk::<4>()
-        .ok_or_else(|| corrupt("it is too short"))?;
-    if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
-        return Err(corrupt("it has a wrong checksum"));
-    }
-    let mut rest = content
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| corrupt("it does not begin like one of this version"))?;
-    let mut records = Vec::new();
-    while !rest.is_empty() {
-        let record = IndexRecord::decode(&mut rest);
-        records.push(record.ok_or_else(|| corrupt("it makes no sense"))?);
-    }
-    Ok(records)
+    FILE.read(backend, database, |mut rest| {
+        let mut records = Vec::new();
+        while !rest.is_empty() {
+            records.push(IndexRecord::decode(&mut rest)?);
+        }
+        Some(records)
+    })
 }
 
 /// Replaces the indexes of the database in the directory `database`. Durable when it returns; an error leaves those before or
 /// these.
 pub(crate) fn write(backend: &dyn Backend, database: &Path, records: &[IndexRecord]) -> Result<()> {
-    let mut bytes = MAGIC.to_vec();
-    records.iter().for_each(|record| record.encode(&mut bytes));
-    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    replace_file(backend, database, INDEXES_NAME, &bytes)
+    FILE.write(backend, database, |bytes| {
+        records.iter().for_each(|record| record.encode(bytes));
+    })
 }
 
 #[cfg(test)]
@@ -143,6 +121,7 @@ pub(crate) fn write(backend: &dyn Backend, database: &Path, records: &[IndexReco
 mod tests {
     use super::*;
     use crate::backend::MemoryBackend;
+    use crate::replace::replace_file;
 
     fn record(name: &str, kind: IndexKind) -> IndexRecord {
         IndexRecord {
@@ -162,7 +141,7 @@ mod tests {
         let records = ["a", "by_word", "c"].map(|name| record(name, IndexKind::Postings));
         write(&backend, database, &records).unwrap();
         assert_eq!(read(&backend, database).unwrap(), records);
-        let path = database.join(INDEXES_NAME);
+        let path = database.join(FILE.name);
         let bytes = backend.read(&path).unwrap().to_vec();
         let mut changed: Vec<Vec<u8>> = (0..bytes.len()).map(|end| bytes[..end].to_vec()).collect();
         for bit in 0..8 * bytes.len() {
@@ -171,7 +150,7 @@ mod tests {
             changed.push(flipped);
         }
         for bytes in changed {
-            replace_file(&backend, database, INDEXES_NAME, &bytes).unwrap();
+            replace_file(&backend, database, FILE.name, &bytes).unwrap();
             let found = read(&backend, database);
             assert!(matches!(found, Err(Error::Corrupt { .. })));
         }

@@ -5,9 +5,63 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::Result;
 use crate::backend::Backend;
 use crate::error::io_error;
+use crate::{Error, Result};
+
+/// A small file of records: its magic, whose last byte is its version, the records, and a CRC32 of all of that.
+pub(crate) struct RecordFile {
+    /// The name in a database directory.
+    pub(crate) name: &'static str,
+    pub(crate) magic: &'static [u8; 8],
+    /// What it is called in errors.
+    pub(crate) part: &'static str,
+}
+
+impl RecordFile {
+    /// What `decode` makes of the records of the database in the directory `database`; nothing without the file.
+    pub(crate) fn read<T: Default>(
+        &self,
+        backend: &dyn Backend,
+        database: &Path,
+        decode: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<T> {
+        let path = database.join(self.name);
+        let corrupt = |fault| Error::Corrupt {
+            path: path.clone(),
+            part: self.part,
+            fault,
+        };
+        let bytes = match backend.read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
+            Err(error) => return Err(io_error(&path, "read")(error)),
+        };
+        let (content, crc) = bytes
+            .split_last_chunk::<4>()
+            .ok_or_else(|| corrupt("it is too short"))?;
+        if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
+            return Err(corrupt("it has a wrong checksum"));
+        }
+        let records = content
+            .strip_prefix(self.magic)
+            .ok_or_else(|| corrupt("it does not begin like one of this version"))?;
+        decode(records).ok_or_else(|| corrupt("it makes no sense"))
+    }
+
+    /// Replaces the records. Durable when it returns; an error leaves those before or these.
+    pub(crate) fn write(
+        &self,
+        backend: &dyn Backend,
+        database: &Path,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        let mut bytes = self.magic.to_vec();
+        encode(&mut bytes);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        replace_file(backend, database, self.name, &bytes)
+    }
+}
 
 /// Replaces a small file of a database directory as a whole. Durable when it returns; an error leaves the content before or
 /// this one.

@@ -3,19 +3,17 @@
 //! Invariant: `VIEWS` is replaced as a whole, by a rename, so it holds all views of one moment. Without it there are none. Bytes:
 //! `storage/FORMAT.md`. What a view's text means is not known here.
 
-use std::io;
 use std::path::Path;
 
+use crate::Result;
 use crate::backend::Backend;
-use crate::error::io_error;
-use crate::replace::replace_file;
-use crate::{Error, Result};
+use crate::replace::RecordFile;
 
-/// The name of the file in a database directory.
-const VIEWS_NAME: &str = "VIEWS";
-
-/// Starts the file; the last byte is its version.
-const MAGIC: &[u8; 8] = b"ZIPFVIE\x01";
+const FILE: RecordFile = RecordFile {
+    name: "VIEWS",
+    magic: b"ZIPFVIE\x01",
+    part: "views",
+};
 
 /// A view: a name for a SELECT.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,27 +26,7 @@ pub struct ViewRecord {
 
 /// Reads the views of the database in the directory `database`.
 pub(crate) fn read(backend: &dyn Backend, database: &Path) -> Result<Vec<ViewRecord>> {
-    let path = database.join(VIEWS_NAME);
-    let corrupt = |fault| Error::Corrupt {
-        path: path.clone(),
-        part: "views",
-        fault,
-    };
-    let bytes = match backend.read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io_error(&path, "read")(error)),
-    };
-    let (content, crc) = bytes
-        .split_last_chunk::<4>()
-        .ok_or_else(|| corrupt("it is too short"))?;
-    if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
-        return Err(corrupt("it has a wrong checksum"));
-    }
-    let records = content
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| corrupt("it does not begin like one of this version"))?;
-    decode(records).ok_or_else(|| corrupt("it makes no sense"))
+    FILE.read(backend, database, decode)
 }
 
 fn decode(mut rest: &[u8]) -> Option<Vec<ViewRecord>> {
@@ -72,20 +50,21 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
 /// Replaces the views of the database in the directory `database`. Durable when it returns; an error leaves the views before or
 /// these.
 pub(crate) fn write(backend: &dyn Backend, database: &Path, views: &[ViewRecord]) -> Result<()> {
-    let mut bytes = MAGIC.to_vec();
-    for text in views.iter().flat_map(|view| [&view.name, &view.sql]) {
-        bytes.extend((text.len() as u64).to_le_bytes());
-        bytes.extend(text.as_bytes());
-    }
-    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    replace_file(backend, database, VIEWS_NAME, &bytes)
+    FILE.write(backend, database, |bytes| {
+        for text in views.iter().flat_map(|view| [&view.name, &view.sql]) {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::Error;
     use crate::backend::MemoryBackend;
+    use crate::replace::replace_file;
 
     #[test]
     fn views_are_read_back_and_every_cut_and_flipped_bit_is_damage() {
@@ -104,7 +83,7 @@ mod tests {
         ];
         write(&backend, database, &views).unwrap();
         assert_eq!(read(&backend, database).unwrap(), views);
-        let path = database.join(VIEWS_NAME);
+        let path = database.join(FILE.name);
         let bytes = backend.read(&path).unwrap().to_vec();
         let mut changed: Vec<Vec<u8>> = (0..bytes.len()).map(|end| bytes[..end].to_vec()).collect();
         for bit in 0..8 * bytes.len() {
@@ -113,7 +92,7 @@ mod tests {
             changed.push(flipped);
         }
         for bytes in changed {
-            replace_file(&backend, database, VIEWS_NAME, &bytes).unwrap();
+            replace_file(&backend, database, FILE.name, &bytes).unwrap();
             assert!(matches!(
                 read(&backend, database),
                 Err(Error::Corrupt { .. })

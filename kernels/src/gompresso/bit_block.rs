@@ -136,7 +136,7 @@ struct BitParts<'a> {
 }
 
 impl<'a> BitParts<'a> {
-    /// Finds the parts of a block of so many sequences.
+    /// Finds the parts of a block; `sequences`: how many it has.
     fn of(bytes: &'a [u8], sequences: usize, sub_block: u8) -> Result<BitParts<'a>, BlockFault> {
         let Some((&[low, high, bits_width, literals_width], codes)) = bytes.split_first_chunk()
         else {

@@ -286,7 +286,7 @@ impl BlockEntry {
         }
     }
 
-    /// Whether its stored bytes can hold `len` bytes of text in so many sequences.
+    /// Whether its stored bytes can hold `len` bytes of text in the sequences that it names.
     pub(super) fn holds(&self, codec: PackCodec, len: usize) -> bool {
         let (bytes, sequences, len) =
             (u64::from(self.bytes), u64::from(self.sequences), len as u64);

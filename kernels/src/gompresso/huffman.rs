@@ -43,7 +43,7 @@ pub(super) fn code_lengths(counts: &[u32], limit: u8) -> Vec<u8> {
         merged.sort_by_key(|&(weight, _)| weight);
         levels.push(merged);
     }
-    // Of the highest level so many are taken; each package among these takes two of the level below.
+    // The cheapest packages of the highest level are taken; each of them takes two of the level below.
     let mut taken = 2 * used.len().saturating_sub(1);
     for level in levels.iter().rev() {
         let mut packages = 0;

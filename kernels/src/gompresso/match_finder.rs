@@ -129,7 +129,7 @@ impl MatchFinder {
     }
 }
 
-/// The hash of four bytes, if there are so many.
+/// The hash of the next four bytes; none near the end.
 #[inline(always)]
 fn hash_at(text: &[u8], at: usize) -> Option<usize> {
     let bytes = text.get(at..at + HASHED)?.try_into().expect("four");
@@ -145,7 +145,7 @@ fn short_hash_at(text: &[u8], at: usize) -> usize {
     (product >> (u32::BITS - HASH_BITS)) as usize
 }
 
-/// How many bytes are the same from two positions on, at most `most`; the later position has so many.
+/// How many bytes are the same from two positions on, at most `most`. `most` bytes follow the later position.
 #[inline(always)]
 fn common(text: &[u8], source: usize, at: usize, most: usize) -> usize {
     let left = &text[source..source + most];

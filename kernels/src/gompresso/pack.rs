@@ -47,11 +47,11 @@ impl PackOptions {
         }
     }
 
-    /// The header of text of so many bytes, without the checksum of its block table.
+    /// The header of text of a size in bytes, without the checksum of its block table.
     ///
     /// # Errors
     ///
-    /// [`PackedError::Option`] if the format has no room for an option, or for so many blocks.
+    /// [`PackedError::Option`] if the format has no room for an option, or for the number of blocks.
     pub fn header(&self, size: u64) -> Result<PackHeader, PackedError> {
         let header = PackHeader {
             codec: self.codec,

@@ -177,7 +177,7 @@ impl Parser<'_> {
             .find(self.text, at, longer_than, self.parsing.effort, source_end)
     }
 
-    /// Whether a match so many positions later is worth the literals before it.
+    /// Whether a match that begins later is worth the literals before it.
     fn is_better(&self, later: FoundMatch, found: FoundMatch, literals: usize) -> bool {
         if !self.parsing.prefers_near {
             return later.length > found.length;

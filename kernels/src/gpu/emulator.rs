@@ -231,7 +231,7 @@ pub(crate) fn devices() -> Option<&'static [Gpu]> {
     (!devices.is_empty()).then_some(devices)
 }
 
-/// So many emulated devices, whatever [`devices`](super::devices) gives. None without a C++ compiler, which it says.
+/// A number of emulated devices, whatever [`devices`](super::devices) gives. None without a C++ compiler, which it says.
 #[cfg(feature = "emulator")]
 pub fn emulated(count: usize) -> Vec<Gpu> {
     let names = (0..count).map(|index| format!("{NAME}:{index}"));

@@ -19,7 +19,7 @@ const BIT_THREADS: u32 = 128;
 /// Threads that make the text of a data block.
 const WARP_THREADS: u32 = 32;
 
-/// Text is written in vectors of so many bytes.
+/// Bytes of a vector, in which text is written.
 const VECTOR: usize = 16;
 
 /// Orders of references, as kernels know them.

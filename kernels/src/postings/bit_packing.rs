@@ -127,7 +127,7 @@ impl<'a> BitInput<'a> {
         }
     }
 
-    /// An array of `len` numbers of so many bits, passed over.
+    /// An array of `len` numbers of `width` bits, passed over.
     pub(super) fn array(
         &mut self,
         len: usize,

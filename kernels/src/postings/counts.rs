@@ -15,9 +15,9 @@ const BLOCK: usize = 128;
 enum CountCode {
     /// All numbers are 0.
     Zeros,
-    /// So many low bits behind a unary number of the rest.
+    /// The number of low bits, which stand behind a unary number of the rest.
     Rice(u32),
-    /// So many low bits behind the Elias gamma code of the rest and 1 more.
+    /// The number of low bits, which stand behind the Elias gamma code of the rest plus 1.
     Golomb(u32),
 }
 

@@ -27,7 +27,7 @@ const WORD: u32 = 56;
 enum PartitionShape {
     All,
     BitSet,
-    /// With so many low bits.
+    /// Elias-Fano; its number of low bits.
     LowBits(u32),
 }
 
@@ -123,7 +123,7 @@ pub(super) fn encode(ids: &[u32], universe: u32, bytes: &mut Vec<u8>) {
     writer.finish();
 }
 
-/// Writes so many bits, of which those at the places are 1.
+/// Writes a bit vector whose bits at the places are 1.
 fn put_ones(places: impl Iterator<Item = u64>, bits: u64, writer: &mut BitWriter<'_>) {
     let mut at = 0;
     let mut put_zeros = |to: u64, writer: &mut BitWriter<'_>| {

@@ -41,7 +41,7 @@ pub(super) struct GapBlocks<'a> {
     data: &'a [u8],
 }
 
-/// Writes a list, with at most so many exceptions in percent.
+/// Writes a list; exceptions are at most the given percentage.
 pub(super) fn encode(
     ids: &[u32],
     universe: u32,

@@ -96,7 +96,7 @@ impl PrefixCode {
         })
     }
 
-    /// Reads the lengths of so many symbols.
+    /// Reads the lengths of all symbols.
     pub(super) fn read(
         symbols: usize,
         input: &mut BitInput<'_>,

@@ -14,7 +14,7 @@ use super::list_line::{BLOCK, RESIDUAL_BITS_MAX, put_residuals};
 pub(super) enum Segmentation {
     /// 256 ids.
     Length,
-    /// The ids that have the same bits but for so many lowest ones.
+    /// The ids that are the same above a number of lowest bits.
     Hash(u32),
 }
 
@@ -27,7 +27,7 @@ impl Segmentation {
     }
 }
 
-/// The bits of an id but for so many lowest ones, which may be all.
+/// The bits of an id above the lowest `shift`, which may be all.
 fn leading(id: u32, shift: u32) -> u32 {
     id.checked_shr(shift).unwrap_or(0)
 }
@@ -173,7 +173,7 @@ impl<'a> SegmentLines<'a> {
         }
     }
 
-    /// Where the residuals of a segment of so many ids begin, and their width.
+    /// Where the residuals of a segment begin, and their width.
     fn slots(&self, segment: usize, count: usize) -> (usize, u64) {
         let begin = (segment.checked_sub(1)).map_or(0, |before| self.ends.get(before));
         let units = self.ends.get(segment).wrapping_sub(begin);

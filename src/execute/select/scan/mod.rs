@@ -58,8 +58,7 @@ pub(super) fn open(
         }
         Relation::Indexes { corpus } => {
             let snapshot = context.snapshot(session, corpus)?;
-            let core = session.shared().core();
-            let records = core.indexes_of(core.store.corpus(corpus)?.id);
+            let records = session.shared().core().indexes_of_name(corpus);
             Box::new(catalog::indexes(&snapshot, records, request, context)?)
         }
         Relation::FilesWith { corpus, words } => {
