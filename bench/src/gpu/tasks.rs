@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::gpu::{
-    self, DeviceWords, FileUses, Gpu, GpuError, Traversal, baseline, file_word_counts,
-    file_word_counts_bottom_up, word_file_counts, words_by_count,
+    self, DeviceWords, FileUses, Gpu, GpuError, Traversal, TraversalCosts, baseline,
+    file_word_counts, file_word_counts_bottom_up, word_file_counts, words_by_count,
 };
 use zipfdb_kernels::{
     CountTable, FileCounting, FileOrder, GAP, GrammarView, NgramCounts, NgramFiles, Parameters,
@@ -216,8 +216,9 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         plain_words.len() as f64 * 4.0 / 1e6,
     );
     println!(
-        "   {:?} is estimated to be cheaper for counts by file",
-        Traversal::cheaper(gpu, &words)?
+        "   {:?} is estimated to be cheaper for counts by file: {:?}",
+        Traversal::cheaper(gpu, &words)?,
+        TraversalCosts::new(gpu, &words)?
     );
     println!(
         "{:28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>8} {:>8} {:>7}",

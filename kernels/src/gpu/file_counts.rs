@@ -1,10 +1,11 @@
-//! In which files each word occurs, and how often: top-down.
+//! In which files each word occurs, and how often.
 //!
 //! The invariant: tables are those of [`crate::word_file_counts`] and
 //! [`crate::file_word_counts`], bit for bit. With few files every symbol has a
 //! row of counters, one a file; with many a list, whose room is bounded by the
 //! symbol's weight, so that one allocation holds all; or words are decoded
-//! and counted, where they are not many more than symbols.
+//! and counted, where they are not many more than symbols; or the words of each
+//! rule are counted from below, where that adds up less.
 
 use std::iter;
 use std::ops::Range;
@@ -15,18 +16,32 @@ use super::device_words::COLUMNS_MAX;
 use super::device_words::DeviceWords;
 use super::error::GpuError;
 use super::file_words::FileWords;
+use super::local_tables::{Traversal, file_word_counts_bottom_up};
 use super::merge::{self, Lists, MergePlan};
 use super::primitives;
 use super::tables::{self, DeviceTable};
 use super::weights::{file_cells, weights, words_by_count};
 
-/// What counts by file are found from: where each symbol is used, and in which order lists are merged, or words counted by
-/// file. Nothing with few files.
+/// What counts by file are found from.
 #[derive(Debug)]
 pub struct FileUses {
-    words: Option<FileWords>,
-    /// With counted words, only once n-grams have asked for lists.
+    counting: Counting,
+    /// Where each symbol is used, and in which order lists are merged; where words are counted otherwise, only once n-grams have
+    /// asked for lists.
     lists: OnceLock<ListUses>,
+}
+
+/// How words are counted by file.
+#[derive(Debug)]
+enum Counting {
+    /// A counter for each symbol and file.
+    Cells,
+    /// By the words of files, which are decoded.
+    Words(FileWords),
+    /// From below; nothing is kept.
+    BottomUp,
+    /// By the files of each symbol.
+    Lists,
 }
 
 /// Lists of words come by weight, for rows of like weight are merged best together.
@@ -44,46 +59,59 @@ impl FileUses {
     ///
     /// [`GpuError`].
     pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
-        let is_few = grammar.files() <= COLUMNS_MAX;
-        let words = match is_few {
-            true => None,
-            false => FileWords::new(gpu, grammar)?,
+        let counting = match grammar.files() <= COLUMNS_MAX {
+            true => Counting::Cells,
+            false => match FileWords::new(gpu, grammar)? {
+                Some(words) => Counting::Words(words),
+                None => match Traversal::cheaper(gpu, grammar)? {
+                    Traversal::BottomUp => Counting::BottomUp,
+                    Traversal::TopDown => return FileUses::of_lists(gpu, grammar),
+                },
+            },
         };
-        if is_few || words.is_some() {
-            return Ok(FileUses {
-                words,
-                lists: OnceLock::new(),
-            });
-        }
-        FileUses::of_lists(gpu, grammar)
+        Ok(FileUses {
+            counting,
+            lists: OnceLock::new(),
+        })
     }
 
     /// As [`FileUses::new`], for lists, however few files or words there are.
     pub(crate) fn of_lists(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
         Ok(FileUses {
-            words: None,
+            counting: Counting::Lists,
             lists: ListUses::new(gpu, grammar)?.into(),
         })
     }
 
+    /// As [`FileUses::new`], from below, whatever costs less.
+    #[cfg(test)]
+    fn from_below() -> FileUses {
+        FileUses {
+            counting: Counting::BottomUp,
+            lists: OnceLock::new(),
+        }
+    }
+
     /// Bytes on the device.
     pub fn bytes(&self) -> u64 {
-        self.lists.get().map_or(0, ListUses::bytes)
-            + self.words.as_ref().map_or(0, FileWords::bytes)
+        self.lists.get().map_or(0, ListUses::bytes) + self.words().map_or(0, FileWords::bytes)
     }
 
     /// The words of files, if they were counted.
     pub(crate) fn words(&self) -> Option<&FileWords> {
-        self.words.as_ref()
+        match &self.counting {
+            Counting::Words(words) => Some(words),
+            Counting::Cells | Counting::BottomUp | Counting::Lists => None,
+        }
     }
 
-    /// Where symbols are used; `None` with few files, unless it was asked for.
-    fn list_uses(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<Option<&ListUses>, GpuError> {
-        if self.lists.get().is_none() && self.words.is_some() {
-            let built = ListUses::new(gpu, grammar)?;
-            return Ok(Some(self.lists.get_or_init(|| built)));
+    /// Where symbols are used.
+    fn list_uses(&self, gpu: &Gpu, grammar: &DeviceWords) -> Result<&ListUses, GpuError> {
+        if let Some(lists) = self.lists.get() {
+            return Ok(lists);
         }
-        Ok(self.lists.get())
+        let built = ListUses::new(gpu, grammar)?;
+        Ok(self.lists.get_or_init(|| built))
     }
 
     /// The files of each symbol, in order; `None` with few files. Words are in some order, rules in theirs.
@@ -92,9 +120,12 @@ impl FileUses {
         gpu: &Gpu,
         grammar: &DeviceWords,
     ) -> Result<Option<Lists>, GpuError> {
+        if let Counting::Cells = self.counting {
+            return Ok(None);
+        }
         let words = grammar.terminal_count as usize;
-        let uses = self.list_uses(gpu, grammar)?;
-        uses.map(|uses| uses.plan.merge_own(gpu, words)).transpose()
+        let plan = &self.list_uses(gpu, grammar)?.plan;
+        plan.merge_own(gpu, words).map(Some)
     }
 }
 
@@ -168,15 +199,25 @@ pub fn word_file_counts(
     grammar: &DeviceWords,
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
-    let words = grammar.terminal_count as usize;
-    if let Some(counted) = &uses.words {
-        return counted.table(gpu, grammar, false);
+    let (words, files) = (grammar.terminal_count as usize, grammar.files());
+    match &uses.counting {
+        Counting::Cells => {
+            let cells = file_cells(gpu, grammar)?;
+            tables::of_cells(gpu, &cells, words, files, (files, 1))
+        }
+        Counting::Words(counted) => counted.table(gpu, grammar, false),
+        Counting::BottomUp => file_word_counts_bottom_up(gpu, grammar)?.transposed(gpu, words),
+        Counting::Lists => rows_of_words(gpu, grammar, uses.list_uses(gpu, grammar)?),
     }
-    let Some(ListUses { plan, row_of }) = uses.lists.get() else {
-        let cells = file_cells(gpu, grammar)?;
-        let files = grammar.files();
-        return tables::of_cells(gpu, &cells, words, files, (files, 1));
-    };
+}
+
+/// For each word its files, from lists.
+fn rows_of_words(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    ListUses { plan, row_of }: &ListUses,
+) -> Result<DeviceTable, GpuError> {
+    let words = grammar.terminal_count as usize;
     let merged = plan.merge_own(gpu, words)?;
     let starts = gpu.allocate::<u32>(words)?;
     let lengths = gpu.allocate::<u32>(words)?;
@@ -209,14 +250,15 @@ pub fn file_word_counts(
     uses: &FileUses,
 ) -> Result<DeviceTable, GpuError> {
     let (words, files) = (grammar.terminal_count as usize, grammar.files());
-    if let Some(counted) = &uses.words {
-        return counted.table(gpu, grammar, true);
+    match &uses.counting {
+        Counting::Cells => {
+            let cells = file_cells(gpu, grammar)?;
+            tables::of_cells(gpu, &cells, files, words, (1, files))
+        }
+        Counting::Words(counted) => counted.table(gpu, grammar, true),
+        Counting::BottomUp => file_word_counts_bottom_up(gpu, grammar),
+        Counting::Lists => word_file_counts(gpu, grammar, uses)?.transposed(gpu, files),
     }
-    if uses.lists.get().is_none() {
-        let cells: Buffer<u32> = file_cells(gpu, grammar)?;
-        return tables::of_cells(gpu, &cells, files, words, (1, files));
-    }
-    word_file_counts(gpu, grammar, uses)?.transposed(gpu, files)
 }
 
 #[cfg(test)]
@@ -240,6 +282,7 @@ mod tests {
         for uses in [
             FileUses::new(gpu, &device)?,
             FileUses::of_lists(gpu, &device)?,
+            FileUses::from_below(),
         ] {
             let found = word_file_counts(gpu, &device, &uses)?.download(gpu)?;
             assert_eq!(found, by_word, "{grammar:?}");

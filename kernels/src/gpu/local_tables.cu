@@ -103,24 +103,23 @@ struct CostsShared {
 };
 
 // costs[0] += entries that lists of files add up, costs[1] += entries that tables of words add up, costs[2] += counters
-// that long tables need.
+// that tables of more than a window need. Rows are files, then rules; their weights say how many words they have.
 extern "C" __global__ void __launch_bounds__(THREADS)
 traversal_costs_kernel(const u32* root, u32 root_count, const u32* symbols, const u32* owners, u32 symbol_count,
-                       u32 terminals, const u32* rule_weights, const u32* lengths, u32 files, u32 rules, u32 window,
-                       u64* costs) {
+                       u32 terminals, const u32* rule_weights, const u32* lengths, u32 files, const u32* row_weights,
+                       u32 rows, u32 window, u64* costs) {
     SHARED(CostsShared, shared);
     u64 down = 0, up = 0, counters = 0;
-    const u64 count = u64(root_count) + symbol_count + rules;
-    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
-        if (i < u64(root_count) + symbol_count) {
+    const u64 places = u64(root_count) + symbol_count;
+    for (u64 i = grid_thread(); i < places + rows; i += grid_threads()) {
+        if (i < places) {
             const bool is_root = i < root_count;
             const u32 symbol = is_root ? root[i] : symbols[i - root_count];
             const u32 weight = is_root ? 1 : rule_weights[owners[i - root_count]];
             down += min(files, weight);
             if (weight > 0) up += symbol < terminals ? 1 : min(terminals, lengths[symbol - terminals]);
-        } else {
-            const u64 rule = i - root_count - symbol_count;
-            if (rule_weights[rule] > 0 && lengths[rule] > window) counters += terminals;
+        } else if (row_weights[i - places] > window) {
+            counters += terminals;
         }
     }
     u64 total;

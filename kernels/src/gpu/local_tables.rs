@@ -29,11 +29,11 @@ const JOINED: u32 = 4;
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
 
+/// Bytes of an entry, and of a counter of a table that is too long for a block.
+const ENTRY_BYTES: u64 = 8;
+
 /// More words than this do not fit into keys beside rows.
 const WORDS_MAX: u32 = 1 << (u32::BITS - merge::WINDOW.ilog2());
-
-/// A counter a symbol and file costs as much as this part of adding up an entry.
-const CELL_SHARE: u64 = 8;
 
 pub(crate) static SOURCE: Source = Source {
     name: "local_tables.cu",
@@ -53,21 +53,32 @@ pub enum Traversal {
     BottomUp,
 }
 
-impl Traversal {
-    /// Which costs less for a grammar over words: the number of entries that are added up.
+/// What each traversal of a grammar takes.
+#[derive(Clone, Copy, Debug)]
+pub struct TraversalCosts {
+    /// Entries that lists of files add up, top-down.
+    pub down: u64,
+    /// Entries that tables of words add up, bottom-up.
+    pub up: u64,
+    /// Counters of tables that are too long for a block: one for every word there is, for each such table.
+    pub counters: u64,
+}
+
+impl TraversalCosts {
+    /// Counts the entries that either adds up.
+    ///
+    /// Work: a pass over all symbols, and two walks over the levels of rules.
     ///
     /// # Errors
     ///
     /// [`GpuError`].
-    pub fn cheaper(gpu: &Gpu, grammar: &DeviceWords) -> Result<Traversal, GpuError> {
+    pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<TraversalCosts, GpuError> {
         let terminals = grammar.terminal_count;
-        if terminals > WORDS_MAX {
-            return Ok(Traversal::TopDown);
-        }
         let weights = weights(gpu, grammar)?;
         let lengths = lengths(gpu, grammar)?;
+        let row_weights = row_lengths(gpu, grammar, &weights, &lengths)?;
         let costs = gpu.zeroed::<u64>(3)?;
-        let items = grammar.root.len() + grammar.symbols.len() + grammar.rules();
+        let items = grammar.root.len() + grammar.symbols.len() + row_weights.len();
         // All are u32: a grammar's symbols are.
         let arguments = arguments![
             &grammar.root,
@@ -79,7 +90,8 @@ impl Traversal {
             weights.at(terminals as usize),
             &lengths,
             grammar.files() as u32,
-            grammar.rules() as u32,
+            &row_weights,
+            row_weights.len() as u32,
             merge::WINDOW,
             &costs
         ];
@@ -89,13 +101,29 @@ impl Traversal {
             arguments,
         )?;
         let costs = gpu.download(&costs)?;
-        let few = grammar.files() <= COLUMNS_MAX;
-        let down = if few { costs[0] / CELL_SHARE } else { costs[0] };
-        // Counters are written, counted in and read; each file has some.
-        let counters = costs[2] + (grammar.files() * terminals as usize) as u64;
-        let up = costs[1] + counters / 2;
-        let fits = counters.saturating_mul(8) < gpu.memory_limit();
-        Ok(match fits && up < down {
+        Ok(TraversalCosts {
+            down: costs[0],
+            up: costs[1],
+            counters: costs[2],
+        })
+    }
+}
+
+impl Traversal {
+    /// Which costs less for a grammar over words. Few files are counted top-down, with a counter for each.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn cheaper(gpu: &Gpu, grammar: &DeviceWords) -> Result<Traversal, GpuError> {
+        if grammar.terminal_count > WORDS_MAX || grammar.files() <= COLUMNS_MAX {
+            return Ok(Traversal::TopDown);
+        }
+        let TraversalCosts { down, up, counters } = TraversalCosts::new(gpu, grammar)?;
+        // Counters are written, counted in and read; one takes half as long as an entry, which is sorted.
+        let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
+        let fits = up <= merge::ENTRIES_MAX && (up + counters).saturating_mul(ENTRY_BYTES) < room;
+        Ok(match fits && up.saturating_add(counters / 2) < down {
             true => Traversal::BottomUp,
             false => Traversal::TopDown,
         })
@@ -130,6 +158,35 @@ pub(crate) fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, Gpu
     gpu.launch(SOURCE.kernel("lengths_kernel"), launch, &arguments)?;
     lengths.truncate(rules);
     Ok(lengths)
+}
+
+/// `[files + rules]`: words of each file, then of each rule that occurs.
+fn row_lengths(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    lengths: &Buffer<u32>,
+) -> Result<Buffer<u32>, GpuError> {
+    let (files, rules, root_count) = (grammar.files(), grammar.rules(), grammar.root.len());
+    let rows = gpu.zeroed::<u32>(files + rules)?;
+    // All are u32: a grammar's symbols are.
+    let arguments = arguments![
+        &grammar.root,
+        &grammar.root_files,
+        root_count as u32,
+        grammar.terminal_count,
+        lengths,
+        weights.at(grammar.terminal_count as usize),
+        rules as u32,
+        files as u32,
+        &rows
+    ];
+    gpu.launch_looping(
+        SOURCE.kernel("row_lengths_kernel"),
+        root_count + rules,
+        arguments,
+    )?;
+    Ok(rows)
 }
 
 /// For each file the words that occur in it, with counts: as [`super::file_word_counts`], bottom-up.
@@ -177,23 +234,7 @@ pub fn file_word_counts_bottom_up(
         &holders
     ];
     gpu.launch_looping(SOURCE.kernel("row_holders_kernel").whole(), uses, arguments)?;
-    let row_weights = gpu.zeroed::<u32>(rows)?;
-    let arguments = arguments![
-        &grammar.root,
-        &grammar.root_files,
-        root_count as u32,
-        grammar.terminal_count,
-        &lengths,
-        rule_weights(),
-        rules as u32,
-        files as u32,
-        &row_weights
-    ];
-    gpu.launch_looping(
-        SOURCE.kernel("row_lengths_kernel"),
-        root_count + rules,
-        arguments,
-    )?;
+    let row_weights = row_lengths(gpu, grammar, &weights, &lengths)?;
     drop((lengths, weights));
     let first = files as u32;
     let levels = (0..grammar.levels()).map(|level| {

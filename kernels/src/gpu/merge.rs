@@ -21,7 +21,7 @@ pub(crate) const WINDOW: u32 = 1024;
 const RESIDENT: u32 = 4;
 
 /// Entries of lists, of which the highest bit of a place tells apart.
-const ENTRIES_MAX: u64 = 1 << 31;
+pub(crate) const ENTRIES_MAX: u64 = 1 << 31;
 
 pub(crate) static SOURCE: Source = Source {
     name: "merge.cu",

@@ -69,7 +69,7 @@ pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
 pub use intersect::{DeviceLists, ListSearch, QueryIds};
-pub use local_tables::{Traversal, file_word_counts_bottom_up};
+pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{
     DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
