@@ -43,10 +43,14 @@ impl PartitionOperation for AllWordsFiles {
             needs: &[],
             cost: in_postings_cost,
             run: |words, segment, run| {
-                let tokens = words.iter().map(|word| segment.first_token_of(word));
-                let Some(tokens) = tokens.collect::<Result<Option<Vec<u32>>>>()? else {
-                    return Ok(Vec::new());
-                };
+                let mut tokens = Vec::with_capacity(words.len());
+                for word in *words {
+                    let found = segment.find_one_word(word)?;
+                    if found.first == found.end {
+                        return Ok(Vec::new());
+                    }
+                    tokens.push(found.first);
+                }
                 match segment.common_postings(&tokens)? {
                     Some(files) => Ok(files),
                     // The index is damaged, and given up.

@@ -102,7 +102,7 @@ impl PartitionOperation for FileWordCount {
         },
         AccessPath {
             name: PathName::Postings,
-            needs: &[StructureKind::Dictionary],
+            needs: &[],
             cost: |_, segment| segment.has_postings().then_some(POSTINGS_COST),
             run: |question, segment, run| {
                 let begin = Instant::now();
@@ -266,7 +266,7 @@ impl StoredView {
         let parts = self.index.parts(file).iter();
         let counts = parts.map(|part| {
             let segment = self.segment(part);
-            let word = segment.find_word(word)?;
+            let word = segment.find_one_word(word)?;
             segment.count_in_file(
                 WordInPart {
                     file: part.file,

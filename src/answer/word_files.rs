@@ -50,10 +50,11 @@ impl PartitionOperation for FewWordFiles {
             run: |words, segment, run| {
                 let mut counts = vec![0; segment.files()?.len()];
                 for word in *words {
-                    let Some(token) = segment.first_token_of(word)? else {
+                    let found = segment.find_one_word(word)?;
+                    if found.first == found.end {
                         continue;
-                    };
-                    let Some(list) = segment.postings(token)? else {
+                    }
+                    let Some(list) = segment.postings(found.first)? else {
                         // The index is damaged, and given up.
                         return answer::<FewWordFiles>(words, segment, run.unforced());
                     };

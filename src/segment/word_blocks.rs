@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use zipfdb_kernels::WordTerminals;
 use zipfdb_storage::{Dictionary, Segment, WordBlocks};
 
 use super::live_segment::Parts;
 use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
-use super::word_order::{compare, order_fault};
+use super::word_order::{compare, order_fault, word_at};
 use crate::Result;
 use crate::answer::cost::DICTIONARY_TOKEN_COST;
 use crate::tokenize::UNICODE_VERSION;
@@ -73,39 +74,40 @@ impl SegmentView {
         let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 else {
             return Ok(None);
         };
-        let total = match self.find_in_blocks(segment, blocks, word)? {
-            Some(token) => segment.word_total(blocks, token)?,
-            None => 0,
+        let found = self.find_in_blocks(segment, blocks, word)?;
+        let total = match found.first < found.end {
+            true => segment.word_total(blocks, found.first)?,
+            false => 0,
         };
         budget.add_since(begin);
         Ok(Some(u64::from(total)))
     }
 
-    /// The first token of a word, from blocks of the dictionary unless that is there or due; none if the segment does not have it.
-    pub(crate) fn first_token_of(&self, word: &[u8]) -> Result<Option<u32>> {
+    /// The tokens of a word, from blocks of the dictionary unless that is there or due: for whoever asks for a few words, and may
+    /// need no more of the dictionary.
+    pub(crate) fn find_one_word(&self, word: &[u8]) -> Result<WordTerminals> {
         if let Parts::Stored(segment) = &self.parts
             && self.asks_blocks()
         {
             let begin = Instant::now();
             if let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 {
-                let token = self.find_in_blocks(segment, blocks, word)?;
+                let found = self.find_in_blocks(segment, blocks, word)?;
                 self.budgets.dictionary.add_since(begin);
-                return Ok(token);
+                return Ok(found);
             }
         }
-        let found = self.find_word(word)?;
-        Ok((found.first < found.end).then_some(found.first))
+        self.find_word(word)
     }
 
-    /// The first token of a word.
+    /// The tokens of a word.
     fn find_in_blocks(
         &self,
         segment: &Segment,
         blocks: &WordBlocks,
         word: &[u8],
-    ) -> Result<Option<u32>> {
+    ) -> Result<WordTerminals> {
         if blocks.is_empty() {
-            return Ok(None);
+            return Ok(word_at(&Dictionary::default(), 0, word));
         }
         // The last block whose first word is less, or the first block.
         let (mut block, mut end) = (0, blocks.len());
@@ -131,7 +133,12 @@ impl SegmentView {
                 false => last = middle,
             }
         }
-        let is_there = first < dictionary.len() && dictionary.word(first) == word;
-        Ok(is_there.then_some(run.first + first))
+        // A word of the last block but one ends in the last.
+        let found = word_at(dictionary, first, word);
+        Ok(WordTerminals {
+            first: run.first + found.first,
+            spaced: run.first + found.spaced,
+            end: run.first + found.end,
+        })
     }
 }

@@ -130,8 +130,8 @@ impl WordIndex {
     }
 }
 
-/// The tokens of `word` from `first` on, where it stands if the dictionary has it.
-fn word_at(dictionary: &Dictionary, first: u32, word: &[u8]) -> WordTerminals {
+/// The tokens of `word` from `first` on, where it stands if the dictionary has it; none otherwise.
+pub(super) fn word_at(dictionary: &Dictionary, first: u32, word: &[u8]) -> WordTerminals {
     let mut found = WordTerminals {
         first,
         spaced: first,
