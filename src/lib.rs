@@ -25,6 +25,7 @@ mod answer;
 mod api;
 mod batch;
 mod bisect;
+mod drafts;
 mod error;
 mod execute;
 mod expression;
@@ -66,5 +67,6 @@ pub use runtime::progress::{NoProgress, Progress};
 pub use zipfdb_kernels::gompresso::{Elimination, PackCodec, PackOptions, PackedError};
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{
-    CorpusSettings, Durability, Error as StorageError, Section, SegmentInfo, Tokenizer,
+    CorpusSettings, Durability, Error as StorageError, IngestMode, Section, SegmentForm,
+    SegmentInfo, Tokenizer,
 };

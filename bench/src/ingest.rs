@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<()> {
     for corpus in &corpora {
         let mut runs = Vec::new();
         for _ in 0..run_count {
-            for engine in Engine::ALL
+            for engine in Engine::INGESTING
                 .into_iter()
                 .filter(|engine| options.wants(engine.name()))
             {
@@ -68,7 +68,7 @@ fn table(results: &[Runs]) -> Table {
     titles.extend(results.iter().map(|runs| runs.corpus.clone()));
     let mut table = Table::new(titles);
     let rate = |runs: &Runs, seconds: f64| format!("{:.1}", runs.bytes as f64 / MEGABYTE / seconds);
-    for engine in Engine::ALL {
+    for engine in Engine::INGESTING {
         if results.iter().all(|runs| runs.median(engine).is_none()) {
             continue;
         }
@@ -96,7 +96,7 @@ fn table(results: &[Runs]) -> Table {
             );
         }
     }
-    for engine in Engine::ALL {
+    for engine in Engine::INGESTING {
         if results.iter().all(|runs| runs.median(engine).is_none()) {
             continue;
         }
@@ -148,7 +148,7 @@ fn notes(options: &Options, run_count: usize, results: &[Runs]) -> Vec<String> {
             all_runs.len()
         ),
     ];
-    for engine in Engine::ALL
+    for engine in Engine::INGESTING
         .into_iter()
         .filter(|engine| options.wants(engine.name()))
     {

@@ -214,7 +214,7 @@ pub fn run_child(job: &Job) -> Result<()> {
     let questions = BufReader::new(File::open(&job.questions)?);
     let questions: Questions = serde_json::from_reader(questions)?;
     let run = match job.engine {
-        Engine::Ours => ours::run(job, &questions)?,
+        Engine::Ours | Engine::Packed => ours::run(job, &questions)?,
         Engine::Fts5 => others::fts5(job, &questions)?,
         Engine::Tantivy => others::tantivy(job, &questions)?,
     };
@@ -294,7 +294,7 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
         .filter(|one| options.wants(one.name()))
     {
         notes.push(match engine {
-            Engine::Ours => format!(
+            Engine::Ours | Engine::Packed => format!(
                 "{} Single calls: `count_in`, `search_in`, `extract`, `count_phrase`. Batches: `count_many`, `search_many`, \
                  `extract_many` on {} threads, at most {} questions and about {} million hits at once. SQL: `query_with`, \
                  so each question is parsed and planned; SQL sets: `query_many` with {} parameter sets at once. Every \

@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut results = Vec::new();
     for (corpus, compressed) in corpora.iter().zip(compressed) {
         let mut engines = Vec::new();
-        for engine in Engine::ALL
+        for engine in Engine::INGESTING
             .into_iter()
             .filter(|engine| options.wants(engine.name()))
         {
@@ -139,7 +139,7 @@ fn table(results: &[Sizes]) -> Table {
         "text",
         results.iter().map(|sizes| cell(sizes, Some(sizes.bytes))),
     );
-    for engine in Engine::ALL {
+    for engine in Engine::INGESTING {
         if results.iter().all(|sizes| sizes.engine(engine).is_none()) {
             continue;
         }
@@ -204,7 +204,7 @@ fn notes(options: &Options) -> Vec<String> {
         "MB are 10^6 bytes. Databases: all files of the directory, after everything was closed."
             .to_owned(),
     ];
-    for engine in Engine::ALL
+    for engine in Engine::INGESTING
         .into_iter()
         .filter(|engine| options.wants(engine.name()))
     {

@@ -128,7 +128,7 @@ fn run_corpus(corpus: &Corpus, updates: &UpdateOptions) -> Result<Vec<Figure>> {
         fs::create_dir(&database)?;
         engines::build(engine, Purpose::Size, corpus, &database, options)?;
         figures.extend(match engine {
-            Engine::Ours => ours::run(corpus, &edits, &database, options.threads)?,
+            Engine::Ours | Engine::Packed => ours::run(corpus, &edits, &database, options.threads)?,
             Engine::Fts5 => others::fts5(&edits, &database)?,
             Engine::Tantivy => others::tantivy(&edits, &database, options.threads)?,
         });

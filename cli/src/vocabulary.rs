@@ -286,15 +286,18 @@ impl TableFunction {
 pub const VALUES: &[(&str, &[&str])] = &[
     ("batch_window", &["0", "100us", "1ms"]),
     ("busy_timeout", &["0", "5s", "1min"]),
+    ("compression", &["fast", "grammar"]),
     ("device", &["auto", "cpu", "cuda"]),
     ("durability", &["full", "normal", "off"]),
     ("encoding", &["auto", "bytes", "latin-1", "utf-16", "utf-8"]),
     ("format", &["csv", "json", "jsonl", "tsv"]),
     ("gpu_memory_limit", &["auto", "8GiB", "64GiB"]),
+    ("ingest", &["auto", "fast", "grammar"]),
     ("memory_limit", &["auto", "256MiB", "1GiB", "4GiB"]),
     ("on_conflict", &["error", "replace", "skip"]),
     ("on_error", &["skip", "stop"]),
     ("recompress_at_exit", &["off", "on"]),
+    ("recompress_threads", &["auto", "0", "1"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),
     ("statement_timeout", &["10s", "1min", "1h"]),
@@ -324,6 +327,7 @@ pub const SETTINGS: &[&str] = &[
     "gpu_memory_limit",
     "memory_limit",
     "recompress_at_exit",
+    "recompress_threads",
     "statement_timeout",
     "strategy",
     "value_size_limit",
@@ -415,15 +419,18 @@ mod tests {
         for (name, values) in VALUES {
             for (number, value) in values.iter().enumerate() {
                 let sql = match *name {
-                    "tokenizer" | "segment_size" => {
+                    "ingest" | "tokenizer" | "segment_size" => {
                         format!("CREATE CORPUS {name}{number} WITH ({name} = '{value}')")
                     }
                     // They are options of COPY, which would need files, and of changes.
                     // Not every machine has a GPU.
                     "device" if *value == "cuda" => continue,
-                    "encoding" | "format" | "on_conflict" | "on_error" | "recompress_threshold" => {
-                        continue;
-                    }
+                    "compression"
+                    | "encoding"
+                    | "format"
+                    | "on_conflict"
+                    | "on_error"
+                    | "recompress_threshold" => continue,
                     _ => format!("SET {name} = '{value}'"),
                 };
                 database.execute(&sql).unwrap();

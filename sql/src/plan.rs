@@ -23,6 +23,8 @@ pub enum Plan {
         segment_size: Option<u64>,
         /// Bytes of changes beyond which they are merged into segments; none for the default.
         recompress_threshold: Option<u64>,
+        /// What imported files become; none for the default.
+        ingest: Option<Ingest>,
     },
     /// `ALTER CORPUS corpus SET (...)`: options that are none stay as they are.
     AlterCorpus {
@@ -32,6 +34,8 @@ pub enum Plan {
         segment_size: Option<u64>,
         /// Bytes of changes beyond which they are merged into segments.
         recompress_threshold: Option<u64>,
+        /// What imported files become.
+        ingest: Option<Ingest>,
     },
     /// `DROP CORPUS`.
     DropCorpus {
@@ -52,6 +56,8 @@ pub enum Plan {
         on_conflict: OnConflict,
         /// What the bytes of the files mean.
         encoding: Encoding,
+        /// What the files become; none for what the corpus says.
+        ingest: Option<Ingest>,
     },
     /// `COPY corpus TO 'directory'`.
     CopyTo {
@@ -306,6 +312,17 @@ pub enum OnError {
     Stop,
     /// Report the file and go on.
     Skip,
+}
+
+/// What imported files become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ingest {
+    /// Segments with a grammar.
+    Grammar,
+    /// Packed text, which is made grammars in the background.
+    Fast,
+    /// The latter where there is much text.
+    Auto,
 }
 
 /// What COPY does about a file whose name the corpus has already.

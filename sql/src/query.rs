@@ -271,6 +271,8 @@ columns! {
         Ratio = "ratio": Real,
         /// REAL: what share of the recompression is done that is to replace the segment, NULL if none is.
         Recompressed = "recompressed": Real,
+        /// TEXT: what the text is stored as: `grammar` or `text`.
+        Form = "form": Text,
     }
 }
 

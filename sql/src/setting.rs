@@ -23,6 +23,9 @@ pub enum Setting {
     MemoryLimit(Option<u64>),
     /// `SET recompress_at_exit = 'on' | 'off'`: whether the command line merges pending changes when it ends.
     RecompressAtExit(bool),
+    /// `SET recompress_threads = 2`: how many threads recompress in the background; 0 for none, no number for `'auto'`, half of
+    /// all.
+    RecompressThreads(Option<u64>),
     /// `SET statement_timeout = '5s'` or milliseconds: a statement that takes longer ends with an error; 0 for never.
     StatementTimeout(u64),
     /// `SET value_size_limit = '16MiB'`: bytes of the longest TEXT or BLOB that a query makes or reads.
@@ -31,7 +34,7 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 10] = [
+    pub const DEFAULTS: [Setting; 11] = [
         Setting::BatchWindow(0),
         Setting::BusyTimeout(5000),
         Setting::Device(Device::Auto),
@@ -39,13 +42,14 @@ impl Setting {
         Setting::GpuMemoryLimit(None),
         Setting::MemoryLimit(None),
         Setting::RecompressAtExit(false),
+        Setting::RecompressThreads(None),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
         Setting::ValueSizeLimit(1_000_000_000),
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "batch_window",
         "busy_timeout",
         "device",
@@ -53,6 +57,7 @@ impl Setting {
         "gpu_memory_limit",
         "memory_limit",
         "recompress_at_exit",
+        "recompress_threads",
         "statement_timeout",
         "strategy",
         "value_size_limit",
@@ -68,6 +73,7 @@ impl Setting {
             Setting::GpuMemoryLimit(_) => "gpu_memory_limit",
             Setting::MemoryLimit(_) => "memory_limit",
             Setting::RecompressAtExit(_) => "recompress_at_exit",
+            Setting::RecompressThreads(_) => "recompress_threads",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",
             Setting::ValueSizeLimit(_) => "value_size_limit",

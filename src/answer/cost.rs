@@ -98,6 +98,10 @@ pub(crate) const ALL_SYMBOL_COST: f64 = 50.0;
 pub(crate) const SCAN_SYMBOL_COST: f64 = 20.0;
 /// Finding a range of bytes from the root down.
 pub(crate) const EXTRACT_COST: f64 = 1_000.0;
+/// Unpacking a byte of text and looking for a word there.
+pub(crate) const TEXT_SCAN_BYTE_COST: f64 = 1.5;
+/// Unpacking a block of text, or taking one that was.
+pub(crate) const TEXT_BLOCK_COST: f64 = 100_000.0;
 
 /// What a segment, or all of a corpus, has.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -146,6 +150,7 @@ fn making(kind: StructureKind) -> Making {
         Suffixes => (&[WordGrammar], [0.0, 0.0, SUFFIX_BUILD_COST]),
         NgramTable => (&[WordUses], [TABLE_BUILD_COST, 0.0, 0.0]),
         Postings => (&[], [0.0, 1.0, 0.0]),
+        TextBlocks => (&[], [0.0, 0.0, 0.0]),
         WordFiles | FileWords => (&[WordGrammar, Totals], [COUNT_ALL_SYMBOL_COST, 0.0, 0.0]),
     };
     Making {

@@ -46,6 +46,15 @@ impl PartitionOperation for WordCount {
             run: |word, segment, _| segment.count_number(segment.word_number(word)?),
         },
         AccessPath {
+            name: PathName::TextScan,
+            needs: &[],
+            cost: |_, segment| segment.text_scan_cost(),
+            run: |word, segment, run| match segment.count_in_text(word, run.stop)? {
+                Some(counts) => Ok(counts.iter().sum()),
+                None => segment.count_number(segment.word_number(word)?),
+            },
+        },
+        AccessPath {
             name: PathName::WordBlocks,
             needs: &[],
             // Compared with what all threads decode.

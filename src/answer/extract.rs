@@ -12,7 +12,7 @@ use zipfdb_kernels::gpu::{DeviceStructures, Extract, ExtractedBytes, Gpu};
 use zipfdb_kernels::{expand_file, extract};
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
-use super::cost::EXTRACT_COST;
+use super::cost::{EXTRACT_COST, TEXT_BLOCK_COST};
 use super::edited_text::{ask_stored, joined};
 use super::found::{Found, FoundPart};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
@@ -46,6 +46,15 @@ impl PartitionOperation for FileExtract {
             run: |range, segment, _| by_expansions(range, segment),
         },
         AccessPath {
+            name: PathName::TextBlocks,
+            needs: &[],
+            cost: |_, segment| segment.is_packed().then_some(TEXT_BLOCK_COST),
+            run: |range, segment, _| {
+                let packed = segment.extract_packed(range.file, range.offset, range.length)?;
+                packed.map_or_else(|| by_expansions(range, segment), Ok)
+            },
+        },
+        AccessPath {
             name: PathName::Decode,
             needs: &[StructureKind::Bodies],
             cost: |range, segment| segment.alone_cost(range.file, StructureKind::Grammar),
@@ -76,6 +85,9 @@ fn by_expansions(range: &PartRange, segment: &SegmentView) -> Result<Vec<u8>> {
 impl SegmentView {
     /// Writes a file; the inner error is the target's.
     fn write_content(&self, file: u32, target: &mut dyn Write) -> Result<io::Result<()>> {
+        if let Some(written) = self.write_packed(file, target)? {
+            return Ok(written);
+        }
         if let Some(bytes) = self.ask_alone(file, StructureKind::Grammar, |alone| {
             alone.extract(0, u64::MAX)
         })? {
@@ -178,7 +190,7 @@ impl StoredView {
         let segments = SegmentViews::new(self);
         for &(file, ..) in ranges {
             for part in self.index.parts(file) {
-                segments.of(part).content()?;
+                segments.of(part).prepare_extracts()?;
             }
         }
         let tasks = ranges.par_iter().enumerate();

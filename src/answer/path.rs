@@ -50,6 +50,10 @@ pub(crate) enum PathName {
     RootScan,
     /// Down from the root to the bytes.
     Expansions,
+    /// Blocks of packed text.
+    TextBlocks,
+    /// All packed text, searched for a word.
+    TextScan,
     /// All words in order.
     RootStream,
     /// A device.
@@ -77,6 +81,8 @@ impl PathName {
             PathName::Decode => "decode",
             PathName::RootScan => "root_scan",
             PathName::Expansions => "expansions",
+            PathName::TextBlocks => "text_blocks",
+            PathName::TextScan => "text_scan",
             PathName::RootStream => "root_stream",
             PathName::Device => "device",
         }
@@ -225,7 +231,12 @@ impl SegmentView {
         if wanted.iter().all(|&kind| self.is_there(kind)) {
             return 0.0;
         }
-        making_cost(wanted, self.extent(), |kind| self.is_there(kind)) / self.thread_count()
+        let mut wanted = wanted.to_vec();
+        if self.is_packed() {
+            // Words are told by all tokens of a text, which are its grammar.
+            wanted.push(StructureKind::Grammar);
+        }
+        making_cost(&wanted, self.extent(), |kind| self.is_there(kind)) / self.thread_count()
     }
 }
 

@@ -202,6 +202,20 @@ impl StoredView {
         self.segments.iter().map(prepare).collect()
     }
 
+    /// Builds what extracts need of every segment; pinned as long as the caller keeps it.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or `stop` is set.
+    pub(crate) fn prepare_extracts(&self, stop: &AtomicBool) -> Result<Vec<SegmentView>> {
+        let prepare = |segment| {
+            check(stop)?;
+            let segment = SegmentView::of(segment);
+            segment.prepare_extracts()?;
+            Ok(segment)
+        };
+        self.segments.iter().map(prepare).collect()
+    }
+
     /// How many bytes of text there are.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use zipfdb_kernels::NGRAM_WORDS_MAX;
 
 use tempfile::TempDir;
-use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentInfo, Tokenizer};
+use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentForm, SegmentInfo, Tokenizer};
 
 use rayon::prelude::*;
 
@@ -154,6 +154,7 @@ fn no_info() -> SegmentInfo {
         levels: 0,
         symbols: 0,
         root_symbols: 0,
+        form: SegmentForm::Grammar,
         sections: Vec::new(),
     }
 }

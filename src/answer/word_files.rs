@@ -66,6 +66,23 @@ impl PartitionOperation for FewWordFiles {
             },
         },
         AccessPath {
+            name: PathName::TextScan,
+            needs: &[],
+            cost: |words, segment| Some(words.len() as f64 * segment.text_scan_cost()?),
+            run: |words, segment, run| {
+                let mut sums = vec![0; segment.files()?.len()];
+                for word in *words {
+                    let Some(counts) = segment.count_in_text(word, run.stop)? else {
+                        return answer::<FewWordFiles>(words, segment, run.unforced());
+                    };
+                    sums.iter_mut()
+                        .zip(counts)
+                        .for_each(|(sum, count)| *sum += count);
+                }
+                Ok(sums)
+            },
+        },
+        AccessPath {
             name: PathName::RootScan,
             needs: &[StructureKind::Bodies],
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),

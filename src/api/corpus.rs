@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zipfdb_storage::{CorpusRecord, CorpusSettings, Segment, SegmentInfo};
+use zipfdb_storage::{CorpusRecord, CorpusSettings, IngestMode, Segment, SegmentInfo};
 
 use crate::Result;
 use crate::answer::{CorpusView, FileSummary, StoredView};
@@ -86,6 +86,21 @@ impl Corpus {
         let writing = self.shared.writing(interrupt)?;
         let _turn = self.shared.runtime.turn(interrupt)?;
         Ok(writing.store.set_recompress_threshold(&self.name, bytes)?)
+    }
+
+    /// Changes what imported files become: grammars, or packed text that is made grammars in the background.
+    ///
+    /// # Errors
+    /// As [`Corpus::set_segment_size`].
+    pub fn set_ingest(&self, mode: IngestMode) -> Result<()> {
+        self.set_ingest_until(mode, &self.shared.runtime.interrupt())
+    }
+
+    /// As `set_ingest`, for a statement.
+    pub(crate) fn set_ingest_until(&self, mode: IngestMode, interrupt: &Interrupt) -> Result<()> {
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        Ok(writing.store.set_ingest(&self.name, mode)?)
     }
 
     /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.

@@ -635,7 +635,7 @@ impl Snapshot {
         }
     }
 
-    /// Checks the words of a segment that is part of this snapshot.
+    /// Checks the words of a segment that is part of this snapshot; of packed text all of it.
     pub(crate) fn check_words(&self, segment: u64) -> Result<()> {
         let mut segments = self.view.segments().iter();
         let found = segments.find(|view| view.id() == segment);
@@ -648,10 +648,7 @@ impl Snapshot {
     /// to expand together do not each build it.
     pub(crate) fn prepare_content(&self, interrupt: &Interrupt) -> Result<()> {
         self.ask(interrupt, |view, stop| {
-            view.segments().iter().try_for_each(|segment| {
-                check(stop)?;
-                SegmentView::of(segment).content().map(drop)
-            })
+            view.stored().prepare_extracts(stop).map(drop)
         })
     }
 

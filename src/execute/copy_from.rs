@@ -8,21 +8,24 @@
 use std::fmt;
 use std::path::Path;
 
-use zipfdb_storage::{CorpusRecord, LogPosition};
+use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition, SegmentInfo};
 
 use crate::api::corpus::Corpus;
 use crate::api::opened::Writing;
 use crate::execute::copy_notices;
 use crate::maintain::indexes::complete_indexes_until;
-use crate::maintain::ingest::{Means, Report, ingest};
-use crate::maintain::recompress::{Scope, recompress, write};
+use crate::maintain::ingest::{Means, NewText, Report, ingest, ingest_packed};
+use crate::maintain::recompress::{Scope, recompress, write, write_text};
 use crate::maintain::replace::replace;
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
-use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, list_sources};
+use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, Source, list_sources};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::turns::Turn;
 use crate::{Error, NoProgress, Progress, Result};
+
+/// With [`IngestMode::Auto`] so much text is packed first: a grammar of less is made in a second or two.
+const PACKED_BYTES_MIN: u64 = 64 << 20;
 
 /// How to import files.
 #[derive(Clone, Copy)]
@@ -33,6 +36,8 @@ pub struct CopyOptions<'a> {
     pub on_conflict: OnConflict,
     /// What the bytes of the files mean.
     pub encoding: TextEncoding,
+    /// What the files become; none for what the corpus says.
+    pub ingest: Option<IngestMode>,
     /// Told how far the import is.
     pub progress: &'a dyn Progress,
 }
@@ -43,6 +48,7 @@ impl Default for CopyOptions<'_> {
             on_error: OnError::default(),
             on_conflict: OnConflict::default(),
             encoding: TextEncoding::default(),
+            ingest: None,
             progress: &NoProgress,
         }
     }
@@ -55,6 +61,7 @@ impl fmt::Debug for CopyOptions<'_> {
             .field("on_error", &self.on_error)
             .field("on_conflict", &self.on_conflict)
             .field("encoding", &self.encoding)
+            .field("ingest", &self.ingest)
             .finish_non_exhaustive()
     }
 }
@@ -87,6 +94,9 @@ pub(crate) fn copy_from(
     let report = import(corpus, &writing, path, options, interrupt)?;
     // The files are there, whatever becomes of the indexes.
     complete_indexes_until(&writing, corpus.name(), options.progress, interrupt);
+    if let Ok(record) = writing.store.corpus(corpus.name()) {
+        shared.background.recompress_packed(&writing, &record);
+    }
     Ok(report)
 }
 
@@ -156,23 +166,30 @@ fn add(
     let mut publication = writing.store.begin_publication(corpus.name())?;
     let record = publication.corpus().clone();
     let mut added = Vec::new();
+    let is_packed = match options.ingest.unwrap_or(record.settings.ingest) {
+        IngestMode::Grammar => false,
+        IngestMode::Fast => true,
+        IngestMode::Auto => is_large(&listing.sources),
+    };
     let report = interrupt.watch(&writing.runtime.pool, |stop| {
-        ingest(
-            listing.clone(),
-            &record.settings,
-            options.on_error,
-            options.progress,
-            Means {
-                stop,
-                devices: Some(&writing.runtime.devices),
-                cache: Some(&writing.cache),
-            },
-            &mut |segment| {
-                let info = write(writing, &mut publication, &segment)?;
-                added.push(info.segment_id);
-                Ok(info)
-            },
-        )
+        let (listing, settings) = (listing.clone(), &record.settings);
+        let (on_error, progress) = (options.on_error, options.progress);
+        let means = Means {
+            stop,
+            devices: Some(&writing.runtime.devices),
+            cache: Some(&writing.cache),
+        };
+        let mut add = |info: SegmentInfo| {
+            added.push(info.segment_id);
+            info
+        };
+        if is_packed {
+            let mut publish =
+                |text: NewText| write_text(writing, &mut publication, &text).map(&mut add);
+            return ingest_packed(listing, settings, on_error, progress, means, &mut publish);
+        }
+        let mut publish = |segment| write(writing, &mut publication, &segment).map(&mut add);
+        ingest(listing, settings, on_error, progress, means, &mut publish)
     })?;
     interrupt.check()?;
     let Some((recompressing, turn)) = turns(writing, &record, listing, options, interrupt)? else {
@@ -194,6 +211,12 @@ fn add(
     })?;
     drop((turn, recompressing));
     Ok(Some(report))
+}
+
+/// Whether there is so much text that a grammar takes long; of files whose size is not known as much as there may be.
+fn is_large(sources: &[Source]) -> bool {
+    let sizes = sources.iter().map(|source| source.bytes);
+    sizes.fold(0, u64::saturating_add) >= PACKED_BYTES_MIN
 }
 
 /// The turns to publish files to a corpus, of whose names the log says nothing then; none if the corpus has one of them.

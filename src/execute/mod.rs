@@ -22,8 +22,8 @@ pub(crate) mod select;
 use std::sync::Arc;
 
 use zipfdb_sql::Plan;
-use zipfdb_sql::plan::{Encoding, OnConflict as PlanOnConflict, OnError as PlanOnError};
-use zipfdb_storage::{CorpusSettings, Tokenizer};
+use zipfdb_sql::plan::{Encoding, Ingest, OnConflict as PlanOnConflict, OnError as PlanOnError};
+use zipfdb_storage::{CorpusSettings, IngestMode, Tokenizer};
 
 use crate::api::rows::Rows;
 use crate::api::session::Session;
@@ -73,6 +73,7 @@ fn execute_until(
             tokenizer,
             segment_size,
             recompress_threshold,
+            ingest,
         } => {
             if if_not_exists && session.corpus(&name).is_ok() {
                 return Ok(Rows::none());
@@ -82,6 +83,7 @@ fn execute_until(
                 tokenizer: tokenizer.map_or(defaults.tokenizer, stored_tokenizer),
                 segment_size: segment_size.unwrap_or(defaults.segment_size),
                 recompress_threshold: recompress_threshold.unwrap_or(defaults.recompress_threshold),
+                ingest: ingest.map_or(defaults.ingest, ingest_mode),
                 ..defaults
             };
             session.create_corpus_until(&name, settings, interrupt)?;
@@ -100,6 +102,7 @@ fn execute_until(
             on_error,
             on_conflict,
             encoding,
+            ingest,
         } => {
             let options = CopyOptions {
                 on_error: match on_error {
@@ -112,6 +115,7 @@ fn execute_until(
                     PlanOnConflict::Replace => OnConflict::Replace,
                 },
                 encoding: text_encoding(encoding)?,
+                ingest: ingest.map(ingest_mode),
                 progress,
             };
             let corpus = session.corpus(&corpus)?;
@@ -174,6 +178,7 @@ fn execute_until(
             corpus,
             segment_size,
             recompress_threshold,
+            ingest,
         } => {
             let corpus = session.corpus(&corpus)?;
             if let Some(size) = segment_size {
@@ -181,6 +186,9 @@ fn execute_until(
             }
             if let Some(bytes) = recompress_threshold {
                 corpus.set_recompress_threshold_until(bytes, interrupt)?;
+            }
+            if let Some(mode) = ingest {
+                corpus.set_ingest_until(ingest_mode(mode), interrupt)?;
             }
             Ok(Rows::none())
         }
@@ -252,6 +260,14 @@ fn text_encoding(encoding: Encoding) -> Result<TextEncoding> {
             reason: format!("no such encoding '{name}'"),
         })?,
     })
+}
+
+fn ingest_mode(ingest: Ingest) -> IngestMode {
+    match ingest {
+        Ingest::Grammar => IngestMode::Grammar,
+        Ingest::Fast => IngestMode::Fast,
+        Ingest::Auto => IngestMode::Auto,
+    }
 }
 
 fn stored_tokenizer(tokenizer: zipfdb_sql::plan::Tokenizer) -> Tokenizer {

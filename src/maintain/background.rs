@@ -1,7 +1,7 @@
 //! Recompression in the background.
 //!
 //! The invariant: at most one thread recompresses for a database, and it has ended when the database is closed. It works on
-//! half of the threads that there are, so that readers keep the others, and where the system has priorities of threads its own
+//! half of the threads that there are, or as many as `recompress_threads` says, so that readers keep the others, and where the system has priorities of threads its own
 //! have a low one, so that a reader who wakes up runs at once. A recompression that fails is tried again by itself, after
 //! longer and longer times; meanwhile edits stay pending, up to a limit beyond which text is refused.
 
@@ -53,7 +53,7 @@ impl Background {
         else {
             return;
         };
-        if !is_due(core, &record) {
+        if !is_wanted(core) || !is_due(core, &record) {
             return;
         }
         let pending = core.edits.pending_bytes(corpus);
@@ -62,6 +62,13 @@ impl Background {
         if pending >= threshold.saturating_mul(PENDING_FACTOR_MAX) {
             // What was committed stays so: a statement whose time is up has done its work all the same.
             drop(self.queue.wait(corpus, || interrupt.check()));
+        }
+    }
+
+    /// Has packed text of a corpus made grammars, if it has some.
+    pub(crate) fn recompress_packed(&self, core: &Arc<Core>, record: &CorpusRecord) {
+        if is_wanted(core) && has_packed(core, record) {
+            self.queue.add(record.id, || self.start(core, record));
         }
     }
 
@@ -168,10 +175,18 @@ fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
     threshold.max(size / PENDING_SHARE)
 }
 
-/// Whether so much of a corpus is pending that it is to be recompressed.
+/// Whether so much of a corpus is pending that it is to be recompressed, or some of it is packed text.
 fn is_due(core: &Core, record: &CorpusRecord) -> bool {
     let pending = core.edits.pending_bytes(record.id);
-    pending >= record.settings.recompress_threshold && pending >= threshold(core, record)
+    let is_much =
+        pending >= record.settings.recompress_threshold && pending >= threshold(core, record);
+    is_much || has_packed(core, record)
+}
+
+/// Whether some of a corpus is packed text.
+fn has_packed(core: &Core, record: &CorpusRecord) -> bool {
+    let view = core.stored_view(&record.name);
+    view.is_ok_and(|(_, stored)| stored.segments().iter().any(|segment| segment.is_packed()))
 }
 
 /// Whether a corpus takes no text any more while so much is pending.
@@ -205,9 +220,14 @@ fn recompress_due(
     stop: &AtomicBool,
 ) -> Result<()> {
     let name = &record.name;
+    let threads = match core.runtime.settings.lock().recompress_threads {
+        Some(threads) => usize::try_from(threads).unwrap_or(usize::MAX),
+        None => core.runtime.pool.current_num_threads() / 2,
+    };
+    let threads = threads.max(1);
     let pool = match pool {
-        Some(pool) => pool,
-        None => pool.insert(half_of(core.runtime.pool.current_num_threads())?),
+        Some(pool) if pool.current_num_threads() == threads => pool,
+        _ => pool.insert(low_pool(threads)?),
     };
     // Where nothing is due an index lacks files.
     if is_due(core, record) {
@@ -218,9 +238,15 @@ fn recompress_due(
     Ok(())
 }
 
-fn half_of(threads: usize) -> Result<ThreadPool> {
+/// Whether anything is recompressed in the background.
+fn is_wanted(core: &Core) -> bool {
+    core.runtime.settings.lock().recompress_threads != Some(0)
+}
+
+/// A pool whose threads let others go first.
+fn low_pool(threads: usize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new()
-        .num_threads((threads / 2).max(1))
+        .num_threads(threads)
         .thread_name(|index| format!("zipfdb-recompress-{index}"))
         .start_handler(|_| give_way())
         .build();

@@ -1,4 +1,4 @@
-//! Files to segments: read, tokenize, build dictionary and grammar, hand over for writing.
+//! Files to segments: read, tokenize, build dictionary and grammar or pack the text, hand over for writing.
 //!
 //! Text streams through in chunks; tokens pile up until a segment is full, then the segment is built with all threads
 //! and handed over before the next one starts to grow. So memory is bounded by the limits of a segment, never by a
@@ -7,33 +7,29 @@
 //!
 //! Where segments are written, and whether they become visible, is for the caller to say.
 
-mod draft;
-mod fill;
-mod read;
-mod texts;
+mod view_texts;
 
 use crate::answer::cost::construction_costs;
+use crate::drafts::{
+    ChunkContent, ContentForm, Draft, DraftFiles, Filling, Limits, SourceTexts, Texts, numbered,
+};
 use crate::notice::Notice;
 use crate::paths::encodings::ForeignText;
 use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
 use crate::segment::cache::Cache;
-use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Progress, Result};
-use draft::{Draft, Limits};
-use fill::Filling;
-use rayon::prelude::*;
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-pub(crate) use texts::SourceTexts;
-pub use texts::{OpenText, Texts, ViewTexts};
-use zipfdb_kernels::{
-    Constructed, Parameters, Stage, construct_observed, give_back_free_memory, gpu, token_buffer,
-};
-use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo, Tokenizer};
+pub(crate) use view_texts::ViewTexts;
+use zipfdb_kernels::gompresso::{PackCodec, PackOptions, PackedError, PackedPieces, pack_pieces};
+use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu, token_buffer};
+use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
 /// in all.
@@ -50,6 +46,17 @@ const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
 /// large it may be.
 const MEMORY_A_BYTE: u64 = 3;
 const MEMORY_A_TOKEN: u64 = 12;
+
+/// A segment of packed text has no more: each is decoded as a whole by questions that need all of its words.
+const PACKED_BYTES_MAX: u64 = 256 << 20;
+
+/// How text is packed that is to be stored fast.
+fn pack_options() -> PackOptions {
+    PackOptions {
+        level: 1,
+        ..PackOptions::new(PackCodec::Byte)
+    }
+}
 
 /// However little memory there is, a segment may have so much text.
 const SEGMENT_BYTES_MIN: u64 = 16 << 20;
@@ -95,6 +102,18 @@ pub struct NewSegment {
     pub is_last: bool,
 }
 
+/// Everything that a segment file of packed text is written from.
+pub(crate) struct NewText {
+    /// The files, or parts of files, by name.
+    pub(crate) files: Vec<FileEntry>,
+    /// How many tokens they have.
+    pub(crate) tokens: u64,
+    /// Their text.
+    pub(crate) packed: PackedPieces,
+    /// Whether no other segment follows.
+    pub(crate) is_last: bool,
+}
+
 /// What an ingest did and what it cost.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -134,6 +153,8 @@ pub struct Times {
     pub rounds: Duration,
     /// Rules to the grammar.
     pub prune: Duration,
+    /// Text to packed text.
+    pub pack: Duration,
     /// The segment encoded and written by the caller.
     pub write: Duration,
 }
@@ -170,6 +191,48 @@ fn ingest_within(
     means: Means<'_>,
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
+    ingest_files(listing, on_error, |texts| {
+        let making = Making::<NewSegment> {
+            form: ContentForm::Tokens,
+            limits,
+            build,
+        };
+        make_segments(making, texts, settings, on_error, progress, means, publish)
+    })
+}
+
+/// As [`ingest`], but segments hold packed text.
+///
+/// # Errors
+/// As [`ingest`].
+pub(crate) fn ingest_packed(
+    listing: Listing,
+    settings: &CorpusSettings,
+    on_error: OnError,
+    progress: &dyn Progress,
+    means: Means<'_>,
+    publish: &mut (dyn FnMut(NewText) -> Result<SegmentInfo> + Send),
+) -> Result<Report> {
+    ingest_files(listing, on_error, |texts| {
+        let limits = limits(settings, means.memory());
+        let making = Making::<NewText> {
+            form: ContentForm::Text,
+            limits: Limits {
+                bytes: limits.bytes.min(PACKED_BYTES_MAX),
+                ..limits
+            },
+            build: pack_draft,
+        };
+        make_segments(making, texts, settings, on_error, progress, means, publish)
+    })
+}
+
+/// Has the files of a listing made segments, and reports those that are left out or foreign too.
+fn ingest_files(
+    listing: Listing,
+    on_error: OnError,
+    make: impl FnOnce(&SourceTexts) -> Result<Report>,
+) -> Result<Report> {
     if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
         return Err(Error::Unreadable {
             path: first.path.clone(),
@@ -178,7 +241,7 @@ fn ingest_within(
         });
     }
     let texts = SourceTexts::new(listing.sources, listing.encoding);
-    let mut report = make_segments(limits, &texts, settings, on_error, progress, means, publish)?;
+    let mut report = make(&texts)?;
     report.foreign = texts.foreign();
     report.unreadable.extend(listing.unreadable);
     report
@@ -200,15 +263,12 @@ pub fn ingest_texts<'a>(
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let means = means.into();
-    make_segments(
-        limits(settings, means.memory()),
-        texts,
-        settings,
-        on_error,
-        progress,
-        means,
-        publish,
-    )
+    let making = Making::<NewSegment> {
+        form: ContentForm::Tokens,
+        limits: limits(settings, means.memory()),
+        build,
+    };
+    make_segments(making, texts, settings, on_error, progress, means, publish)
 }
 
 /// How much text a segment may have: what its settings say, or less where so many bytes of memory do not allow that.
@@ -228,18 +288,42 @@ fn limits(settings: &CorpusSettings, memory: u64) -> Limits {
     }
 }
 
-fn make_segments(
+/// How drafts are made and become segments.
+struct Making<S> {
+    form: ContentForm,
     limits: Limits,
+    build: fn(NewDraft<'_>, &mut Report) -> Result<S>,
+}
+
+/// A draft, and what it takes to make a segment of it.
+struct NewDraft<'a> {
+    draft: Draft,
+    files: Vec<FileEntry>,
+    /// `[files + 1]`: where the tokens of each start.
+    file_offsets: Vec<u32>,
+    is_last: bool,
+    settings: &'a CorpusSettings,
+    progress: &'a dyn Progress,
+    means: Means<'a>,
+}
+
+fn make_segments<S>(
+    making: Making<S>,
     texts: &dyn Texts,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
     means: Means<'_>,
-    publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
+    publish: &mut (dyn FnMut(S) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
+    let Making {
+        form,
+        limits,
+        build,
+    } = making;
     let mut report = Report::default();
-    let mut filling = Filling::new(texts, settings, limits, on_error);
-    let mut files = Files::new(texts);
+    let mut filling = Filling::new(texts, settings, form, limits, on_error);
+    let mut files = DraftFiles::new(texts);
     let sizes = (0..texts.len()).map(|text| texts.bytes(text));
     let sizes = sizes.filter(|&size| size != SIZE_UNKNOWN);
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
@@ -255,19 +339,20 @@ fn make_segments(
         let Some((draft, is_last)) = filled else {
             break;
         };
-        let entries = files.entries(&draft);
-        let bytes = bytes_of(&entries.0);
+        let (files, file_offsets) = files.entries(&draft);
+        let bytes = bytes_of(&files);
         bytes_left = bytes_left.saturating_sub(bytes);
-        let segment = build(
+        report.count(&files);
+        let draft = NewDraft {
             draft,
-            entries,
+            files,
+            file_offsets,
             is_last,
             settings,
             progress,
             means,
-            &mut report,
-        )?;
-        report.count(&segment);
+        };
+        let segment = build(draft, &mut report)?;
         progress.begin("write", bytes);
         let start = Instant::now();
         report.segments.push(publish(segment)?);
@@ -285,8 +370,8 @@ fn make_segments(
 }
 
 impl Report {
-    fn count(&mut self, segment: &NewSegment) {
-        for file in &segment.files {
+    fn count(&mut self, files: &[FileEntry]) {
+        for file in files {
             self.files += u64::from(file.last_part);
             self.bytes += file.bytes;
             self.words += file.words;
@@ -298,20 +383,22 @@ fn bytes_of(files: &[FileEntry]) -> u64 {
     files.iter().map(|file| file.bytes).sum()
 }
 
-/// Makes a segment of a draft and its [`Files::entries`].
-fn build(
-    draft: Draft,
-    (files, file_offsets): (Vec<FileEntry>, Vec<u32>),
-    is_last: bool,
-    settings: &CorpusSettings,
-    progress: &dyn Progress,
-    means: Means<'_>,
-    report: &mut Report,
-) -> Result<NewSegment> {
+/// Makes a grammar of a draft of tokens.
+fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewSegment> {
+    let NewDraft {
+        draft,
+        files,
+        file_offsets,
+        is_last,
+        settings,
+        progress,
+        means,
+    } = new;
     let bytes = bytes_of(&files);
     progress.begin("dictionary", bytes);
     let start = Instant::now();
-    let (dictionary, tokens) = renumber(settings.tokenizer, draft, files.len())?;
+    let buffer = |count| token_buffer(count, files.len());
+    let (dictionary, tokens) = numbered(settings.tokenizer, draft, buffer)?;
     report.tokens += tokens.len() as u64;
     report.times.dictionary += start.elapsed();
     progress.advance(bytes);
@@ -366,6 +453,63 @@ fn build(
     })
 }
 
+/// Packs a draft of text.
+fn pack_draft(new: NewDraft<'_>, report: &mut Report) -> Result<NewText> {
+    let bytes = bytes_of(&new.files);
+    new.progress.begin("pack", bytes);
+    let start = Instant::now();
+    let texts = (new.draft.chunks.iter()).filter_map(|chunk| match &chunk.content {
+        ChunkContent::Text(text) => Some(&text[..]),
+        ChunkContent::Tokens { .. } => None,
+    });
+    let mut begins = vec![0];
+    let texts: Vec<&[u8]> = texts
+        .inspect(|text| begins.push(begins[begins.len() - 1] + text.len() as u64))
+        .collect();
+    let text = |range: Range<u64>| gathered(&texts, &begins, range);
+    let packed = pack_pieces(bytes, text, &pack_options(), new.means.stop);
+    let packed = packed.map_err(|error| match error {
+        PackedError::Stopped(_) => Error::Interrupted,
+        error => Error::Invalid {
+            subject: "the text of a segment".into(),
+            reason: error.to_string(),
+        },
+    })?;
+    // Counted by u32.
+    let tokens = u64::from(new.file_offsets[new.files.len()]);
+    report.tokens += tokens;
+    report.times.pack += start.elapsed();
+    new.progress.advance(bytes);
+    new.progress.end();
+    Ok(NewText {
+        files: new.files,
+        tokens,
+        packed,
+        is_last: new.is_last,
+    })
+}
+
+/// A range of texts that follow each other and begin at `begins`.
+fn gathered<'a>(texts: &[&'a [u8]], begins: &[u64], range: Range<u64>) -> Cow<'a, [u8]> {
+    // The last text that begins there or before, of those that are not empty.
+    let first = begins.partition_point(|&begin| begin <= range.start) - 1;
+    let begin = (range.start - begins[first]) as usize; // within a text
+    let wanted = (range.end - range.start) as usize;
+    let within = texts[first].len().min(begin + wanted);
+    let front = &texts[first][begin..within];
+    if front.len() == wanted {
+        return front.into();
+    }
+    let mut bytes = front.to_vec();
+    for text in &texts[first + 1..] {
+        bytes.extend_from_slice(&text[..text.len().min(wanted - bytes.len())]);
+        if bytes.len() == wanted {
+            break;
+        }
+    }
+    bytes.into()
+}
+
 /// Builds a grammar, on a device if that is wanted and its memory allows it: the same one.
 fn construct(
     tokens: Vec<u32>,
@@ -410,99 +554,6 @@ fn construct(
         &mut |_| {},
         means.stop,
     )?)
-}
-
-/// The dictionary of a draft, and the tokens of all its files, so many, numbered by it.
-fn renumber(
-    tokenizer: Tokenizer,
-    draft: Draft,
-    file_count: usize,
-) -> Result<(Dictionary, Vec<u32>)> {
-    let mut locals: Vec<LocalDictionary> = Vec::with_capacity(draft.chunks.len());
-    let mut chunks: Vec<Vec<u32>> = Vec::with_capacity(draft.chunks.len());
-    for chunk in draft.chunks {
-        locals.push(chunk.dictionary);
-        chunks.push(chunk.ids);
-    }
-    let merged = merge(tokenizer, &locals);
-    drop(locals);
-    let count = chunks.iter().map(Vec::len).sum();
-    let mut tokens = token_buffer(count, file_count).ok_or_else(|| Error::NoMemory {
-        what: "the tokens of a segment".into(),
-        bytes: (count * size_of::<u32>()) as u64,
-    })?;
-    tokens.resize(count, 0);
-    let mut ranges = Vec::with_capacity(chunks.len());
-    let mut rest = &mut tokens[..];
-    for chunk in &chunks {
-        let (range, after) = rest.split_at_mut(chunk.len());
-        ranges.push(range);
-        rest = after;
-    }
-    ranges
-        .into_par_iter()
-        .zip(chunks)
-        .zip(merged.ids)
-        .for_each(|((range, chunk), ids)| {
-            for (token, id) in range.iter_mut().zip(chunk) {
-                *token = ids[id as usize];
-            }
-        });
-    // Chunks were many small arrays, whose memory the large ones that follow could not use.
-    give_back_free_memory();
-    Ok((merged.dictionary, tokens))
-}
-
-/// Makes the file entries of one draft after the other.
-struct Files<'a> {
-    texts: &'a dyn Texts,
-    /// Words of a file that is not complete yet.
-    words_before: u64,
-}
-
-impl<'a> Files<'a> {
-    fn new(texts: &'a dyn Texts) -> Files<'a> {
-        Files {
-            texts,
-            words_before: 0,
-        }
-    }
-
-    /// The files of a draft, and `[files + 1]` where their tokens start.
-    fn entries(&mut self, draft: &Draft) -> (Vec<FileEntry>, Vec<u32>) {
-        let mut entries = Vec::new();
-        let mut token_offsets = vec![0];
-        let mut tokens = 0;
-        let pieces = draft.chunks.iter().flat_map(|chunk| &chunk.pieces);
-        let mut pieces = pieces.peekable();
-        while let Some(first) = pieces.next() {
-            let mut file = first.clone();
-            while let Some(next) = pieces.next_if(|next| next.source == file.source) {
-                file.bytes += next.bytes;
-                file.tokens += next.tokens;
-                file.words += next.words;
-                file.is_last = next.is_last;
-                file.crc32.combine(&next.crc32);
-            }
-            if file.first_byte == 0 {
-                self.words_before = 0;
-            }
-            entries.push(FileEntry {
-                name: self.texts.name(file.source).to_owned(),
-                bytes: file.bytes,
-                words: file.words,
-                crc32: file.crc32.finalize(),
-                first_byte: file.first_byte,
-                first_word: self.words_before,
-                last_part: file.is_last,
-            });
-            self.words_before += file.words;
-            tokens += file.tokens;
-            // Construction checks that the tokens are fewer than 2^31.
-            token_offsets.push(tokens as u32);
-        }
-        (entries, token_offsets)
-    }
 }
 
 #[cfg(test)]

@@ -5,20 +5,23 @@
 //! segments take the place of the old ones.
 //!
 //! A full recompression makes all segments as one COPY of the current files would, so the bytes are the same. One that is
-//! *due* takes the segments that edits touch, and small ones when there are too many of about one size, so that every byte
-//! is written again about once for each fourfold growth of the corpus, beside what edits of its own segment cost.
+//! *due* takes the segments that edits touch, those of packed text, and small ones when there are too many of about one size, so
+//! that every byte is written again about once for each fourfold growth of the corpus, beside what edits of its own segment cost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
-use zipfdb_storage::{CorpusRecord, Publication, SegmentInfo, SegmentParts, SegmentWriter};
+use zipfdb_kernels::gompresso::PackedPieces;
+use zipfdb_storage::{
+    CorpusRecord, Publication, SegmentInfo, SegmentParts, SegmentWriter, TextParts,
+};
 
 use crate::answer::{CorpusView, StoredView};
 use crate::api::core::Core;
 use crate::maintain::device_coder::encode_on_device;
-use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts, segment_bytes};
+use crate::maintain::ingest::{Means, NewSegment, NewText, ViewTexts, ingest_texts, segment_bytes};
 use crate::overlay::edits::Base;
 use crate::overlay::{Overlay, StoredFiles};
 use crate::paths::sources::OnError;
@@ -44,7 +47,7 @@ pub struct Recompression {
 pub(crate) enum Scope {
     /// Everything, so that the segments are those of one COPY.
     All,
-    /// What edits touch, and what has become too small.
+    /// What edits touch, what is packed text, and what has become too small.
     Due,
 }
 
@@ -178,6 +181,29 @@ pub(crate) fn write(
     })
 }
 
+/// Writes a segment of packed text of a publication.
+pub(crate) fn write_text(
+    core: &Core,
+    publication: &mut Publication,
+    segment: &NewText,
+) -> Result<SegmentInfo> {
+    let (header, path) = publication.next_segment(UNICODE_VERSION, segment.is_last)?;
+    let PackedPieces { front, blocks } = &segment.packed;
+    let text: Vec<&[u8]> = [front]
+        .into_iter()
+        .chain(blocks)
+        .map(|piece| &piece[..])
+        .collect();
+    let parts = TextParts {
+        header: &header,
+        files: &segment.files,
+        tokens: segment.tokens,
+        text: &text,
+    };
+    let backend = core.store.backend();
+    Ok(SegmentWriter::write_text(backend, &path, parts)?)
+}
+
 /// Whether the segments are what one COPY of the files would make, if segments have up to `full` bytes of text.
 fn is_one_copy(record: &CorpusRecord, stored: &StoredView, full: u64) -> bool {
     let headers = stored
@@ -186,6 +212,7 @@ fn is_one_copy(record: &CorpusRecord, stored: &StoredView, full: u64) -> bool {
         .filter_map(|segment| segment.header());
     let headers: Vec<_> = headers.collect();
     headers.len() == record.segments.len()
+        && !stored.segments().iter().any(|segment| segment.is_packed())
         && headers
             .windows(2)
             .all(|pair| pair[0].publication == pair[1].publication)
@@ -214,7 +241,8 @@ pub(super) fn due<'a>(
     let sizes: Vec<u64> = (stored.segments().iter())
         .map(|segment| segment.text_bytes())
         .collect();
-    let mut chosen: BTreeSet<usize> = BTreeSet::new();
+    let packed = (0..sizes.len()).filter(|&segment| stored.segments()[segment].is_packed());
+    let mut chosen: BTreeSet<usize> = packed.collect();
     // What is to be written again: the edited files, and the others of their segments.
     let mut bytes = 0;
     for name in view.overlay().files().map(|(name, _)| &**name).chain(going) {

@@ -8,13 +8,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zipfdb_storage::{Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentReader};
+use zipfdb_storage::{
+    Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader,
+};
 
 use crate::api::database::Database;
 use crate::api::transaction::Transaction;
 use crate::overlay::edits::decode;
 use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::start_pool;
+use crate::segment::TextBlocks;
 use crate::{Error, Progress, Result};
 
 /// What [`repair`] has saved, and what it could not.
@@ -174,13 +177,28 @@ impl<'a> Rescue<'a> {
                 return Ok(());
             }
         };
+        let blocks = match reader.info().form {
+            SegmentForm::Grammar => None,
+            SegmentForm::Text => match TextBlocks::read(reader) {
+                Ok(blocks) => Some(blocks),
+                Err(error) => {
+                    self.lose_segment(&error);
+                    return Ok(());
+                }
+            },
+        };
         // Decoded once for all files; what fails fails for each of them again.
-        let _decoded = pool.install(|| (reader.dictionary(), reader.grammar()));
+        let _decoded =
+            (blocks.is_none()).then(|| pool.install(|| (reader.dictionary(), reader.grammar())));
         let mut rows: Vec<(String, Vec<u8>)> = Vec::new();
         let mut size = 0;
         for (index, entry) in entries.iter().enumerate() {
             let file = &entry.name;
-            let content = match pool.install(|| reader.content(index)) {
+            let content = match &blocks {
+                Some(blocks) => blocks.content(reader, index),
+                None => pool.install(|| reader.content(index)).map_err(Error::from),
+            };
+            let content = match content {
                 Ok(content) => content,
                 Err(error) => {
                     let end = entry.first_byte + entry.bytes;

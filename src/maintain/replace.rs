@@ -12,9 +12,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::answer::CorpusView;
 use crate::api::core::Core;
-use crate::maintain::ingest::{
-    Means, OpenText, Report, SourceTexts, Texts, ViewTexts, ingest_texts, segment_bytes,
-};
+use crate::drafts::{OpenText, SourceTexts, Texts};
+use crate::maintain::ingest::{Means, Report, ViewTexts, ingest_texts, segment_bytes};
 use crate::maintain::recompress::{ViewFiles, due, files_of, write};
 use crate::overlay::Overlay;
 use crate::overlay::edits::Base;

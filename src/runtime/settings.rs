@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     /// Bytes; none for a share of the machine's.
     memory_limit: Option<u64>,
     pub(crate) recompress_at_exit: bool,
+    /// None for half of all.
+    pub(crate) recompress_threads: Option<u64>,
     /// Milliseconds; 0 for none.
     pub(crate) statement_timeout: u64,
     /// Bytes of the longest value.
@@ -37,6 +39,7 @@ impl Default for Settings {
             strategy: None,
             memory_limit: None,
             recompress_at_exit: false,
+            recompress_threads: None,
             statement_timeout: 0,
             value_size_limit: 1_000_000_000,
         }
@@ -55,6 +58,7 @@ impl Settings {
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
             Setting::RecompressAtExit(is_on) => self.recompress_at_exit = is_on,
+            Setting::RecompressThreads(threads) => self.recompress_threads = threads,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
             Setting::ValueSizeLimit(bytes) => self.value_size_limit = bytes,
         }
@@ -66,7 +70,7 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 10] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 11] {
         [
             (
                 Setting::BatchWindow(self.batch_window),
@@ -95,6 +99,10 @@ impl Settings {
             (
                 Setting::RecompressAtExit(self.recompress_at_exit),
                 "Whether the command line recompresses corpora with pending changes when it ends: on or off.",
+            ),
+            (
+                Setting::RecompressThreads(self.recompress_threads),
+                "Threads that recompress in the background: 0 for none, auto for half of all.",
             ),
             (
                 Setting::StatementTimeout(self.statement_timeout),
@@ -137,6 +145,8 @@ pub(crate) fn value_text(setting: Setting) -> String {
             }
         }
         Setting::RecompressAtExit(is_on) => if is_on { "on" } else { "off" }.into(),
+        Setting::RecompressThreads(None) => "auto".into(),
+        Setting::RecompressThreads(Some(threads)) => threads.to_string(),
         Setting::StatementTimeout(0) | Setting::BusyTimeout(0) => "0".into(),
         Setting::StatementTimeout(milliseconds) | Setting::BusyTimeout(milliseconds) => {
             format!("{milliseconds}ms")
@@ -168,6 +178,7 @@ mod tests {
                 "auto",
                 "1000B",
                 "off",
+                "auto",
                 "1500ms",
                 "root_stream",
                 "1000000000B"
@@ -185,6 +196,7 @@ mod tests {
                 "auto",
                 "auto",
                 "off",
+                "auto",
                 "0",
                 "auto",
                 "1000000000B"

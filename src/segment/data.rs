@@ -23,9 +23,9 @@ pub(super) struct StoredTotals(Option<Vec<u32>>);
 /// The bodies of a grammar and the roots of all files.
 pub(super) struct WholeGrammar {
     /// What [`Bodies`] has too, once in memory.
-    rules: Arc<Grammar>,
-    root_offsets: Vec<u32>,
-    root: Vec<u32>,
+    pub(super) rules: Arc<Grammar>,
+    pub(super) root_offsets: Vec<u32>,
+    pub(super) root: Vec<u32>,
 }
 
 /// Rules with these roots, as kernels take them; nothing is checked.
@@ -51,9 +51,10 @@ impl SegmentStructure for Dictionary {
         self.memory()
     }
 
-    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<Dictionary>> {
+    fn make(segment: &SegmentView, stop: &AtomicBool) -> Result<Arc<Dictionary>> {
         match &segment.parts {
             Parts::Stored(segment) => Ok(segment.dictionary()?),
+            Parts::Text(stored) => segment.tokenized_dictionary(stored, stop),
             #[cfg(test)]
             Parts::Memory(parts) => Ok(parts.dictionary.clone()),
         }
@@ -74,6 +75,7 @@ impl SegmentStructure for StoredTotals {
                 segment.pin::<Dictionary>()?;
                 stored.totals()?
             }
+            Parts::Text(_) => None,
             #[cfg(test)]
             Parts::Memory(_) => None,
         };
@@ -96,6 +98,7 @@ impl SegmentStructure for Bodies {
                 segment.pin::<Dictionary>()?;
                 Ok(stored.bodies()?)
             }
+            Parts::Text(_) => Err(segment.inconsistent("packed text has no rules")),
             #[cfg(test)]
             Parts::Memory(_) => Err(segment.inconsistent("plain data is not coded")),
         }
@@ -109,7 +112,7 @@ impl SegmentStructure for WholeGrammar {
         self.rules.bytes() + size_of_val(&self.root_offsets[..]) + size_of_val(&self.root[..])
     }
 
-    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<WholeGrammar>> {
+    fn make(segment: &SegmentView, stop: &AtomicBool) -> Result<Arc<WholeGrammar>> {
         let whole = match &segment.parts {
             Parts::Stored(stored) => {
                 let bodies = segment.pin::<Bodies>()?;
@@ -122,6 +125,7 @@ impl SegmentStructure for WholeGrammar {
                     root,
                 }
             }
+            Parts::Text(stored) => return segment.tokenized_grammar(stored, stop),
             #[cfg(test)]
             Parts::Memory(parts) => WholeGrammar {
                 rules: parts.grammar.clone(),
@@ -164,6 +168,11 @@ impl SegmentView {
                 let bodies = self.pin::<Bodies>()?;
                 let root = stored.roots(bodies)?;
                 (bodies.rules().clone(), bodies.root_offsets().to_vec(), root)
+            }
+            Parts::Text(_) => {
+                let grammar = self.pin::<WholeGrammar>()?;
+                let root = grammar.root.clone();
+                (grammar.rules.clone(), grammar.root_offsets.clone(), root)
             }
             #[cfg(test)]
             Parts::Memory(parts) => {
@@ -229,7 +238,7 @@ impl LiveSegment {
     /// Whether the roots of all files are decoded.
     pub(crate) fn has_grammar(&self) -> bool {
         match &self.parts {
-            Parts::Stored(_) => self.has(StructureKind::Grammar),
+            Parts::Stored(_) | Parts::Text(_) => self.has(StructureKind::Grammar),
             #[cfg(test)]
             Parts::Memory(_) => true,
         }
@@ -238,7 +247,7 @@ impl LiveSegment {
     /// How its words would be counted by file; nothing is decoded for it.
     pub(crate) fn counting(&self) -> FileCounting {
         match &self.parts {
-            Parts::Stored(segment) => {
+            Parts::Stored(segment) | Parts::Text(segment) => {
                 let info = segment.info();
                 let files = u64::from(info.files);
                 FileCounting::cheapest(files, info.symbols, info.root_symbols, info.words)

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 #[cfg(test)]
 use zipfdb_storage::{Dictionary, Grammar};
-use zipfdb_storage::{FileEntry, IndexHeader, IndexRecord, Segment, SegmentHeader};
+use zipfdb_storage::{FileEntry, IndexHeader, IndexRecord, Segment, SegmentForm, SegmentHeader};
 
 use super::build_budget::BuildBudget;
 use super::cache::{Cache, Slots};
@@ -19,8 +19,10 @@ use crate::{Error, Result};
 
 /// Where a segment's parts come from.
 pub(crate) enum Parts {
-    /// A segment of the store.
+    /// A segment of the store that has a grammar.
     Stored(Arc<Segment>),
+    /// One of packed text.
+    Text(Arc<Segment>),
     /// Plain data.
     #[cfg(test)]
     Memory(Box<PlainParts>),
@@ -48,6 +50,9 @@ pub(crate) struct BuildBudgets {
     pub(crate) counts: BuildBudget,
 }
 
+/// Distinct tokens of text that is not tokenized: about so many times the root of its words.
+const DISTINCT_FACTOR: f64 = 32.0;
+
 /// A live segment of an open database.
 pub(crate) struct LiveSegment {
     pub(crate) parts: Parts,
@@ -69,7 +74,11 @@ pub(crate) struct LiveSegment {
 impl LiveSegment {
     /// A stored segment, of which nothing is looked at yet, in a database of so many threads.
     pub(crate) fn new(segment: Arc<Segment>, threads: usize, cache: &Arc<Cache>) -> LiveSegment {
-        LiveSegment::of(Parts::Stored(segment), threads, cache)
+        let parts = match segment.info().form {
+            SegmentForm::Grammar => Parts::Stored(segment),
+            SegmentForm::Text => Parts::Text(segment),
+        };
+        LiveSegment::of(parts, threads, cache)
     }
 
     /// Plain data. The grammar must be a checked one.
@@ -114,7 +123,7 @@ impl LiveSegment {
     /// Whether it is this segment of the store, and not another one that had its number.
     pub(crate) fn is_of(&self, segment: &Arc<Segment>) -> bool {
         match &self.parts {
-            Parts::Stored(own) => Arc::ptr_eq(own, segment),
+            Parts::Stored(own) | Parts::Text(own) => Arc::ptr_eq(own, segment),
             #[cfg(test)]
             Parts::Memory(_) => false,
         }
@@ -123,7 +132,7 @@ impl LiveSegment {
     /// The segment's number in its database.
     pub(crate) fn id(&self) -> u64 {
         match &self.parts {
-            Parts::Stored(segment) => segment.id(),
+            Parts::Stored(segment) | Parts::Text(segment) => segment.id(),
             #[cfg(test)]
             Parts::Memory(parts) => parts.id,
         }
@@ -193,7 +202,7 @@ impl LiveSegment {
 
     pub(super) fn stored_segment(&self) -> Option<&Segment> {
         match &self.parts {
-            Parts::Stored(segment) => Some(segment),
+            Parts::Stored(segment) | Parts::Text(segment) => Some(segment),
             #[cfg(test)]
             Parts::Memory(_) => None,
         }
@@ -209,7 +218,7 @@ impl LiveSegment {
     /// What the segment file says of itself; none of plain data.
     pub(crate) fn header(&self) -> Option<&SegmentHeader> {
         match &self.parts {
-            Parts::Stored(segment) => Some(segment.header()),
+            Parts::Stored(segment) | Parts::Text(segment) => Some(segment.header()),
             #[cfg(test)]
             Parts::Memory(_) => None,
         }
@@ -218,7 +227,7 @@ impl LiveSegment {
     /// How many bytes of text it has; nothing is decoded for it.
     pub(crate) fn text_bytes(&self) -> u64 {
         match &self.parts {
-            Parts::Stored(segment) => segment.info().bytes,
+            Parts::Stored(segment) | Parts::Text(segment) => segment.info().bytes,
             #[cfg(test)]
             Parts::Memory(parts) => parts.files.iter().map(|file| file.bytes).sum(),
         }
@@ -230,6 +239,12 @@ impl LiveSegment {
             Parts::Stored(segment) => {
                 let info = segment.info();
                 (info.symbols + info.root_symbols, u64::from(info.tokens))
+            }
+            Parts::Text(segment) => {
+                let info = segment.info();
+                // Distinct words grow about with the root of all (Heaps' law).
+                let tokens = DISTINCT_FACTOR * (info.words as f64).sqrt();
+                (info.root_symbols, tokens as u64)
             }
             #[cfg(test)]
             Parts::Memory(parts) => {
@@ -243,7 +258,7 @@ impl LiveSegment {
     /// Words of the text, and files; nothing is decoded for it.
     pub(crate) fn text_size(&self) -> (u64, u64) {
         match &self.parts {
-            Parts::Stored(segment) => {
+            Parts::Stored(segment) | Parts::Text(segment) => {
                 let info = segment.info();
                 (info.words, u64::from(info.files))
             }
@@ -255,10 +270,15 @@ impl LiveSegment {
         }
     }
 
+    /// Whether it holds packed text, which is to become a grammar.
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.parts, Parts::Text(_))
+    }
+
     /// The file table.
     pub(crate) fn files(&self) -> Result<&[FileEntry]> {
         match &self.parts {
-            Parts::Stored(segment) => Ok(segment.files()?),
+            Parts::Stored(segment) | Parts::Text(segment) => Ok(segment.files()?),
             #[cfg(test)]
             Parts::Memory(parts) => Ok(&parts.files),
         }

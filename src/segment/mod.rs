@@ -9,12 +9,14 @@ mod edge_words;
 mod indexes;
 mod live_segment;
 mod one_file;
+mod packed_text;
 mod postings;
 mod root_scan;
 mod segment_view;
 mod structure;
 mod word_blocks;
 pub(crate) mod word_order;
+mod word_search;
 mod words;
 
 pub(crate) use data::{GAP_BYTES, view_of};
@@ -22,5 +24,6 @@ pub(crate) use derived::{FileWords, Offsets, Positions, TokenWords, WordFiles, W
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;
 pub(crate) use one_file::Phrase;
+pub(crate) use packed_text::TextBlocks;
 pub(crate) use segment_view::{SegmentStructure, SegmentView, Unit};
 pub(crate) use structure::{NgramPlan, NgramStructure, StructureKind};

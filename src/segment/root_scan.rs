@@ -39,6 +39,7 @@ impl SegmentView {
     fn scan_work(&self) -> f64 {
         match &self.parts {
             Parts::Stored(segment) => segment.info().root_symbols as f64 * SCAN_SYMBOL_COST,
+            Parts::Text(_) => f64::INFINITY,
             #[cfg(test)]
             Parts::Memory(_) => f64::INFINITY,
         }
@@ -56,6 +57,7 @@ impl SegmentView {
     ) -> Result<Vec<(u32, A)>> {
         match &self.parts {
             Parts::Stored(segment) => self.scan_stored(segment, stop, visit),
+            Parts::Text(_) => Err(self.inconsistent("packed text has no roots")),
             #[cfg(test)]
             Parts::Memory(_) => Err(self.inconsistent("plain data is not coded")),
         }

@@ -28,11 +28,12 @@ pub(crate) enum StructureKind {
     WordFiles,
     FileWords,
     Postings,
+    TextBlocks,
 }
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 25] = {
+    pub(crate) const ALL: [StructureKind; 26] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -60,6 +61,7 @@ impl StructureKind {
             WordFiles,
             FileWords,
             Postings,
+            TextBlocks,
         ]
     };
 
@@ -91,6 +93,7 @@ impl StructureKind {
             StructureKind::WordFiles => "files of words",
             StructureKind::FileWords => "words of files",
             StructureKind::Postings => "directory of postings",
+            StructureKind::TextBlocks => "blocks of text",
         }
     }
 }

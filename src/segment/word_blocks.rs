@@ -32,6 +32,7 @@ impl SegmentStructure for StoredWordBlocks {
     fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<StoredWordBlocks>> {
         let blocks = match &segment.parts {
             Parts::Stored(stored) => stored.word_blocks()?,
+            Parts::Text(_) => None,
             #[cfg(test)]
             Parts::Memory(_) => None,
         };
@@ -45,6 +46,7 @@ impl SegmentView {
     pub(crate) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
         match &self.parts {
             Parts::Stored(segment) => self.count_stored(segment, word),
+            Parts::Text(_) => Ok(None),
             #[cfg(test)]
             Parts::Memory(_) => Ok(None),
         }
@@ -60,6 +62,7 @@ impl SegmentView {
                     && !self.budgets.dictionary.is_due(price)
                     && segment.header().unicode_version == UNICODE_VERSION
             }
+            Parts::Text(_) => false,
             #[cfg(test)]
             Parts::Memory(_) => false,
         }

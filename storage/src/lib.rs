@@ -35,10 +35,11 @@ pub use log::{
     Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
 };
 pub use segment::{
-    Bodies, Dictionary, EncodedGrammar, FileEntry, Section, SegmentHeader, SegmentInfo,
-    SegmentParts, SegmentReader, SegmentWriter, TokenRun, WordBlocks, symbol_coder,
+    Bodies, Dictionary, EncodedGrammar, FileEntry, Section, SegmentForm, SegmentHeader,
+    SegmentInfo, SegmentParts, SegmentReader, SegmentWriter, TextParts, TokenRun, WordBlocks,
+    symbol_coder,
 };
-pub use settings::{CorpusSettings, Tokenizer};
+pub use settings::{CorpusSettings, IngestMode, Tokenizer};
 pub use store::{
     Followed, LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus, Segment,
     Store,

@@ -64,6 +64,49 @@ impl FromStr for Tokenizer {
     }
 }
 
+/// What files become when they are imported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum IngestMode {
+    /// Segments with a grammar.
+    #[default]
+    Grammar = 0,
+    /// Segments of packed text, which are made grammars in the background.
+    Fast = 1,
+    /// The latter where there is so much text that a grammar takes long.
+    Auto = 2,
+}
+
+impl IngestMode {
+    /// All of them, in the order of their numbers on disk.
+    pub const ALL: [IngestMode; 3] = [IngestMode::Grammar, IngestMode::Fast, IngestMode::Auto];
+
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            IngestMode::Grammar => "grammar",
+            IngestMode::Fast => "fast",
+            IngestMode::Auto => "auto",
+        }
+    }
+
+    /// The number on disk.
+    pub fn to_disk(self) -> u8 {
+        self as u8
+    }
+
+    /// The mode with this number on disk, if there is one.
+    pub fn from_disk(number: u8) -> Option<IngestMode> {
+        IngestMode::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The mode of this name in SQL, in any case, if there is one.
+    pub fn from_name(name: &str) -> Option<IngestMode> {
+        let mut all = IngestMode::ALL.into_iter();
+        all.find(|mode| mode.name().eq_ignore_ascii_case(name))
+    }
+}
+
 /// What `CREATE CORPUS ... WITH (...)` says of a corpus.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CorpusSettings {
@@ -79,6 +122,8 @@ pub struct CorpusSettings {
     /// Bytes of records from which on they are merged into segments. Says nothing about a segment, so headers of
     /// segments do not have it: there it is always the default.
     pub recompress_threshold: u64,
+    /// What imported files become. Headers of segments do not have it: there it is always the default.
+    pub ingest: IngestMode,
 }
 
 impl CorpusSettings {
@@ -89,6 +134,7 @@ impl CorpusSettings {
     pub(crate) fn of_segments(&self) -> CorpusSettings {
         CorpusSettings {
             recompress_threshold: Self::RECOMPRESS_THRESHOLD_DEFAULT,
+            ingest: IngestMode::Grammar,
             ..self.clone()
         }
     }
@@ -102,6 +148,7 @@ impl Default for CorpusSettings {
             alpha_numerator: 1,
             alpha_denominator: 10,
             recompress_threshold: CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT,
+            ingest: IngestMode::Grammar,
         }
     }
 }

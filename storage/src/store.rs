@@ -23,7 +23,7 @@ use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::error::io_error;
 use crate::log::{Durability, LogPosition, LogRecord, Scan};
-use crate::settings::{CorpusSettings, check_name, check_settings};
+use crate::settings::{CorpusSettings, IngestMode, check_name, check_settings};
 use crate::views::{self, ViewRecord};
 use crate::{Error, Result};
 
@@ -214,6 +214,14 @@ impl Store {
     /// [`Error::NoSuchCorpus`]; [`Error::Invalid`] for 0; [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Io`].
     pub fn set_recompress_threshold(&self, name: &str, bytes: u64) -> Result<()> {
         self.change_settings(name, |settings| settings.recompress_threshold = bytes)
+    }
+
+    /// Changes what files become that are imported from now on. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCorpus`]; [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Io`].
+    pub fn set_ingest(&self, name: &str, mode: IngestMode) -> Result<()> {
+        self.change_settings(name, |settings| settings.ingest = mode)
     }
 
     fn change_settings(&self, name: &str, set: impl FnOnce(&mut CorpusSettings)) -> Result<()> {

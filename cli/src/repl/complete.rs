@@ -366,9 +366,20 @@ impl Place<'_> {
             ("CREATE" | "ALTER" | "COPY", "(" | ",") if self.is_in_options() => {
                 found.names(
                     match self.first().as_str() {
-                        "CREATE" => &["recompress_threshold", "segment_size", "tokenizer"],
-                        "ALTER" => &["recompress_threshold", "segment_size"],
-                        _ => &["encoding", "format", "on_conflict", "on_error"],
+                        "CREATE" => &[
+                            "ingest",
+                            "recompress_threshold",
+                            "segment_size",
+                            "tokenizer",
+                        ],
+                        "ALTER" => &["ingest", "recompress_threshold", "segment_size"],
+                        _ => &[
+                            "compression",
+                            "encoding",
+                            "format",
+                            "on_conflict",
+                            "on_error",
+                        ],
                     },
                     " = ",
                 );

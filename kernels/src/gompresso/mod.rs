@@ -10,6 +10,7 @@
 
 pub(crate) mod bit_block;
 mod error;
+mod fast_parse;
 mod format;
 mod huffman;
 mod match_finder;
@@ -27,7 +28,7 @@ pub use format::{
     ENTRY_SIZE, GROUP, HEADER_SIZE, LITERALS_MAX, MATCH_MAX, MATCH_MIN, PackCodec, PackHeader,
     WINDOW_MAX, WINDOW_MIN,
 };
-pub use pack::{BlockPacker, PackOptions, pack};
+pub use pack::{BlockPacker, PackOptions, PackedPieces, pack, pack_pieces};
 pub use parse::Elimination;
 pub use references::{ReferenceRounds, References};
-pub use unpack::{BlockUnpacker, PackedReader};
+pub use unpack::{BlockTable, BlockUnpacker, PackedReader};

@@ -3,12 +3,15 @@
 //! The invariant: the bytes depend on text and options alone, not on the number of threads, and data blocks know nothing of each
 //! other. A block that coding does not shrink is stored as it is.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
 use super::bit_block;
 use super::error::PackedError;
+use super::fast_parse::parse_fast;
 use super::format::{BLOCK_ALIGNMENT, BlockEntry, PackCodec, PackHeader};
 use super::match_finder::{MatchFinder, SearchEffort};
 use super::parse::{Elimination, Parsing, Sequences, parse};
@@ -107,6 +110,8 @@ impl PackOptions {
 #[derive(Default)]
 pub struct BlockPacker {
     finder: MatchFinder,
+    /// Of the fastest level.
+    heads: Vec<u32>,
     sequences: Sequences,
 }
 
@@ -115,12 +120,13 @@ impl BlockPacker {
     /// [`PackOptions::header`] accepts.
     pub fn pack(&mut self, text: &[u8], options: &PackOptions, bytes: &mut Vec<u8>) -> BlockEntry {
         let begin = bytes.len();
-        parse(
-            text,
-            options.parsing(),
-            &mut self.finder,
-            &mut self.sequences,
-        );
+        let sequences = &mut self.sequences;
+        match (options.level, options.elimination) {
+            (..=1, Elimination::Off) => {
+                parse_fast(text, options.window as usize, &mut self.heads, sequences);
+            }
+            _ => parse(text, options.parsing(), &mut self.finder, sequences),
+        }
         let Sequences { records, literals } = &self.sequences;
         match options.codec {
             PackCodec::Byte => {
@@ -155,31 +161,60 @@ impl BlockPacker {
     }
 }
 
-/// Packs text, its blocks on all threads of the current pool. Takes memory for the packed text, and some MB for each thread.
+/// Packed text in pieces that follow each other.
+#[derive(Debug)]
+pub struct PackedPieces {
+    /// Header and block table.
+    pub front: Vec<u8>,
+    /// The data blocks.
+    pub blocks: Vec<Vec<u8>>,
+}
+
+/// Packs text of a size in bytes, its blocks on all threads of the current pool; `text` gives the bytes of a range. Takes memory for
+/// the packed text, and some MB for each thread.
 ///
 /// # Errors
 ///
 /// [`PackedError::Option`] if the format has no room for an option, [`PackedError::Stopped`] once the flag is set.
-pub fn pack(text: &[u8], options: &PackOptions, stop: &AtomicBool) -> Result<Vec<u8>, PackedError> {
-    let mut header = options.header(text.len() as u64)?;
-    let blocks = text.par_chunks(options.block_size as usize);
-    let packed = blocks.map_init(BlockPacker::default, |packer, text| {
+pub fn pack_pieces<'a>(
+    size: u64,
+    text: impl Fn(Range<u64>) -> Cow<'a, [u8]> + Sync,
+    options: &PackOptions,
+    stop: &AtomicBool,
+) -> Result<PackedPieces, PackedError> {
+    let mut header = options.header(size)?;
+    let blocks = (0..header.block_count()).into_par_iter();
+    let packed = blocks.map_init(BlockPacker::default, |packer, block| {
         check(stop)?;
+        let begin = block * u64::from(options.block_size);
+        let range = begin..begin + header.block_len(block) as u64;
         let mut bytes = Vec::new();
-        let entry = packer.pack(text, options, &mut bytes);
+        let entry = packer.pack(&text(range), options, &mut bytes);
+        bytes.shrink_to_fit();
         Ok((entry, bytes))
     });
     let packed: Vec<(BlockEntry, Vec<u8>)> = packed.collect::<Result<_, PackedError>>()?;
-    let table: Vec<u8> = packed
-        .iter()
-        .flat_map(|(entry, _)| entry.to_bytes())
-        .collect();
+    let (entries, blocks): (Vec<BlockEntry>, Vec<Vec<u8>>) = packed.into_iter().unzip();
+    let table: Vec<u8> = entries.iter().flat_map(BlockEntry::to_bytes).collect();
     header.table_crc = crc32fast::hash(&table);
-    let mut bytes = header.to_bytes().to_vec();
-    bytes.reserve_exact(table.len() + packed.iter().map(|(_, block)| block.len()).sum::<usize>());
-    bytes.extend(table);
-    packed
-        .iter()
-        .for_each(|(_, block)| bytes.extend_from_slice(block));
+    let mut front = header.to_bytes().to_vec();
+    front.extend(table);
+    Ok(PackedPieces { front, blocks })
+}
+
+/// Packs text, as [`pack_pieces`], to one piece.
+///
+/// # Errors
+///
+/// Those of [`pack_pieces`].
+pub fn pack(text: &[u8], options: &PackOptions, stop: &AtomicBool) -> Result<Vec<u8>, PackedError> {
+    // Ranges are within the text.
+    let of_text = |range: Range<u64>| text[range.start as usize..range.end as usize].into();
+    let PackedPieces { front, blocks } = pack_pieces(text.len() as u64, of_text, options, stop)?;
+    let mut bytes = front;
+    bytes.reserve_exact(blocks.iter().map(Vec::len).sum());
+    for block in &blocks {
+        bytes.extend_from_slice(block);
+    }
     Ok(bytes)
 }

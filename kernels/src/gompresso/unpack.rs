@@ -3,6 +3,7 @@
 //! The invariant: what is given is what was packed, or an error; a checksum is taken of every block. Memory is bounded by what is
 //! stored: header and block table are checked before anything is made for what they say.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
@@ -86,33 +87,31 @@ impl BlockUnpacker {
     }
 }
 
-/// Packed text whose header and block table were checked.
+/// Where the data blocks of packed text lie: header and block table, checked.
 #[derive(Clone, Debug)]
-pub struct PackedReader<'a> {
+pub struct BlockTable {
     header: PackHeader,
-    bytes: &'a [u8],
-    /// `[blocks + 1]`: where each block begins in the bytes, and the end.
+    entries: Vec<BlockEntry>,
+    /// `[blocks + 1]`: where each block begins in the packed text, and the end.
     begins: Vec<u64>,
 }
 
-impl<'a> PackedReader<'a> {
-    /// Reads header and block table. Takes 8 bytes of memory for each block.
+impl BlockTable {
+    /// Reads what lies between the header and the first block of packed text of `size` bytes, [`PackHeader::blocks_begin`] less
+    /// [`HEADER_SIZE`] bytes. Takes 20 bytes of memory for each block.
     ///
     /// # Errors
     ///
-    /// [`PackedError`] if the bytes are no packed text, or damaged before the first block.
-    pub fn open(bytes: &'a [u8]) -> Result<PackedReader<'a>, PackedError> {
-        let header = PackHeader::read(bytes)?;
-        let found = bytes.len() as u64;
-        let begin = header.blocks_begin();
-        if begin > found {
-            return Err(PackedError::Size {
-                expected: begin,
-                found,
-            });
+    /// [`PackedError`] if the table is damaged, or not of packed text of that size.
+    pub fn read(header: &PackHeader, table: &[u8], size: u64) -> Result<BlockTable, PackedError> {
+        let mut end = header.blocks_begin();
+        let wrong_size = |expected| PackedError::Size {
+            expected,
+            found: size,
+        };
+        if (HEADER_SIZE + table.len()) as u64 != end || end > size {
+            return Err(wrong_size(end));
         }
-        // Within the bytes.
-        let table = &bytes[HEADER_SIZE..begin as usize];
         let crc = crc32fast::hash(table);
         if crc != header.table_crc {
             return Err(PackedError::Checksum {
@@ -121,25 +120,22 @@ impl<'a> PackedReader<'a> {
                 found: crc,
             });
         }
-        let mut end = begin;
-        let mut begins = vec![end];
+        let (mut entries, mut begins) = (Vec::new(), vec![end]);
         for (block, entry) in table.as_chunks::<ENTRY_SIZE>().0.iter().enumerate() {
-            let (block, entry) = (block as u64, BlockEntry::read(entry));
-            entry.check(&header, block)?;
+            let entry = BlockEntry::read(entry);
+            entry.check(header, block as u64)?;
             end += u64::from(entry.bytes);
+            entries.push(entry);
             begins.push(end);
         }
-        if end != found {
-            return Err(PackedError::Size {
-                expected: end,
-                found,
-            });
+        match end == size {
+            true => Ok(BlockTable {
+                header: *header,
+                entries,
+                begins,
+            }),
+            false => Err(wrong_size(end)),
         }
-        Ok(PackedReader {
-            header,
-            bytes,
-            begins,
-        })
     }
 
     /// What the blocks have in common.
@@ -149,7 +145,12 @@ impl<'a> PackedReader<'a> {
 
     /// How many data blocks there are.
     pub fn block_count(&self) -> usize {
-        self.begins.len() - 1
+        self.entries.len()
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.entries[..]) + size_of_val(&self.begins[..])
     }
 
     /// Bytes of text of a block.
@@ -162,10 +163,91 @@ impl<'a> PackedReader<'a> {
         self.header.block_len(block as u64)
     }
 
+    /// Where the stored bytes of a block lie in the packed text.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such block.
+    pub fn stored(&self, block: usize) -> Range<u64> {
+        self.begins[block]..self.begins[block + 1]
+    }
+
+    /// Unpacks a block from its stored bytes and checks it. `text` has the size of the block's text.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Block`] or [`PackedError::Checksum`] if it is damaged; `text` has any bytes then.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such block, or `text` has another size.
+    pub fn unpack(
+        &self,
+        unpacker: &mut BlockUnpacker,
+        block: usize,
+        stored: &[u8],
+        text: &mut [u8],
+        order: References,
+    ) -> Result<ReferenceRounds, PackedError> {
+        assert!(
+            text.len() == self.block_len(block),
+            "the block has another size"
+        );
+        let entry = &self.entries[block];
+        unpacker.unpack(&self.header, block as u64, entry, stored, text, order)
+    }
+}
+
+/// Packed text in memory, whose header and block table were checked.
+#[derive(Clone, Debug)]
+pub struct PackedReader<'a> {
+    table: BlockTable,
+    bytes: &'a [u8],
+}
+
+impl<'a> PackedReader<'a> {
+    /// Reads header and block table. Takes 20 bytes of memory for each block.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError`] if the bytes are no packed text, or damaged before the first block.
+    pub fn open(bytes: &'a [u8]) -> Result<PackedReader<'a>, PackedError> {
+        let header = PackHeader::read(bytes)?;
+        let (begin, size) = (header.blocks_begin(), bytes.len() as u64);
+        if begin > size {
+            return Err(PackedError::Size {
+                expected: begin,
+                found: size,
+            });
+        }
+        // Within the bytes.
+        let table = BlockTable::read(&header, &bytes[HEADER_SIZE..begin as usize], size)?;
+        Ok(PackedReader { table, bytes })
+    }
+
+    /// What the blocks have in common.
+    pub fn header(&self) -> &PackHeader {
+        self.table.header()
+    }
+
+    /// How many data blocks there are.
+    pub fn block_count(&self) -> usize {
+        self.table.block_count()
+    }
+
+    /// Bytes of text of a block.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such block.
+    pub fn block_len(&self, block: usize) -> usize {
+        self.table.block_len(block)
+    }
+
     /// All data blocks, one after the other.
     pub fn blocks_bytes(&self) -> &'a [u8] {
         // Within the bytes, as checked.
-        &self.bytes[self.begins[0] as usize..]
+        &self.bytes[self.header().blocks_begin() as usize..]
     }
 
     /// The entry of a block, and its stored bytes.
@@ -174,14 +256,10 @@ impl<'a> PackedReader<'a> {
     ///
     /// When there is no such block.
     pub fn block(&self, block: usize) -> (BlockEntry, &'a [u8]) {
-        assert!(block < self.block_count(), "no block {block}");
-        let entry = HEADER_SIZE + block * ENTRY_SIZE;
-        let entry = self.bytes[entry..]
-            .first_chunk()
-            .expect("the table was read");
+        let Range { start, end } = self.table.stored(block);
         // Within the bytes, as checked.
-        let bytes = self.begins[block] as usize..self.begins[block + 1] as usize;
-        (BlockEntry::read(entry), &self.bytes[bytes])
+        let stored = &self.bytes[start as usize..end as usize];
+        (self.table.entries[block], stored)
     }
 
     /// Unpacks one block, which has as many bytes as `text`.
@@ -207,12 +285,8 @@ impl<'a> PackedReader<'a> {
         text: &mut [u8],
         order: References,
     ) -> Result<ReferenceRounds, PackedError> {
-        assert!(
-            text.len() == self.block_len(block),
-            "the block has another size"
-        );
-        let (entry, bytes) = self.block(block);
-        unpacker.unpack(&self.header, block as u64, &entry, bytes, text, order)
+        let (_, stored) = self.block(block);
+        self.table.unpack(unpacker, block, stored, text, order)
     }
 
     /// Unpacks all text on all threads of the current pool.
@@ -222,7 +296,7 @@ impl<'a> PackedReader<'a> {
     /// [`PackedError`] of the first block that is damaged, [`PackedError::Stopped`] once the flag is set.
     pub fn unpack(&self, stop: &AtomicBool) -> Result<Vec<u8>, PackedError> {
         // Bounded by what is stored: entries were checked.
-        let mut text = vec![0; self.header.size as usize];
+        let mut text = vec![0; self.header().size as usize];
         self.unpack_to(&mut text, References::Sequential, stop)?;
         Ok(text)
     }
@@ -243,11 +317,11 @@ impl<'a> PackedReader<'a> {
         stop: &AtomicBool,
     ) -> Result<ReferenceRounds, PackedError> {
         assert!(
-            text.len() as u64 == self.header.size,
+            text.len() as u64 == self.header().size,
             "the text has another size"
         );
         let blocks = text
-            .par_chunks_mut(self.header.block_size as usize)
+            .par_chunks_mut(self.header().block_size as usize)
             .enumerate();
         let unpacked = blocks.map_init(BlockUnpacker::default, |unpacker, (block, text)| {
             check(stop)?;

@@ -27,6 +27,9 @@ const VALUE_SIZE_LIMIT_MIN: u64 = 1 << 10;
 /// The greatest `statement_timeout` and `busy_timeout` in milliseconds.
 const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
 
+/// The greatest `recompress_threads`.
+const THREADS_MAX: u64 = 1024;
+
 /// The greatest `batch_window` in microseconds.
 const WINDOW_MAX: u64 = 1_000_000;
 
@@ -40,6 +43,7 @@ impl Binder<'_> {
             Setting::GpuMemoryLimit(_) => Setting::GpuMemoryLimit(self.gpu_memory_limit(value)?),
             Setting::MemoryLimit(_) => Setting::MemoryLimit(self.memory_limit(value)?),
             Setting::RecompressAtExit(_) => Setting::RecompressAtExit(self.on_or_off(value)?),
+            Setting::RecompressThreads(_) => Setting::RecompressThreads(self.threads(value)?),
             Setting::StatementTimeout(_) => {
                 Setting::StatementTimeout(self.time(value, "statement_timeout")?)
             }
@@ -137,6 +141,22 @@ impl Binder<'_> {
             let hint = did_you_mean(&name, &names, "strategies are");
             self.no_such(operand.at, NameKind::Strategy, &name, hint)
         })
+    }
+
+    /// A number of threads; none for `'auto'`.
+    fn threads(&self, operand: &Operand) -> Result<Option<u64>> {
+        let what = "recompress_threads";
+        let (value, bounds) = (self.value(&operand.kind), "0 to 1024, or 'auto'");
+        let threads = match value {
+            Value::Integer(threads) => u64::try_from(*threads).ok(),
+            Value::Text(text) if text.eq_ignore_ascii_case("auto") => return Ok(None),
+            Value::Text(text) => text.parse().ok(),
+            _ => return Err(self.wrong_type(operand, what, "INTEGER or TEXT", Hint::NONE)),
+        };
+        match threads.filter(|&threads| threads <= THREADS_MAX) {
+            Some(threads) => Ok(Some(threads)),
+            None => Err(self.not_one_of(operand, what, bounds, &value.to_string())),
+        }
     }
 
     fn on_or_off(&self, operand: &Operand) -> Result<bool> {

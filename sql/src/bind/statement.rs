@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::plan::{
-    CopyFormat, Encoding, IndexKind, OnConflict, OnError, POSTINGS_CODECS, Plan, Tokenizer,
+    CopyFormat, Encoding, IndexKind, Ingest, OnConflict, OnError, POSTINGS_CODECS, Plan, Tokenizer,
 };
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand, OptionSetting, Select};
@@ -33,7 +33,15 @@ struct CorpusOptions {
     tokenizer: Option<Tokenizer>,
     segment_size: Option<u64>,
     recompress_threshold: Option<u64>,
+    ingest: Option<Ingest>,
 }
+
+/// What a corpus can say of imported files.
+const INGESTS: [(&str, Ingest); 3] = [
+    ("grammar", Ingest::Grammar),
+    ("fast", Ingest::Fast),
+    ("auto", Ingest::Auto),
+];
 
 impl Binder<'_> {
     fn corpus_options(&self, options: &[OptionSetting]) -> Result<CorpusOptions> {
@@ -45,8 +53,17 @@ impl Binder<'_> {
                 "recompress_threshold" => {
                     found.recompress_threshold = Some(self.recompress_threshold(value)?);
                 }
+                "ingest" => {
+                    let bounds = "'grammar', 'fast' or 'auto'";
+                    found.ingest = Some(self.choice(value, "ingest", bounds, &INGESTS)?);
+                }
                 _ => {
-                    let options = ["tokenizer", "segment_size", "recompress_threshold"];
+                    let options = [
+                        "tokenizer",
+                        "segment_size",
+                        "recompress_threshold",
+                        "ingest",
+                    ];
                     return Err(self.no_such_option(key, &options));
                 }
             }
@@ -74,6 +91,7 @@ impl Binder<'_> {
             tokenizer,
             segment_size,
             recompress_threshold,
+            ingest,
         } = self.corpus_options(options)?;
         if let Some(existing) = self.find_corpus(&name.text)
             && !if_not_exists
@@ -90,6 +108,7 @@ impl Binder<'_> {
             tokenizer,
             segment_size,
             recompress_threshold,
+            ingest,
         })
     }
 
@@ -155,11 +174,13 @@ impl Binder<'_> {
             tokenizer: _,
             segment_size,
             recompress_threshold,
+            ingest,
         } = self.corpus_options(options)?;
         Ok(Plan::AlterCorpus {
             corpus,
             segment_size,
             recompress_threshold,
+            ingest,
         })
     }
 
@@ -247,7 +268,7 @@ impl Binder<'_> {
     ) -> Result<Plan> {
         let corpus = self.corpus(&corpus.text, corpus.at)?;
         let (mut on_error, mut on_conflict) = (OnError::default(), OnConflict::default());
-        let mut encoding = Encoding::default();
+        let (mut encoding, mut ingest) = (Encoding::default(), None);
         for OptionSetting { key, value } in options {
             match key.text.to_ascii_lowercase().as_str() {
                 "on_error" => {
@@ -264,8 +285,12 @@ impl Binder<'_> {
                     on_conflict = self.choice(value, "on_conflict", bounds, &choices)?;
                 }
                 "encoding" => encoding = self.encoding(value)?,
+                "compression" => {
+                    let bounds = "'grammar' or 'fast'";
+                    ingest = Some(self.choice(value, "compression", bounds, &INGESTS[..2])?);
+                }
                 _ => {
-                    let options = ["on_error", "on_conflict", "encoding"];
+                    let options = ["on_error", "on_conflict", "encoding", "compression"];
                     return Err(self.no_such_option(key, &options));
                 }
             }
@@ -276,6 +301,7 @@ impl Binder<'_> {
             on_error,
             on_conflict,
             encoding,
+            ingest,
         })
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
-use zipfdb_storage::Tokenizer;
+use zipfdb_storage::{SegmentForm, Tokenizer};
 
 const NO_LIMITS: Limits = Limits {
     bytes: u64::MAX,
@@ -41,6 +41,7 @@ fn info(segment: &NewSegment) -> SegmentInfo {
         levels: segment.grammar.level_count(),
         symbols: segment.grammar.symbols.len() as u64,
         root_symbols: segment.grammar.root.len() as u64,
+        form: SegmentForm::Grammar,
         sections: Vec::new(),
     }
 }

@@ -5,7 +5,11 @@
 
 use crate::log::LogPosition;
 use crate::settings::{ID_MAX, check_name, check_settings};
-use crate::{CorpusSettings, Tokenizer};
+use crate::{CorpusSettings, IngestMode, Tokenizer};
+
+/// The tokenizer has the lower bits of a byte, what imported files become the upper ones: builds that know no such setting refuse
+/// corpora that have it.
+const INGEST_SHIFT: u32 = 4;
 
 /// A corpus as the catalog has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +37,10 @@ impl CorpusRecord {
     /// Appends what a marker has: all but the segments.
     pub(crate) fn encode_identity(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.id.to_le_bytes());
-        bytes.push(self.settings.tokenizer.to_disk());
+        let CorpusSettings {
+            tokenizer, ingest, ..
+        } = self.settings;
+        bytes.push(tokenizer.to_disk() | ingest.to_disk() << INGEST_SHIFT);
         bytes.extend(self.settings.segment_size.to_le_bytes());
         bytes.extend(self.settings.alpha_numerator.to_le_bytes());
         bytes.extend(self.settings.alpha_denominator.to_le_bytes());
@@ -57,13 +64,15 @@ impl CorpusRecord {
     /// Reads what [`CorpusRecord::encode`] wrote, or with no segments what [`CorpusRecord::encode_identity`] wrote.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<CorpusRecord> {
         let id = u64::from_le_bytes(take(&mut bytes)?);
-        let [tokenizer] = take(&mut bytes)?;
+        let [tokenizer_and_ingest] = take(&mut bytes)?;
+        let tokenizer = tokenizer_and_ingest & ((1 << INGEST_SHIFT) - 1);
         let settings = CorpusSettings {
             tokenizer: Tokenizer::from_disk(tokenizer)?,
             segment_size: u64::from_le_bytes(take(&mut bytes)?),
             alpha_numerator: u32::from_le_bytes(take(&mut bytes)?),
             alpha_denominator: u32::from_le_bytes(take(&mut bytes)?),
             recompress_threshold: u64::from_le_bytes(take(&mut bytes)?),
+            ingest: IngestMode::from_disk(tokenizer_and_ingest >> INGEST_SHIFT)?,
         };
         check_settings(&settings).ok()?;
         let merged_position = LogPosition {
@@ -114,6 +123,7 @@ mod tests {
                 tokenizer: Tokenizer::Whitespace,
                 segment_size: 4096,
                 recompress_threshold: 1 << 20,
+                ingest: IngestMode::Auto,
                 ..CorpusSettings::default()
             },
             merged_position: LogPosition {

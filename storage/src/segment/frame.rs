@@ -4,18 +4,24 @@
 //! reads the frame alone; sections are not touched.
 
 use super::coding::Fault;
-use super::{Section, SegmentHeader, SegmentInfo};
+use super::{Section, SegmentForm, SegmentHeader, SegmentInfo};
 use crate::settings::{ID_MAX, check_name, check_settings};
-use crate::{CorpusSettings, Tokenizer};
+use crate::{CorpusSettings, IngestMode, Tokenizer};
 
 /// The first bytes of a segment file, and the last.
 pub const MAGIC: [u8; 8] = *b"\x89ZDBSEG\n";
 
-/// The version this build writes.
-pub const VERSION: u32 = 2;
+/// The version of segments with a grammar that this build writes.
+const VERSION: u32 = 2;
 
 /// The first version, whose files end with the root; it is read as well.
 const VERSION_WITHOUT_TOTALS: u32 = 1;
+
+/// The version of segments of packed text: those of earlier builds have none.
+const VERSION_OF_TEXT: u32 = 3;
+
+/// The latest version.
+pub const VERSION_MAX: u32 = VERSION_OF_TEXT;
 
 /// Magic and version.
 pub const HEAD_SIZE: usize = MAGIC.len() + 4;
@@ -27,7 +33,7 @@ const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
 pub const END_SIZE_MAX: usize = 1024;
 
 /// Sections with bytes of their own, in the order they are stored.
-pub const STORED: [Section; 8] = [
+pub const STORED: [Section; 9] = [
     Section::Files,
     Section::Words,
     Section::Gaps,
@@ -36,7 +42,26 @@ pub const STORED: [Section; 8] = [
     Section::Bodies,
     Section::Root,
     Section::Totals,
+    Section::Text,
 ];
+
+/// The version of a segment's file.
+fn version_of(form: SegmentForm) -> u32 {
+    match form {
+        SegmentForm::Grammar => VERSION,
+        SegmentForm::Text => VERSION_OF_TEXT,
+    }
+}
+
+/// The sections that files of a version have, by their places in [`STORED`].
+fn sections_of(version: u32) -> &'static [usize] {
+    match version {
+        VERSION_WITHOUT_TOTALS => &[0, 1, 2, 3, 4, 5, 6],
+        VERSION => &[0, 1, 2, 3, 4, 5, 6, 7],
+        // Files and text.
+        _ => &[0, 8],
+    }
+}
 
 /// Where a section is and what its checksum should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +110,9 @@ impl From<Fault> for FrameFault {
 }
 
 /// The bytes before the sections.
-pub fn head() -> Vec<u8> {
+pub fn head(form: SegmentForm) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
-    head.extend(VERSION.to_le_bytes());
+    head.extend(version_of(form).to_le_bytes());
     head
 }
 
@@ -118,12 +143,16 @@ pub fn tail(
     footer.extend(info.levels.to_le_bytes());
     footer.extend(info.symbols.to_le_bytes());
     footer.extend(info.root_symbols.to_le_bytes());
-    for extent in extents {
+    let version = version_of(info.form);
+    for extent in sections_of(version)
+        .iter()
+        .map(|&section| &extents[section])
+    {
         footer.extend((extent.size as u64).to_le_bytes());
         footer.extend(extent.crc32.to_le_bytes());
     }
     let mut tail = footer;
-    let (size, crc32) = (tail.len() as u32, footer_crc32(VERSION, &tail)); // a few hundred bytes
+    let (size, crc32) = (tail.len() as u32, footer_crc32(version, &tail)); // a few hundred bytes
     tail.extend(size.to_le_bytes());
     tail.extend(crc32.to_le_bytes());
     tail.extend(MAGIC);
@@ -147,7 +176,7 @@ pub fn read(head: &[u8], end: &[u8], size: usize) -> Result<Frame, FrameFault> {
         return Err(FrameFault::Corrupt("it is not a segment file"));
     }
     let version = fixed(&mut &head[MAGIC.len()..]).map(u32::from_le_bytes)?;
-    if !(VERSION_WITHOUT_TOTALS..=VERSION).contains(&version) {
+    if !(VERSION_WITHOUT_TOTALS..=VERSION_MAX).contains(&version) {
         return Err(FrameFault::Version(version));
     }
     let (end, mut tail) = (end.len().checked_sub(TAIL_SIZE))
@@ -202,6 +231,7 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
         alpha_numerator: u32::from_le_bytes(fixed(input)?),
         alpha_denominator: u32::from_le_bytes(fixed(input)?),
         recompress_threshold: CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT,
+        ingest: IngestMode::Grammar,
     };
     let [name_size] = fixed(input)?;
     let (name, rest) = input
@@ -234,6 +264,10 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
         levels: u32::from_le_bytes(fixed(input)?),
         symbols: u64::from_le_bytes(fixed(input)?),
         root_symbols: u64::from_le_bytes(fixed(input)?),
+        form: match version {
+            VERSION_OF_TEXT => SegmentForm::Text,
+            _ => SegmentForm::Grammar,
+        },
         sections: Vec::new(),
     };
     let mut extents = [Extent {
@@ -241,11 +275,8 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
         size: 0,
         crc32: 0,
     }; STORED.len()];
-    let stored = match version {
-        VERSION_WITHOUT_TOTALS => STORED.len() - 1,
-        _ => STORED.len(),
-    };
-    for extent in &mut extents[..stored] {
+    for &section in sections_of(version) {
+        let extent = &mut extents[section];
         let size = u64::from_le_bytes(fixed(input)?);
         extent.size = usize::try_from(size)
             .map_err(|_| FrameFault::Corrupt("a section is larger than the file"))?;
@@ -318,20 +349,31 @@ mod tests {
             levels: 0,
             symbols: 0,
             root_symbols: 0,
+            form: SegmentForm::Grammar,
             sections: Vec::new(),
         }
     }
 
     fn reread(header: &SegmentHeader) -> Result<SegmentHeader, FrameFault> {
+        let found = [SegmentForm::Grammar, SegmentForm::Text].map(|form| reread_as(header, form));
+        let [grammar, text] = found;
+        assert_eq!(format!("{grammar:?}"), format!("{text:?}"));
+        grammar
+    }
+
+    fn reread_as(header: &SegmentHeader, form: SegmentForm) -> Result<SegmentHeader, FrameFault> {
         let nothing = Extent {
             start: 0,
             size: 0,
             crc32: 0,
         };
-        let mut file = head();
-        file.extend(tail(header, &info(), &[nothing; STORED.len()]));
+        let mut file = head(form);
+        let info = SegmentInfo { form, ..info() };
+        file.extend(tail(header, &info, &[nothing; STORED.len()]));
         let end = &file[file.len().saturating_sub(END_SIZE_MAX)..];
-        read(&file[..HEAD_SIZE], end, file.len()).map(|frame| frame.header)
+        let frame = read(&file[..HEAD_SIZE], end, file.len())?;
+        assert_eq!(frame.info.form, form);
+        Ok(frame.header)
     }
 
     #[test]

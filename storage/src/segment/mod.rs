@@ -1,4 +1,4 @@
-//! The segment file: an immutable stored part of a corpus with its files, dictionary and grammar.
+//! The segment file: an immutable stored part of a corpus with its files, and their dictionary and grammar or packed text.
 //!
 //! Byte layout: `storage/FORMAT.md`. This module holds the plain data that goes in and comes out.
 
@@ -20,7 +20,7 @@ pub use dictionary::Dictionary;
 pub use reader::SegmentReader;
 pub use symbols::{Bodies, EncodedGrammar};
 pub use word_blocks::{TokenRun, WordBlocks};
-pub use writer::{SegmentParts, SegmentWriter};
+pub use writer::{SegmentParts, SegmentWriter, TextParts};
 
 /// Counting and coding the symbols of grammars elsewhere than on the CPU.
 pub mod symbol_coder {
@@ -84,7 +84,7 @@ pub struct SegmentInfo {
     pub bytes: u64,
     /// Words of text.
     pub words: u64,
-    /// Entries of the dictionary.
+    /// Entries of the dictionary; 0 of packed text.
     pub tokens: u32,
     /// Rules of the grammar.
     pub rules: u32,
@@ -92,10 +92,32 @@ pub struct SegmentInfo {
     pub levels: u32,
     /// Symbols of all bodies.
     pub symbols: u64,
-    /// Symbols of all roots.
+    /// Symbols of all roots; of packed text its tokens, which is the same without rules.
     pub root_symbols: u64,
+    /// What the text is stored as.
+    pub form: SegmentForm,
     /// Size of each section, in the order of [`Section::ALL`]; together they are `size`.
     pub sections: Vec<(Section, u64)>,
+}
+
+/// What a segment's text is stored as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SegmentForm {
+    /// A dictionary and a grammar.
+    #[default]
+    Grammar,
+    /// Packed text, until it is made a grammar.
+    Text,
+}
+
+impl SegmentForm {
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            SegmentForm::Grammar => "grammar",
+            SegmentForm::Text => "text",
+        }
+    }
 }
 
 /// The parts that a segment file's bytes are accounted to.
@@ -119,11 +141,13 @@ pub enum Section {
     Root,
     /// How often each word occurs; empty in files of version 1.
     Totals,
+    /// Packed text, of a segment that has no grammar.
+    Text,
 }
 
 impl Section {
     /// All sections, in the order of [`SegmentInfo::sections`].
-    pub const ALL: [Section; 9] = [
+    pub const ALL: [Section; 10] = [
         Section::Frame,
         Section::Files,
         Section::Words,
@@ -133,6 +157,7 @@ impl Section {
         Section::Bodies,
         Section::Root,
         Section::Totals,
+        Section::Text,
     ];
 
     /// The name in messages and as a column of `segments('c')`.
@@ -147,6 +172,7 @@ impl Section {
             Section::Bodies => "bodies",
             Section::Root => "root",
             Section::Totals => "totals",
+            Section::Text => "text",
         }
     }
 }

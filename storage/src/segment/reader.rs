@@ -10,8 +10,8 @@ use super::coding::{DecodeError, Fault, NoMemory, reserve};
 use super::frame::{self, Frame, FrameFault, STORED};
 use super::symbols::{self, Bodies, Coded, Counts, Part};
 use super::{
-    Dictionary, FileEntry, Section, SegmentHeader, SegmentInfo, TokenRun, WordBlocks, content,
-    files, tokens, totals,
+    Dictionary, FileEntry, Section, SegmentForm, SegmentHeader, SegmentInfo, TokenRun, WordBlocks,
+    content, files, tokens, totals,
 };
 use crate::backend::{Backend, BackendReader, Bytes};
 use crate::error::io_error;
@@ -113,6 +113,11 @@ impl SegmentReader {
             hasher.update(&extent.crc32.to_le_bytes());
         }
         hasher.finalize()
+    }
+
+    /// Where the file is, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What the segment says of itself.
@@ -277,8 +282,23 @@ impl SegmentReader {
             .map_err(|error| self.failed(Section::Root, error))
     }
 
+    /// Bytes of packed text; 0 of a segment that has a grammar.
+    pub fn text_size(&self) -> u64 {
+        self.extent(Section::Text).size as u64
+    }
+
+    /// Bytes of packed text, which are within its size. They are not verified here: what reads packed text has a checksum for each
+    /// part of it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if they cannot be read.
+    pub fn read_text(&self, range: Range<u64>) -> Result<Bytes> {
+        // Within a section, whose size is a usize.
+        self.read(Section::Text, range.start as usize..range.end as usize)
+    }
+
     /// Checks everything: all checksums, all sections, and that the grammar expands to files of the sizes, word counts
-    /// and checksums in the file table. Costs about as much as writing all files.
+    /// and checksums in the file table. Costs about as much as writing all files. Packed text is not unpacked.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.
@@ -300,6 +320,9 @@ impl SegmentReader {
                 return Ok(());
             }
             self.verify_section(section)?;
+        }
+        if self.info().form == SegmentForm::Text {
+            return self.files().map(drop);
         }
         let (dictionary, grammar) = (self.dictionary()?, self.grammar()?);
         let verified = content::verify(self.files()?, &dictionary, &grammar, stop);
@@ -518,7 +541,7 @@ fn read_frame(path: &Path, file: &dyn BackendReader) -> Result<Frame> {
         FrameFault::Version(found) => Error::Version {
             path: path.to_owned(),
             found,
-            supported: frame::VERSION,
+            supported: frame::VERSION_MAX,
         },
         FrameFault::Checksum {
             offset,

@@ -2,7 +2,9 @@
 
 use super::frame::{self, Extent, STORED};
 use super::symbols::EncodedGrammar;
-use super::{Dictionary, FileEntry, SegmentHeader, SegmentInfo, files, tokens, totals};
+use super::{
+    Dictionary, FileEntry, SegmentForm, SegmentHeader, SegmentInfo, files, tokens, totals,
+};
 use crate::backend::Backend;
 use crate::settings::{check_name, check_settings};
 use crate::{Error, Grammar, Result};
@@ -68,26 +70,125 @@ impl SegmentWriter {
         parts: SegmentParts<'_>,
         encode_grammar: impl FnOnce(&Grammar, &Dictionary) -> Result<Option<EncodedGrammar>, E> + Send,
     ) -> Result<SegmentInfo, E> {
-        let (bytes, info) = encode(parts, encode_grammar)?;
-        let failed = |action| {
-            move |source| Error::Io {
-                path: path.to_owned(),
-                action,
-                source,
-            }
+        let (sections, mut info) = encode(&parts, encode_grammar)?;
+        let sections: Vec<[&[u8]; 1]> = sections.iter().map(|section| [&section[..]]).collect();
+        let sections: Vec<&[&[u8]]> = sections.iter().map(|section| &section[..]).collect();
+        write_sections(backend, path, parts.header, &mut info, &sections)?;
+        Ok(info)
+    }
+
+    /// Writes a new file with packed text and syncs it (not its directory).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the parts do not fit together, [`Error::Io`] if the file exists or cannot be written.
+    pub fn write_text(
+        backend: &dyn Backend,
+        path: &Path,
+        parts: TextParts<'_>,
+    ) -> Result<SegmentInfo> {
+        let TextParts {
+            header,
+            files,
+            tokens,
+            text,
+        } = parts;
+        check_header(header, files)?;
+        let file_section = files::encode(files);
+        let mut sections: Vec<&[&[u8]]> = vec![&[]; STORED.len()];
+        let (first, last) = ([&file_section[..]], STORED.len() - 1);
+        sections[0] = &first;
+        sections[last] = text;
+        let mut info = SegmentInfo {
+            tokens: 0,
+            rules: 0,
+            levels: 0,
+            symbols: 0,
+            root_symbols: tokens,
+            form: SegmentForm::Text,
+            ..info_of(header, files)
         };
-        let mut file = backend.create(path).map_err(failed("create"))?;
-        for part in bytes {
-            file.write_all(&part).map_err(failed("write"))?;
-        }
-        file.sync().map_err(failed("sync"))?;
+        write_sections(backend, path, header, &mut info, &sections)?;
         Ok(info)
     }
 }
 
-/// The bytes of a segment file, in parts, and its facts.
+/// What a segment file of packed text is written from.
+#[derive(Clone, Copy, Debug)]
+pub struct TextParts<'a> {
+    /// What the segment says about itself.
+    pub header: &'a SegmentHeader,
+    /// Its files, or parts of files, by name.
+    pub files: &'a [FileEntry],
+    /// How many tokens they have.
+    pub tokens: u64,
+    /// Their text, one file after the other, packed; in pieces that follow each other.
+    pub text: &'a [&'a [u8]],
+}
+
+/// What a segment says of files alone.
+fn info_of(header: &SegmentHeader, files: &[FileEntry]) -> SegmentInfo {
+    SegmentInfo {
+        segment_id: header.segment_id,
+        size: 0,
+        files: files.len() as u32, // checked
+        bytes: files.iter().map(|file| file.bytes).sum(),
+        words: files.iter().map(|file| file.words).sum(),
+        tokens: 0,
+        rules: 0,
+        levels: 0,
+        symbols: 0,
+        root_symbols: 0,
+        form: SegmentForm::Grammar,
+        sections: Vec::new(),
+    }
+}
+
+/// Writes sections, each in pieces, in the order of [`STORED`], with head and tail around them; completes the facts.
+fn write_sections(
+    backend: &dyn Backend,
+    path: &Path,
+    header: &SegmentHeader,
+    info: &mut SegmentInfo,
+    sections: &[&[&[u8]]],
+) -> Result<()> {
+    let mut extents = [Extent {
+        start: 0,
+        size: 0,
+        crc32: 0,
+    }; STORED.len()];
+    for (extent, section) in extents.iter_mut().zip(sections) {
+        let mut hasher = crc32fast::Hasher::new();
+        section.iter().for_each(|piece| hasher.update(piece));
+        *extent = Extent {
+            start: 0,
+            size: section.iter().map(|piece| piece.len()).sum(),
+            crc32: hasher.finalize(),
+        };
+    }
+    let (head, tail) = (frame::head(info.form), frame::tail(header, info, &extents));
+    let failed = |action| {
+        move |source| Error::Io {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    };
+    let mut file = backend.create(path).map_err(failed("create"))?;
+    let pieces = sections.iter().copied().flatten().copied();
+    for piece in [&head[..]].into_iter().chain(pieces).chain([&tail[..]]) {
+        file.write_all(piece).map_err(failed("write"))?;
+    }
+    file.sync().map_err(failed("sync"))?;
+    let stored: usize = extents.iter().map(|extent| extent.size).sum();
+    let size = head.len() + stored + tail.len();
+    info.size = size as u64;
+    info.sections = frame::account(size, &extents);
+    Ok(())
+}
+
+/// The sections of a segment file, and what it says of them.
 fn encode<E: From<Error> + Send>(
-    parts: SegmentParts<'_>,
+    parts: &SegmentParts<'_>,
     encode_grammar: impl FnOnce(&Grammar, &Dictionary) -> Result<Option<EncodedGrammar>, E> + Send,
 ) -> Result<(Vec<Vec<u8>>, SegmentInfo), E> {
     let SegmentParts {
@@ -95,7 +196,7 @@ fn encode<E: From<Error> + Send>(
         files,
         dictionary,
         grammar,
-    } = parts;
+    } = *parts;
     check(header, files, dictionary, grammar)?;
     let words = dictionary.word_tokens();
     let (encoded, ((word_section, gap_section), (total_section, totals_size))) = join(
@@ -141,39 +242,16 @@ fn encode<E: From<Error> + Send>(
         true => total_section,
         false => Vec::new(),
     };
-    let sections: Vec<Vec<u8>> = sections.into_iter().chain([total_section]).collect();
-    let mut extents = [Extent {
-        start: 0,
-        size: 0,
-        crc32: 0,
-    }; STORED.len()];
-    for (extent, section) in extents.iter_mut().zip(&sections) {
-        *extent = Extent {
-            start: 0,
-            size: section.len(),
-            crc32: crc32fast::hash(section),
-        };
-    }
-    let mut info = SegmentInfo {
-        segment_id: header.segment_id,
-        size: 0,
-        files: files.len() as u32, // checked
-        bytes: files.iter().map(|file| file.bytes).sum(),
-        words: files.iter().map(|file| file.words).sum(),
+    let sections = sections.into_iter().chain([total_section]).collect();
+    let info = SegmentInfo {
         tokens: dictionary.len(),
         rules: grammar.rule_count(),
         levels: grammar.level_count(),
         symbols: grammar.symbols.len() as u64,
         root_symbols: grammar.root.len() as u64,
-        sections: Vec::new(),
+        ..info_of(header, files)
     };
-    let mut parts = vec![frame::head()];
-    parts.extend(sections);
-    parts.push(frame::tail(header, &info, &extents));
-    let size = parts.iter().map(Vec::len).sum();
-    info.size = size as u64;
-    info.sections = frame::account(size, &extents);
-    Ok((parts, info))
+    Ok((sections, info))
 }
 
 fn check(
@@ -183,12 +261,7 @@ fn check(
     grammar: &Grammar,
 ) -> Result<()> {
     let invalid = |what, fault| Err(Error::Invalid { what, fault });
-    check_name(&header.corpus)?;
-    check_settings(&header.settings)?;
-    frame::check_numbers(header).map_err(|fault| Error::Invalid {
-        what: "segment header",
-        fault: fault.0,
-    })?;
+    check_header(header, files)?;
     if let Some(fault) = grammar.fault() {
         return invalid("grammar", fault);
     }
@@ -204,13 +277,27 @@ fn check(
     if u64::from(grammar.terminal_count) + u64::from(grammar.rule_count()) >= 1 << 31 {
         return invalid("grammar", "terminals and rules do not fit 31 bits");
     }
+    Ok(())
+}
+
+/// Refuses what no segment may say of itself.
+fn check_header(header: &SegmentHeader, files: &[FileEntry]) -> Result<()> {
+    check_name(&header.corpus)?;
+    check_settings(&header.settings)?;
+    frame::check_numbers(header).map_err(|fault| Error::Invalid {
+        what: "segment header",
+        fault: fault.0,
+    })?;
     let sum = |of: fn(&FileEntry) -> u64| {
         files
             .iter()
             .try_fold(0u64, |sum, file| sum.checked_add(of(file)))
     };
     if sum(|file| file.bytes).is_none() || sum(|file| file.words).is_none() {
-        return invalid("file table", "sizes add up to more than 64 bits");
+        return Err(Error::Invalid {
+            what: "file table",
+            fault: "sizes add up to more than 64 bits",
+        });
     }
     Ok(())
 }

@@ -165,6 +165,7 @@ pub(super) fn segments(
                 SegmentsColumn::RootSymbols => from_count(segment.root_symbols),
                 SegmentsColumn::Ratio => ratio(segment.size, segment.bytes),
                 SegmentsColumn::Recompressed => share(shares[row]),
+                SegmentsColumn::Form => Value::from(segment.form.name()),
             }
         },
     )

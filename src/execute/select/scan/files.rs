@@ -453,7 +453,7 @@ impl Content {
         self.snapshot.ask(&self.interrupt, move |view, stop| {
             // What all of them need is made once, and stays until they are decided.
             let segment = SegmentView::of(&view.segments()[batch.segment as usize]);
-            if segment.content().is_err() {
+            if segment.prepare_extracts().is_err() {
                 // The scan meets the error at the first file that it concerns.
                 return Ok(Vec::new());
             }

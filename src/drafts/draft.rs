@@ -1,4 +1,4 @@
-//! Tokenized chunks to the drafts of segments.
+//! Chunks to the drafts of segments.
 //!
 //! Chunks come in order of file names, and here is decided where one segment ends and the next one starts. The
 //! invariant: that depends on the files and the limits alone, because chunks do and nothing else is looked at. What
@@ -41,37 +41,76 @@ pub struct FileStretch {
     pub crc32: crc32fast::Hasher,
 }
 
-/// What became of a chunk of text.
-pub struct TokenizedChunk {
-    /// What it holds, in order.
-    pub pieces: Vec<FileStretch>,
-    /// The tokens of all pieces, one piece after the other.
-    pub ids: Vec<u32>,
-    /// What the ids stand for.
-    pub dictionary: LocalDictionary,
+/// What becomes of chunks of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentForm {
+    /// Tokens, numbered chunk by chunk.
+    Tokens,
+    /// The text itself, of which tokens are only counted.
+    Text,
 }
 
-impl TokenizedChunk {
+/// What became of a chunk of text.
+pub(crate) struct DraftChunk {
+    /// What it holds, in order.
+    pub(crate) pieces: Vec<FileStretch>,
+    /// All pieces, one after the other.
+    pub(crate) content: ChunkContent,
+}
+
+/// The content of a chunk.
+pub(crate) enum ChunkContent {
+    Tokens {
+        ids: Vec<u32>,
+        /// What the ids stand for.
+        dictionary: LocalDictionary,
+    },
+    Text(Vec<u8>),
+}
+
+impl DraftChunk {
     /// Cuts off the pieces from `piece`, which is not the first.
-    fn split_off(&mut self, piece: usize) -> TokenizedChunk {
+    fn split_off(&mut self, piece: usize) -> DraftChunk {
         let pieces = self.pieces.split_off(piece);
-        let tokens = self.pieces.iter().map(|piece| piece.tokens).sum();
-        let mut ids = self.ids.split_off(tokens);
-        let dictionary = self.dictionary.select(&mut ids);
-        self.dictionary = self.dictionary.select(&mut self.ids);
-        TokenizedChunk {
-            pieces,
-            ids,
-            dictionary,
+        let content = match &mut self.content {
+            ChunkContent::Tokens { ids, dictionary } => {
+                let tokens = self.pieces.iter().map(|piece| piece.tokens).sum();
+                let mut cut_ids = ids.split_off(tokens);
+                let cut_dictionary = dictionary.select(&mut cut_ids);
+                *dictionary = dictionary.select(ids);
+                ChunkContent::Tokens {
+                    ids: cut_ids,
+                    dictionary: cut_dictionary,
+                }
+            }
+            ChunkContent::Text(text) => {
+                let bytes: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
+                // Of what is in memory.
+                ChunkContent::Text(text.split_off(bytes as usize))
+            }
+        };
+        DraftChunk { pieces, content }
+    }
+
+    /// How many tokens it has.
+    fn tokens(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.tokens).sum()
+    }
+
+    /// Dictionary entries, and their size.
+    fn entries(&self) -> (usize, usize) {
+        match &self.content {
+            ChunkContent::Tokens { dictionary, .. } => (dictionary.len(), dictionary.size()),
+            ChunkContent::Text(_) => (0, 0),
         }
     }
 }
 
-/// A segment in tokens.
+/// What a segment is made of.
 #[derive(Default)]
 pub struct Draft {
     /// Never without pieces.
-    pub chunks: Vec<TokenizedChunk>,
+    pub chunks: Vec<DraftChunk>,
     bytes: u64,
     tokens: usize,
     entries: usize,
@@ -79,11 +118,12 @@ pub struct Draft {
 }
 
 impl Draft {
-    fn push(&mut self, chunk: TokenizedChunk) {
+    fn push(&mut self, chunk: DraftChunk) {
         self.bytes += chunk.pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-        self.tokens += chunk.ids.len();
-        self.entries += chunk.dictionary.len();
-        self.entry_bytes += chunk.dictionary.size();
+        self.tokens += chunk.tokens();
+        let (entries, entry_bytes) = chunk.entries();
+        self.entries += entries;
+        self.entry_bytes += entry_bytes;
         self.chunks.push(chunk);
     }
 
@@ -119,7 +159,7 @@ impl Drafts {
     }
 
     /// Takes the next chunk.
-    pub fn push(&mut self, mut chunk: TokenizedChunk) {
+    pub fn push(&mut self, mut chunk: DraftChunk) {
         while !chunk.pieces.is_empty() {
             let fitting = self.fitting(&chunk);
             if fitting == chunk.pieces.len() {
@@ -153,11 +193,12 @@ impl Drafts {
     }
 
     /// How many of the pieces fit into the current draft. At least one if the draft is empty.
-    fn fitting(&self, chunk: &TokenizedChunk) -> usize {
+    fn fitting(&self, chunk: &DraftChunk) -> usize {
         let (current, limits) = (&self.current, &self.limits);
+        let (entries, entry_bytes) = chunk.entries();
         if !current.chunks.is_empty()
-            && (current.entries + chunk.dictionary.len() > limits.entries
-                || current.entry_bytes + chunk.dictionary.size() > limits.entry_bytes)
+            && (current.entries + entries > limits.entries
+                || current.entry_bytes + entry_bytes > limits.entry_bytes)
         {
             return 0;
         }
@@ -214,7 +255,7 @@ mod tests {
     };
 
     /// Chunks of files given by the texts of their pieces, one piece of a chunk after the other.
-    fn chunks(chunks: &[&[(usize, &str)]], files: &[&str]) -> Vec<TokenizedChunk> {
+    fn chunks(chunks: &[&[(usize, &str)]], files: &[&str]) -> Vec<DraftChunk> {
         let mut read = vec![0; files.len()];
         let mut interner = Interner::new();
         let mut make = |pieces: &[(usize, &str)]| {
@@ -236,17 +277,16 @@ mod tests {
                 });
             }
             let (ids, dictionary) = interner.take();
-            TokenizedChunk {
+            DraftChunk {
                 pieces: made,
-                ids,
-                dictionary,
+                content: ChunkContent::Tokens { ids, dictionary },
             }
         };
         chunks.iter().map(|pieces| make(pieces)).collect()
     }
 
     /// The texts of the pieces of each draft.
-    fn drafts(limits: Limits, chunks: Vec<TokenizedChunk>) -> Vec<Vec<String>> {
+    fn drafts(limits: Limits, chunks: Vec<DraftChunk>) -> Vec<Vec<String>> {
         let mut drafts = Drafts::new(limits);
         for chunk in chunks {
             drafts.push(chunk);
@@ -255,11 +295,14 @@ mod tests {
         while let Some((draft, is_last)) = drafts.pop(true) {
             let mut texts = Vec::new();
             for chunk in &draft.chunks {
-                let mut ids = &chunk.ids[..];
-                assert!((0..chunk.dictionary.len() as u32).all(|id| ids.contains(&id)));
+                let ChunkContent::Tokens { ids, dictionary } = &chunk.content else {
+                    panic!("tokens were asked for");
+                };
+                let mut ids = &ids[..];
+                assert!((0..dictionary.len() as u32).all(|id| ids.contains(&id)));
                 for piece in &chunk.pieces {
                     let (these, rest) = ids.split_at(piece.tokens);
-                    let text = these.iter().map(|&id| chunk.dictionary.token(id));
+                    let text = these.iter().map(|&id| dictionary.token(id));
                     texts.push(String::from_utf8_lossy(&text.collect::<Vec<_>>().concat()).into());
                     ids = rest;
                 }

@@ -1,4 +1,4 @@
-//! Where texts come from: files of the operating system, decoded if they are to be, or files of a corpus.
+//! Where texts come from, and files of the operating system, decoded if they are to be.
 //!
 //! The invariant: a text that is not the same from its listing to the end of its reading is an error, so a segment never
 //! holds a mixture of versions.
@@ -7,13 +7,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::answer::CorpusView;
 use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
 use crate::paths::sources::{SIZE_UNKNOWN, Source};
 use crate::paths::streams;
@@ -282,84 +279,4 @@ impl OpenText for OpenFile {
 /// What is said of a text that is not the same any more.
 pub fn changed() -> io::Error {
     io::Error::other("it changed while it was read")
-}
-
-/// Files of a corpus as they are at one moment.
-pub struct ViewTexts {
-    view: Arc<CorpusView>,
-    /// Which, ascending.
-    files: Vec<u32>,
-}
-
-impl ViewTexts {
-    /// Some files of a view, ascending.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or `stop` is set.
-    pub fn new(
-        view: Arc<CorpusView>,
-        files: Vec<u32>,
-        stop: &AtomicBool,
-    ) -> crate::Result<ViewTexts> {
-        // What extracts need is built here, not by threads that hold a lock while they read.
-        view.stored().prepare_edits(stop)?;
-        Ok(ViewTexts { view, files })
-    }
-
-    /// The size of all of them.
-    pub fn total_bytes(&self) -> u64 {
-        (0..self.files.len()).map(|text| self.bytes(text)).sum()
-    }
-}
-
-impl Texts for ViewTexts {
-    fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    fn name(&self, text: usize) -> &str {
-        &self.view.files()[self.files[text] as usize].name
-    }
-
-    fn bytes(&self, text: usize) -> u64 {
-        self.view.files()[self.files[text] as usize].bytes
-    }
-
-    fn path(&self, text: usize) -> PathBuf {
-        self.name(text).into()
-    }
-
-    fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
-        Ok(Box::new(OpenViewText {
-            view: &self.view,
-            file: self.files[text] as usize,
-            offset: 0,
-        }))
-    }
-}
-
-struct OpenViewText<'a> {
-    view: &'a CorpusView,
-    file: usize,
-    offset: u64,
-}
-
-/// Bytes that are extracted at a time.
-const EXTRACT_BYTES: usize = 1 << 18;
-
-impl Read for OpenViewText<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = buffer.len().min(EXTRACT_BYTES);
-        let bytes = self.view.extract(self.file, self.offset, length as u64);
-        let bytes = bytes.map_err(io::Error::other)?;
-        buffer[..bytes.len()].copy_from_slice(&bytes);
-        self.offset += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-}
-
-impl OpenText for OpenViewText<'_> {
-    fn finish(&self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -1,27 +1,28 @@
 //! All threads at once: chunks of files to drafts, in order.
 //!
-//! Each thread reads a chunk, tokenizes it and puts it where it belongs; nobody is the master. The invariant: chunks
+//! Each thread reads a chunk, tokenizes it or counts its tokens, and puts it where it belongs; nobody is the master. The invariant: chunks
 //! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
 //! the work until the next is asked for; the few chunks after it are kept for that.
 
-use super::draft::{Draft, Drafts, FileStretch, Limits, TokenizedChunk};
+use super::draft::{ChunkContent, ContentForm, Draft, DraftChunk, Drafts, FileStretch, Limits};
 use super::read::{Chunk, Failure, Reader, read_file};
 use super::texts::Texts;
 use crate::paths::sources::{OnError, Unreadable};
 use crate::runtime::interrupt::check;
-use crate::tokenize::{Interner, LocalDictionary, tokenize};
+use crate::tokenize::{Interner, Sink, tokenize};
 use crate::{Error, Progress, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::io;
 use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
-use zipfdb_storage::CorpusSettings;
+use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 /// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
-const CHUNK_BYTES_MAX: usize = 4 << 20;
+pub(super) const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 /// A part of a file is never smaller, however small segments are to be.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
@@ -36,6 +37,7 @@ const CHUNKS_AHEAD: usize = 4;
 pub struct Filling<'a> {
     texts: &'a dyn Texts,
     settings: &'a CorpusSettings,
+    form: ContentForm,
     on_error: OnError,
     workers: Vec<Worker>,
     reading: Mutex<Reading<'a>>,
@@ -53,6 +55,27 @@ pub struct Filling<'a> {
 struct Worker {
     text: Vec<u8>,
     interner: Interner,
+    /// The files of a chunk that is kept as text.
+    kept: Vec<u8>,
+}
+
+/// Counts tokens.
+#[derive(Default)]
+struct TokenCount {
+    words: u64,
+    gaps: usize,
+}
+
+impl Sink for TokenCount {
+    #[inline(always)]
+    fn word(&mut self, _: &[u8], _: usize, _: usize) {
+        self.words += 1;
+    }
+
+    #[inline(always)]
+    fn gap(&mut self, _: &[u8], _: usize, _: usize) {
+        self.gaps += 1;
+    }
 }
 
 struct Reading<'a> {
@@ -67,7 +90,7 @@ struct Arrivals {
     /// How many chunks are in `drafts`.
     next: usize,
     /// Those that arrived before an earlier one.
-    early: BTreeMap<usize, TokenizedChunk>,
+    early: BTreeMap<usize, DraftChunk>,
     /// Nobody should start another chunk.
     stop: bool,
     /// The failure at the earliest chunk.
@@ -83,6 +106,7 @@ impl<'a> Filling<'a> {
     pub fn new(
         texts: &'a dyn Texts,
         settings: &'a CorpusSettings,
+        form: ContentForm,
         limits: Limits,
         on_error: OnError,
     ) -> Filling<'a> {
@@ -92,6 +116,7 @@ impl<'a> Filling<'a> {
         Filling {
             texts,
             settings,
+            form,
             on_error,
             workers: (0..rayon::current_num_threads())
                 .map(|_| Worker::default())
@@ -187,11 +212,7 @@ impl<'a> Filling<'a> {
             };
             self.wait_for_others(number);
             let mut made = MadeChunk {
-                tokenized: TokenizedChunk {
-                    pieces: Vec::new(),
-                    ids: Vec::new(),
-                    dictionary: LocalDictionary::default(),
-                },
+                pieces: Vec::new(),
                 read,
                 tokenize: Duration::ZERO,
             };
@@ -223,10 +244,9 @@ impl<'a> Filling<'a> {
                     is_last,
                 } => made.push(self, worker, source, first_byte, is_last),
             }
-            (made.tokenized.ids, made.tokenized.dictionary) = worker.interner.take();
-            made.tokenized.ids.shrink_to_fit();
-            progress.advance(made.tokenized.pieces.iter().map(|piece| piece.bytes).sum());
-            self.arrive(number, made);
+            progress.advance(made.pieces.iter().map(|piece| piece.bytes).sum());
+            let content = worker.take(self.form);
+            self.arrive(number, made, content);
         }
     }
 
@@ -256,12 +276,16 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn arrive(&self, number: usize, made: MadeChunk) {
+    fn arrive(&self, number: usize, made: MadeChunk, content: ChunkContent) {
         let mut arrivals = self.arrivals.lock();
         let arrivals = &mut *arrivals;
         arrivals.read += made.read;
         arrivals.tokenize += made.tokenize;
-        arrivals.early.insert(number, made.tokenized);
+        let chunk = DraftChunk {
+            pieces: made.pieces,
+            content,
+        };
+        arrivals.early.insert(number, chunk);
         while let Some(chunk) = arrivals.early.remove(&arrivals.next) {
             arrivals.next += 1;
             arrivals.drafts.push(chunk);
@@ -287,11 +311,7 @@ impl<'a> Filling<'a> {
                 source: failure.error,
             }
         } else {
-            Error::Unreadable {
-                path,
-                reason: failure.error.to_string(),
-                more: 0,
-            }
+            unreadable(self.texts, failure.source, &failure.error)
         };
         if arrivals
             .failure
@@ -305,15 +325,24 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// A tokenized chunk and the time it took.
+/// What is said of a text that cannot be read.
+pub(super) fn unreadable(texts: &dyn Texts, source: usize, error: &io::Error) -> Error {
+    Error::Unreadable {
+        path: texts.path(source),
+        reason: error.to_string(),
+        more: 0,
+    }
+}
+
+/// The pieces of a chunk and the time it took.
 struct MadeChunk {
-    tokenized: TokenizedChunk,
+    pieces: Vec<FileStretch>,
     read: Duration,
     tokenize: Duration,
 }
 
 impl MadeChunk {
-    /// Tokenizes the worker's text as the next piece.
+    /// Makes the worker's text the next piece.
     fn push(
         &mut self,
         filling: &Filling<'_>,
@@ -323,22 +352,61 @@ impl MadeChunk {
         is_last: bool,
     ) {
         let start = Instant::now();
-        let interner = &mut worker.interner;
-        let (tokens, words) = (interner.tokens(), interner.words());
-        tokenize(filling.settings.tokenizer, &worker.text, interner);
         let mut crc32 = crc32fast::Hasher::new();
         crc32.update(&worker.text);
-        self.tokenized.pieces.push(FileStretch {
+        let bytes = worker.text.len() as u64;
+        let (tokens, words) = worker.take_in(filling.form, filling.settings.tokenizer);
+        self.pieces.push(FileStretch {
             source,
             source_bytes: filling.texts.bytes(source),
             first_byte,
             is_last,
-            bytes: worker.text.len() as u64,
-            tokens: interner.tokens() - tokens,
-            words: interner.words() - words,
+            bytes,
+            tokens,
+            words,
             crc32,
         });
         self.tokenize += start.elapsed();
+    }
+}
+
+impl Worker {
+    /// Adds the text to the content of the chunk, which may take it; how many tokens it has, and how many of them are words.
+    fn take_in(&mut self, form: ContentForm, tokenizer: Tokenizer) -> (usize, u64) {
+        match form {
+            ContentForm::Tokens => {
+                let interner = &mut self.interner;
+                let (tokens, words) = (interner.tokens(), interner.words());
+                tokenize(tokenizer, &self.text, interner);
+                (interner.tokens() - tokens, interner.words() - words)
+            }
+            ContentForm::Text => {
+                let mut count = TokenCount::default();
+                tokenize(tokenizer, &self.text, &mut count);
+                match self.kept.is_empty() {
+                    true => mem::swap(&mut self.kept, &mut self.text),
+                    false => self.kept.extend_from_slice(&self.text),
+                }
+                // Fewer than bytes in memory.
+                (count.words as usize + count.gaps, count.words)
+            }
+        }
+    }
+
+    /// The content of the chunk; nothing is left of it.
+    fn take(&mut self, form: ContentForm) -> ChunkContent {
+        match form {
+            ContentForm::Tokens => {
+                let (mut ids, dictionary) = self.interner.take();
+                ids.shrink_to_fit();
+                ChunkContent::Tokens { ids, dictionary }
+            }
+            ContentForm::Text => {
+                let mut text = mem::take(&mut self.kept);
+                text.shrink_to_fit();
+                ChunkContent::Text(text)
+            }
+        }
     }
 }
 

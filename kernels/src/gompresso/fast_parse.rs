@@ -1,0 +1,147 @@
+//! Text of a data block to sequences, as fast as it goes: one earlier position a hash, the first match is taken, and text in which
+//! nothing repeats is passed over in growing steps, as LZ4 does (Collet, 2011).
+//!
+//! The invariant: sequences make the text, with the bounds of the format. The result depends on text and window alone.
+
+use super::format::{LITERALS_MAX, MATCH_MAX, MATCH_MIN, PackSequence};
+use super::parse::Sequences;
+
+/// Bits of the hash of [`HASHED`] bytes: a table that stays in the first cache.
+const HASH_BITS: u32 = 13;
+
+/// Bytes that a match has at least: fewer pay little in records of four bytes.
+const HASHED: usize = 5;
+
+/// After so many positions without a match, one more is passed over at each step.
+const MISSES_A_STEP: usize = 1 << 6;
+
+/// Parses a text to sequences, which are kept for the next call. `heads` is memory for the next call too.
+pub(super) fn parse_fast(
+    text: &[u8],
+    window: usize,
+    heads: &mut Vec<u32>,
+    sequences: &mut Sequences,
+) {
+    heads.clear();
+    heads.resize(1 << HASH_BITS, 0);
+    sequences.records.clear();
+    sequences.literals.clear();
+    // Where the literals begin that are not written yet.
+    let mut string = 0;
+    let (mut at, mut misses) = (0, 0);
+    while let Some(word) = word_at(text, at) {
+        let head = &mut heads[hash(word)];
+        let source = *head as usize;
+        // Blocks have fewer than 2^32 bytes. Positions are stored plus 1.
+        *head = at as u32 + 1;
+        let found = source.checked_sub(1).filter(|&source| {
+            let same = |other: u64| (other ^ word) << (u64::BITS as usize - 8 * HASHED) == 0;
+            at - source <= window && word_at(text, source).is_some_and(same)
+        });
+        let Some(mut source) = found else {
+            misses += 1;
+            at += 1 + misses / MISSES_A_STEP;
+            continue;
+        };
+        misses = 0;
+        let mut end = at + HASHED + common(&text[source + HASHED..], &text[at + HASHED..]);
+        while at > string && source > 0 && text[at - 1] == text[source - 1] {
+            at -= 1;
+            source -= 1;
+        }
+        // What is left behind whole matches may be too short for one.
+        let rest = (end - at) % MATCH_MAX;
+        if (1..MATCH_MIN).contains(&rest) {
+            end -= rest;
+        }
+        sequences.push_match(text, string..at, end - at, at - source);
+        string = end;
+        if let Some(word) = word_at(text, end - 2) {
+            heads[hash(word)] = end as u32 - 1;
+        }
+        at = end;
+    }
+    sequences.push_literals(&text[string..]);
+}
+
+impl Sequences {
+    /// Appends literals, then a match of any length whose pieces are long enough each.
+    fn push_match(
+        &mut self,
+        text: &[u8],
+        string: std::ops::Range<usize>,
+        length: usize,
+        distance: usize,
+    ) {
+        let mut literals = self.push_whole_strings(&text[string]);
+        let mut left = length;
+        while left > 0 {
+            let piece = left.min(MATCH_MAX);
+            let sequence = PackSequence {
+                literals,
+                length: piece,
+                distance,
+            };
+            self.records.push(sequence.to_record());
+            literals = 0;
+            left -= piece;
+        }
+    }
+
+    /// Appends literals that no match follows.
+    fn push_literals(&mut self, literals: &[u8]) {
+        let rest = self.push_whole_strings(literals);
+        if rest > 0 {
+            self.push_string(rest);
+        }
+    }
+
+    /// Appends literals, of which only the last string, which is not full, gets no record yet; how long that is.
+    fn push_whole_strings(&mut self, literals: &[u8]) -> usize {
+        self.literals.extend_from_slice(literals);
+        let mut left = literals.len();
+        while left > LITERALS_MAX {
+            self.push_string(LITERALS_MAX);
+            left -= LITERALS_MAX;
+        }
+        left
+    }
+
+    fn push_string(&mut self, literals: usize) {
+        let sequence = PackSequence {
+            literals,
+            length: 0,
+            distance: 1,
+        };
+        self.records.push(sequence.to_record());
+    }
+}
+
+/// The eight bytes from a position on; none near the end.
+#[inline(always)]
+fn word_at(text: &[u8], at: usize) -> Option<u64> {
+    let bytes = text.get(at..at + 8)?.try_into().expect("eight");
+    Some(u64::from_le_bytes(bytes))
+}
+
+/// The hash of the first bytes of a word.
+#[inline(always)]
+fn hash(word: u64) -> usize {
+    let front = word << (u64::BITS as usize - 8 * HASHED);
+    (front.wrapping_mul(0x9e37_79b1_85eb_ca87) >> (u64::BITS - HASH_BITS)) as usize
+}
+
+/// How many bytes two texts begin with alike; the second is the shorter.
+#[inline(always)]
+fn common(left: &[u8], right: &[u8]) -> usize {
+    let mut length = 0;
+    while let (Some(left), Some(right)) = (word_at(left, length), word_at(right, length)) {
+        let differing = left ^ right;
+        if differing != 0 {
+            return length + differing.trailing_zeros() as usize / 8;
+        }
+        length += 8;
+    }
+    let rest = left[length..].iter().zip(&right[length..]);
+    length + rest.take_while(|(left, right)| left == right).count()
+}

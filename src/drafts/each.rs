@@ -1,0 +1,48 @@
+//! The text of all files, chunk by chunk, for whoever needs no order and keeps nothing.
+
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+use zipfdb_storage::Tokenizer;
+
+use super::fill::{CHUNK_BYTES_MAX, unreadable};
+use super::read::{Chunk, Reader, read_file};
+use super::texts::Texts;
+use crate::Result;
+use crate::runtime::interrupt::check;
+
+/// Gives each text, or piece of one that ends where a chunk may, to `visit` with its number, on all threads of the current pool and
+/// in any order; what that returns.
+///
+/// # Errors
+/// [`crate::Error::Unreadable`] of a text that cannot be read, [`crate::Error::Interrupted`] once `stop` is set.
+pub(crate) fn each_text<A: Send>(
+    texts: &dyn Texts,
+    tokenizer: Tokenizer,
+    stop: &AtomicBool,
+    visit: impl Fn(usize, &[u8]) -> A + Sync,
+) -> Result<Vec<(usize, A)>> {
+    let reader = Mutex::new(Reader::new(texts, tokenizer, CHUNK_BYTES_MAX));
+    let workers = (0..rayon::current_num_threads()).into_par_iter();
+    let found = workers.map(|_| {
+        let (mut text, mut found) = (Vec::new(), Vec::new());
+        loop {
+            check(stop)?;
+            let chunk = reader.lock().next(&mut text, stop);
+            match chunk.map_err(|failure| unreadable(texts, failure.source, &failure.error))? {
+                None => return Ok(found),
+                Some(Chunk::Part { source, .. }) => found.push((source, visit(source, &text))),
+                Some(Chunk::Files(sources)) => {
+                    for source in sources {
+                        read_file(texts, source, &mut text)
+                            .map_err(|error| unreadable(texts, source, &error))?;
+                        found.push((source, visit(source, &text)));
+                    }
+                }
+            }
+        }
+    });
+    let found: Vec<Vec<(usize, A)>> = found.collect::<Result<_>>()?;
+    Ok(found.into_iter().flatten().collect())
+}

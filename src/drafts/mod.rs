@@ -1,0 +1,16 @@
+//! Texts to drafts of segments: read and cut into chunks, and these tokenized or kept as they are, on all threads.
+//!
+//! Invariant: drafts are a function of texts, settings and limits. What becomes of them is not known here.
+
+mod draft;
+mod each;
+mod fill;
+mod numbered;
+mod read;
+mod texts;
+
+pub(crate) use draft::{ChunkContent, ContentForm, Draft, Limits};
+pub(crate) use each::each_text;
+pub(crate) use fill::Filling;
+pub(crate) use numbered::{DraftFiles, SegmentTokens, numbered};
+pub(crate) use texts::{OpenText, SourceTexts, Texts};

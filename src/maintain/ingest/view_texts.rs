@@ -1,0 +1,89 @@
+//! Files of a corpus as texts to make segments of.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::answer::CorpusView;
+use crate::drafts::{OpenText, Texts};
+
+/// Files of a corpus as they are at one moment.
+pub struct ViewTexts {
+    view: Arc<CorpusView>,
+    /// Which, ascending.
+    files: Vec<u32>,
+}
+
+impl ViewTexts {
+    /// Some files of a view, ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or `stop` is set.
+    pub fn new(
+        view: Arc<CorpusView>,
+        files: Vec<u32>,
+        stop: &AtomicBool,
+    ) -> crate::Result<ViewTexts> {
+        // What extracts need is built here, not by threads that hold a lock while they read.
+        view.stored().prepare_extracts(stop)?;
+        Ok(ViewTexts { view, files })
+    }
+
+    /// The size of all of them.
+    pub fn total_bytes(&self) -> u64 {
+        (0..self.files.len()).map(|text| self.bytes(text)).sum()
+    }
+}
+
+impl Texts for ViewTexts {
+    fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    fn name(&self, text: usize) -> &str {
+        &self.view.files()[self.files[text] as usize].name
+    }
+
+    fn bytes(&self, text: usize) -> u64 {
+        self.view.files()[self.files[text] as usize].bytes
+    }
+
+    fn path(&self, text: usize) -> PathBuf {
+        self.name(text).into()
+    }
+
+    fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+        Ok(Box::new(OpenViewText {
+            view: &self.view,
+            file: self.files[text] as usize,
+            offset: 0,
+        }))
+    }
+}
+
+struct OpenViewText<'a> {
+    view: &'a CorpusView,
+    file: usize,
+    offset: u64,
+}
+
+/// Bytes that are extracted at a time.
+const EXTRACT_BYTES: usize = 1 << 18;
+
+impl Read for OpenViewText<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = buffer.len().min(EXTRACT_BYTES);
+        let bytes = self.view.extract(self.file, self.offset, length as u64);
+        let bytes = bytes.map_err(io::Error::other)?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        self.offset += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+}
+
+impl OpenText for OpenViewText<'_> {
+    fn finish(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
