@@ -33,7 +33,7 @@ pub struct FileStretch {
     pub is_last: bool,
     /// Size of the text.
     pub bytes: u64,
-    /// How many tokens.
+    /// How many tokens; about, of text that is kept.
     pub tokens: usize,
     /// How many of them are word tokens.
     pub words: u64,
@@ -46,7 +46,7 @@ pub struct FileStretch {
 pub(crate) enum ContentForm {
     /// Tokens, numbered chunk by chunk.
     Tokens,
-    /// The text itself, of which tokens are only counted.
+    /// The text itself, of which words are only counted.
     Text,
 }
 

@@ -1,6 +1,6 @@
 //! All threads at once: chunks of files to drafts, in order.
 //!
-//! Each thread reads a chunk, tokenizes it or counts its tokens, and puts it where it belongs; nobody is the master. The invariant: chunks
+//! Each thread reads a chunk, tokenizes it or counts its words, and puts it where it belongs; nobody is the master. The invariant: chunks
 //! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
 //! the work until the next is asked for; the few chunks after it are kept for that.
 
@@ -9,7 +9,7 @@ use super::read::{Chunk, Failure, Reader, read_file};
 use super::texts::Texts;
 use crate::paths::sources::{OnError, Unreadable};
 use crate::runtime::interrupt::check;
-use crate::tokenize::{Interner, Sink, tokenize};
+use crate::tokenize::{Interner, count_words, tokenize};
 use crate::{Error, Progress, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rayon::prelude::*;
@@ -59,24 +59,8 @@ struct Worker {
     kept: Vec<u8>,
 }
 
-/// Counts tokens.
-#[derive(Default)]
-struct TokenCount {
-    words: u64,
-    gaps: usize,
-}
-
-impl Sink for TokenCount {
-    #[inline(always)]
-    fn word(&mut self, _: &[u8], _: usize, _: usize) {
-        self.words += 1;
-    }
-
-    #[inline(always)]
-    fn gap(&mut self, _: &[u8], _: usize, _: usize) {
-        self.gaps += 1;
-    }
-}
+/// Text has about so many tokens for each word: between two words there is mostly a space, which is part of a token, or a gap.
+const TOKENS_A_WORD: f64 = 1.4;
 
 struct Reading<'a> {
     reader: Reader<'a>,
@@ -371,7 +355,8 @@ impl MadeChunk {
 }
 
 impl Worker {
-    /// Adds the text to the content of the chunk, which may take it; how many tokens it has, and how many of them are words.
+    /// Adds the text to the content of the chunk, which may take it; how many tokens it has, and how many of them are words. Of
+    /// text that is kept the former is an estimate.
     fn take_in(&mut self, form: ContentForm, tokenizer: Tokenizer) -> (usize, u64) {
         match form {
             ContentForm::Tokens => {
@@ -381,14 +366,13 @@ impl Worker {
                 (interner.tokens() - tokens, interner.words() - words)
             }
             ContentForm::Text => {
-                let mut count = TokenCount::default();
-                tokenize(tokenizer, &self.text, &mut count);
+                let words = count_words(tokenizer, &self.text);
                 match self.kept.is_empty() {
                     true => mem::swap(&mut self.kept, &mut self.text),
                     false => self.kept.extend_from_slice(&self.text),
                 }
                 // Fewer than bytes in memory.
-                (count.words as usize + count.gaps, count.words)
+                ((words as f64 * TOKENS_A_WORD) as usize, words)
             }
         }
     }

@@ -106,7 +106,7 @@ pub struct NewSegment {
 pub(crate) struct NewText {
     /// The files, or parts of files, by name.
     pub(crate) files: Vec<FileEntry>,
-    /// How many tokens they have.
+    /// About how many tokens they have.
     pub(crate) tokens: u64,
     /// Their text.
     pub(crate) packed: PackedPieces,

@@ -74,6 +74,32 @@ impl MaskRuns {
         self.open = mask >> (BLOCK_BYTES - 1);
     }
 
+    /// As `push`, but counts the runs that end in the mask, of which one that began before it must pass `is_counted`.
+    #[inline(always)]
+    pub fn count(
+        &mut self,
+        mask: u64,
+        base: usize,
+        is_counted: impl FnOnce(usize, usize) -> bool,
+    ) -> u64 {
+        let before = mask << 1 | self.open;
+        let starts = mask & !before;
+        let ends = before & !mask;
+        let mut count = u64::from(ends.count_ones());
+        if self.open != 0
+            && ends != 0
+            && !is_counted(self.start, base + ends.trailing_zeros() as usize)
+        {
+            count -= 1;
+        }
+        if starts != 0 {
+            // The last one, which matters if it is open at the end.
+            self.start = base + starts.ilog2() as usize;
+        }
+        self.open = mask >> (BLOCK_BYTES - 1);
+        count
+    }
+
     /// The start of the run that reaches the end of the last mask, if one does; there is none afterwards.
     pub fn take_open(&mut self) -> Option<usize> {
         let open = self.open != 0;
@@ -109,6 +135,30 @@ mod tests {
         assert_eq!(found, [(1, 3), (127, 194), (195, 196)]);
         assert_eq!(runs.take_open(), Some(383));
         assert_eq!(runs.take_open(), None);
+    }
+
+    #[test]
+    fn runs_are_counted_as_they_are_joined() {
+        let (mut joined, mut counted) = (MaskRuns::default(), MaskRuns::default());
+        let mut state = 1u64;
+        for base in (0..64_000).step_by(64) {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let mask = match state >> 61 {
+                0 => 0,
+                1 => u64::MAX,
+                2 => state | state << 7,
+                _ => state & state >> 9,
+            };
+            let is_counted = |start: usize, end: usize| (start + end) % 3 != 0;
+            let (mut expected, mut first) = (0, joined.open != 0);
+            joined.push(mask, base, |start, end| {
+                expected += u64::from(!std::mem::take(&mut first) || is_counted(start, end));
+            });
+            assert_eq!(counted.count(mask, base, is_counted), expected, "{base}");
+        }
+        assert_eq!(counted.take_open(), joined.take_open());
     }
 
     #[test]

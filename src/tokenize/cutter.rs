@@ -5,6 +5,13 @@ pub const GAP_BYTES_MAX: usize = 64;
 
 /// Takes the tokens of a text, in order.
 pub trait Sink {
+    /// Whether it wants only the number of words: then it is told of many at once, and of no gaps.
+    const COUNTS_ONLY: bool = false;
+
+    /// Takes so many words, of which no more is said.
+    #[inline(always)]
+    fn more_words(&mut self, _count: u64) {}
+
     /// Takes the word token `text[start..end]`, its space included.
     fn word(&mut self, text: &[u8], start: usize, end: usize);
 

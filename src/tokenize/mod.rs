@@ -41,7 +41,7 @@ pub fn has_glued_space(tokenizer: Tokenizer, token: &[u8]) -> bool {
 /// Cuts `text` into tokens and hands them to `sink` in order.
 ///
 /// Linear in the text, and no token is empty.
-pub fn tokenize(tokenizer: Tokenizer, text: &[u8], sink: &mut impl Sink) {
+pub fn tokenize<S: Sink>(tokenizer: Tokenizer, text: &[u8], sink: &mut S) {
     let mut cutter = Cutter {
         text,
         cursor: 0,
@@ -49,10 +49,39 @@ pub fn tokenize(tokenizer: Tokenizer, text: &[u8], sink: &mut impl Sink) {
     };
     match tokenizer {
         Tokenizer::Unicode => unicode::words(&mut cutter),
-        Tokenizer::Alnum => runs::words::<runs::Alphanumeric>(&mut cutter),
-        Tokenizer::Whitespace => runs::words::<runs::NotWhitespace>(&mut cutter),
+        Tokenizer::Alnum => runs::words::<runs::Alphanumeric, S>(&mut cutter),
+        Tokenizer::Whitespace => runs::words::<runs::NotWhitespace, S>(&mut cutter),
     }
-    cutter.gap_to(text.len());
+    if !S::COUNTS_ONLY {
+        cutter.gap_to(text.len());
+    }
+}
+
+/// How many words a text has.
+pub fn count_words(tokenizer: Tokenizer, text: &[u8]) -> u64 {
+    let mut count = WordCounter(0);
+    tokenize(tokenizer, text, &mut count);
+    count.0
+}
+
+/// Counts words.
+struct WordCounter(u64);
+
+impl Sink for WordCounter {
+    const COUNTS_ONLY: bool = true;
+
+    #[inline(always)]
+    fn more_words(&mut self, count: u64) {
+        self.0 += count;
+    }
+
+    #[inline(always)]
+    fn word(&mut self, _: &[u8], _: usize, _: usize) {
+        self.0 += 1;
+    }
+
+    #[inline(always)]
+    fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
 }
 
 #[cfg(test)]

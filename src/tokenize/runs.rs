@@ -49,7 +49,7 @@ impl Class for NotWhitespace {
 }
 
 /// Hands the words of the cutter's text to it.
-pub fn words<C: Class>(cutter: &mut Cutter<'_, impl Sink>) {
+pub fn words<C: Class, S: Sink>(cutter: &mut Cutter<'_, S>) {
     let text = cutter.text;
     // Bits that a character over the end of the last block has decided already, and how many.
     let mut spill = 0;
@@ -79,10 +79,17 @@ pub fn words<C: Class>(cutter: &mut Cutter<'_, impl Sink>) {
                 }
             }
         }
-        runs.push(class, base, |start, end| cutter.word(start, end));
+        if S::COUNTS_ONLY {
+            cutter.sink.more_words(runs.count(class, base, |_, _| true));
+        } else {
+            runs.push(class, base, |start, end| cutter.word(start, end));
+        }
     }
     if let Some(start) = runs.take_open() {
-        cutter.word(start, text.len());
+        match S::COUNTS_ONLY {
+            true => cutter.sink.more_words(1),
+            false => cutter.word(start, text.len()),
+        }
     }
 }
 

@@ -100,6 +100,8 @@ fn check(text: &[u8]) -> TestCaseResult {
             tokens,
             naive_tokens(tokenizer, text)
         );
+        let words = tokens.iter().filter(|(is_word, _)| *is_word).count() as u64;
+        prop_assert_eq!(count_words(tokenizer, text), words, "{}", tokenizer);
     }
     Ok(())
 }

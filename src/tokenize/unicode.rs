@@ -31,7 +31,7 @@ pub fn is_other(byte: u8) -> bool {
 }
 
 /// Hands the words of the cutter's text to it.
-pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
+pub fn words<S: Sink>(cutter: &mut Cutter<'_, S>) {
     let text = cutter.text;
     let mut base = 0;
     // The last bit of each mask of the block before.
@@ -44,7 +44,8 @@ pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
         let foreign = block.mask(|byte| byte >= 0x80);
         let letter = block.mask(|byte| (byte | 0x20).wrapping_sub(b'a') < 26);
         let digit = block.mask(|byte| byte.wrapping_sub(b'0') < 10);
-        let core = letter | digit | block.mask(|byte| byte == b'_');
+        let low_line = block.mask(|byte| byte == b'_');
+        let core = letter | digit | low_line;
         let middle = block.mask(is_middle);
         let mut joined = core;
         if middle != 0 {
@@ -59,6 +60,13 @@ pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
         letter_before = letter >> (BLOCK_BYTES - 1);
         digit_before = digit >> (BLOCK_BYTES - 1);
 
+        if S::COUNTS_ONLY && foreign == 0 && next < 0x80 && low_line == 0 {
+            // Runs of this block alone have letters or digits.
+            let is_word = |start, end| is_ascii_word(text, start, end);
+            cutter.sink.more_words(runs.count(joined, base, is_word));
+            base += BLOCK_BYTES;
+            continue;
+        }
         if foreign == 0 && next < 0x80 {
             runs.push(joined, base, |start, end| ascii_word(cutter, start, end));
             base += BLOCK_BYTES;
@@ -86,6 +94,10 @@ pub fn words(cutter: &mut Cutter<'_, impl Sink>) {
             stretch_start = start;
         }
         base = stretch_end(text, foreign);
+        if S::COUNTS_ONLY {
+            // Nobody was told of what lies before.
+            cutter.cursor = cutter.cursor.max(stretch_start);
+        }
         foreign_words(cutter, stretch_start, base);
         (letter_before, digit_before) = (0, 0);
     }
@@ -109,15 +121,21 @@ pub fn owns_its_space(token: &[u8]) -> bool {
 
 /// Hands the run `text[start..end]` of joined ASCII bytes to the cutter if it is a word.
 #[inline(always)]
-fn ascii_word(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
-    // Only a letter or a digit can be joined by anything but an underscore.
-    if cutter.text[start] != b'_'
-        || cutter.text[start..end]
-            .iter()
-            .any(u8::is_ascii_alphanumeric)
-    {
-        cutter.word(start, end);
+fn ascii_word<S: Sink>(cutter: &mut Cutter<'_, S>, start: usize, end: usize) {
+    if !is_ascii_word(cutter.text, start, end) {
+        return;
     }
+    match S::COUNTS_ONLY {
+        true => cutter.sink.more_words(1),
+        false => cutter.word(start, end),
+    }
+}
+
+/// Whether a run of joined ASCII bytes is a word.
+#[inline(always)]
+fn is_ascii_word(text: &[u8], start: usize, end: usize) -> bool {
+    // Only a letter or a digit can be joined by anything but an underscore.
+    text[start] != b'_' || text[start..end].iter().any(u8::is_ascii_alphanumeric)
 }
 
 /// The first place after the character at `foreign` where text can be cut whatever is there: before an ASCII byte that

@@ -3,11 +3,13 @@
 //!
 //! The invariant: sequences make the text, with the bounds of the format. The result depends on text and window alone.
 
+use std::ops::Range;
+
 use super::format::{LITERALS_MAX, MATCH_MAX, MATCH_MIN, PackSequence};
 use super::parse::Sequences;
 
-/// Bits of the hash of [`HASHED`] bytes: a table that stays in the first cache.
-const HASH_BITS: u32 = 13;
+/// Bits of the hash of [`HASHED`] bytes. More make text no smaller, fewer find too little.
+const HASH_BITS: u32 = 14;
 
 /// Bytes that a match has at least: fewer pay little in records of four bytes.
 const HASHED: usize = 5;
@@ -66,13 +68,7 @@ pub(super) fn parse_fast(
 
 impl Sequences {
     /// Appends literals, then a match of any length whose pieces are long enough each.
-    fn push_match(
-        &mut self,
-        text: &[u8],
-        string: std::ops::Range<usize>,
-        length: usize,
-        distance: usize,
-    ) {
+    fn push_match(&mut self, text: &[u8], string: Range<usize>, length: usize, distance: usize) {
         let mut literals = self.push_whole_strings(&text[string]);
         let mut left = length;
         while left > 0 {

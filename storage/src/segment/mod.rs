@@ -92,7 +92,7 @@ pub struct SegmentInfo {
     pub levels: u32,
     /// Symbols of all bodies.
     pub symbols: u64,
-    /// Symbols of all roots; of packed text its tokens, which is the same without rules.
+    /// Symbols of all roots; of packed text about how many tokens it has, which is the same without rules.
     pub root_symbols: u64,
     /// What the text is stored as.
     pub form: SegmentForm,

@@ -119,7 +119,7 @@ pub struct TextParts<'a> {
     pub header: &'a SegmentHeader,
     /// Its files, or parts of files, by name.
     pub files: &'a [FileEntry],
-    /// How many tokens they have.
+    /// About how many tokens they have.
     pub tokens: u64,
     /// Their text, one file after the other, packed; in pieces that follow each other.
     pub text: &'a [&'a [u8]],
