@@ -23,10 +23,11 @@ use super::driver::Kernel;
 use super::error::GpuError;
 
 /// What `#include` finds.
-pub(crate) const HEADERS: [(&str, &str); 4] = [
+pub(crate) const HEADERS: [(&str, &str); 5] = [
     ("codes.cuh", include_str!("codes.cuh")),
     ("device.cuh", include_str!("device.cuh")),
     ("levels.cuh", include_str!("levels.cuh")),
+    ("list_search.cuh", include_str!("list_search.cuh")),
     ("primitives.cuh", include_str!("primitives.cuh")),
 ];
 

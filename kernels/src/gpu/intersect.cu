@@ -8,18 +8,11 @@
 // Work   a search in each list for each candidate, until one ends it
 // Map    a thread a candidate, blocks of 256 (Ao et al. 4.1, appendix C)
 // Exact  integers; lines are f64 whose distances have one added for rounding, and only bound a binary search
-#include "primitives.cuh"
+#include "list_search.cuh"
 
 constexpr u32 THREADS = INTERSECT_THREADS;
 constexpr u32 LOCAL_IDS = INTERSECT_LOCAL_IDS;
 constexpr u32 PARTS = INTERSECT_PARTS;
-
-struct Line {
-    double base;
-    double inverse;
-    double left;
-    double right;
-};
 
 struct PlainList {
     u32 first;
@@ -39,30 +32,6 @@ struct Resident {
     const u32* hash_offsets;
     const Line* local_lines;
 };
-
-// Whether ids[first .. end] has `id`.
-__device__ __forceinline__ bool has(const u32* ids, u32 first, u32 end, u32 id) {
-    while (first < end) {
-        const u32 middle = first + (end - first) / 2;
-        const u32 found = ids[middle];
-        if (found == id) return true;
-        if (found < id) {
-            first = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return false;
-}
-
-// The indices that an id can have by a line, of `count`.
-__device__ __forceinline__ void safe_range(const Line& line, u32 id, u32 count, u32& first, u32& end) {
-    const double near = (double(id) - line.base) * line.inverse;
-    // Casts cut fractions off, so one more is behind the end.
-    const double low = near - line.left, high = near + line.right + 2.0;
-    end = high <= 0.0 ? 0 : high >= double(count) ? count : u32(high);
-    first = low <= 0.0 ? 0 : low >= double(end) ? end : u32(low);
-}
 
 // Ways to look an id up in a list; `splits` is where the parts of this entry begin, for merge-find.
 struct Binary {
@@ -208,12 +177,6 @@ survivors_kernel(const u32* ids, const PlainList* lists, const u32* entries, con
         const u32 entry = query_offsets[query];
         survivors[place] = ids[lists[entries[entry]].first + u32(i) - item_offsets[query]];
     }
-}
-
-// result_offsets[q] = survivors before those of query q.
-extern "C" __global__ void __launch_bounds__(THREADS)
-result_offsets_kernel(const u32* item_offsets, u32 queries, const u32* places, u32* result_offsets) {
-    for (u64 q = grid_thread(); q <= queries; q += grid_threads()) result_offsets[q] = places[item_offsets[q]];
 }
 
 // flags[i] = whether id i of the entries is in no entry of its query before its own; item_offsets are those of entries.

@@ -9,6 +9,9 @@ use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Source, THREADS};
 use super::error::GpuError;
 use super::primitives;
+use super::query_batches::{
+    BatchAnswers, BatchQueries, QueryIds, answer_batches, batches_of, shortest_first, survivors_of,
+};
 use crate::postings::{HashOffsets, SafeRange};
 
 /// Ids that share a local line.
@@ -16,9 +19,6 @@ const LOCAL_IDS: usize = 1024;
 
 /// Parts of the universe that merge-find splits lists into, at most.
 const PARTS: u32 = 256;
-
-/// Candidates of a batch at most, unless one query has more: places are 32 bits wide.
-const CANDIDATES_MAX: usize = 1 << 30;
 
 pub(crate) static SOURCE: Source = Source {
     name: "intersect.cu",
@@ -86,55 +86,12 @@ pub struct DeviceLists {
     local_lines: Buffer<[f64; 4]>,
 }
 
-/// What queries found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueryIds {
-    /// `[queries + 1]`: those of query q are `ids[offsets[q]..offsets[q + 1]]`.
-    pub offsets: Vec<usize>,
-    /// Ascending for each query.
-    pub ids: Vec<u32>,
-}
-
 /// A set operation on the lists of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Intersection,
     Difference,
     Union,
-}
-
-/// The queries of a batch, as they are copied.
-struct BatchQueries {
-    /// Query offsets, item offsets and entries, one behind the other.
-    numbers: Buffer<u32>,
-    queries: u32,
-    /// Lists of all queries.
-    entries: u32,
-    items: u32,
-    item_offsets_first: usize,
-    entries_first: usize,
-}
-
-impl BatchQueries {
-    fn query_offsets(&self) -> Argument<'_> {
-        self.numbers.at(0)
-    }
-
-    fn item_offsets(&self) -> Argument<'_> {
-        self.numbers.at(self.item_offsets_first)
-    }
-
-    fn entries(&self) -> Argument<'_> {
-        self.numbers.at(self.entries_first)
-    }
-}
-
-/// A batch whose kernels were started.
-struct BatchAnswers {
-    survivors: Buffer<u32>,
-    result_offsets: Buffer<u32>,
-    /// What kernels read until they are done.
-    _inputs: (BatchQueries, Buffer<u32>),
 }
 
 impl DeviceLists {
@@ -191,6 +148,16 @@ impl DeviceLists {
         })
     }
 
+    /// Bytes of device memory that a search uses.
+    pub fn bytes(&self, search: ListSearch) -> usize {
+        let beside = match search {
+            ListSearch::LocalLines => self.local_lines.len() * size_of::<[f64; 4]>(),
+            ListSearch::Hash => self.hash_offsets.len() * size_of::<u32>(),
+            _ => 0,
+        };
+        self.ids.len() * size_of::<u32>() + self.lists.len() * size_of::<ListWords>() + beside
+    }
+
     /// The ids that all lists of a query have, for queries that name lists by number. Queries are answered together until
     /// `threshold` candidates have come together, the computational threshold of the paper. A query without lists finds
     /// nothing.
@@ -209,13 +176,7 @@ impl DeviceLists {
         search: ListSearch,
         threshold: usize,
     ) -> Result<QueryIds, GpuError> {
-        let by_length = |query: &Vec<u32>| {
-            let mut query = query.clone();
-            query.sort_by_key(|&list| (self.counts[list as usize], list));
-            query.dedup();
-            query
-        };
-        let queries: Vec<Vec<u32>> = queries.iter().map(by_length).collect();
+        let queries = shortest_first(queries, |list| self.counts[list as usize]);
         self.answer(gpu, &queries, Operation::Intersection, search, threshold)
     }
 
@@ -281,43 +242,15 @@ impl DeviceLists {
         search: ListSearch,
         threshold: usize,
     ) -> Result<QueryIds, GpuError> {
-        let mut batches = Vec::new();
-        let (mut begin, mut items) = (0, 0);
-        for (end, query) in (1..).zip(queries) {
-            items += self.candidates(query, operation);
-            if items >= threshold.min(CANDIDATES_MAX) || end == queries.len() {
-                batches.push(&queries[begin..end]);
-                (begin, items) = (end, 0);
-            }
-        }
-        let beside = gpu.beside()?;
-        let mut found = QueryIds {
-            offsets: vec![0],
-            ids: Vec::new(),
-        };
-        let upload = |batch: Option<&&[Vec<u32>]>| {
-            let upload = batch.map(|queries| self.upload(&beside, queries, operation));
-            upload.transpose()
-        };
-        let mut coming = upload(batches.first())?;
-        let mut before = None;
-        for k in 0..batches.len() {
-            gpu.follow(&beside)?;
-            let batch = coming.take().expect("the batch was copied");
-            let answers = self.start(gpu, batch, operation, search)?;
-            // Both while this batch is worked on.
-            if let Some(before) = before.take() {
-                collect(&beside, before, &mut found)?;
-            }
-            coming = upload(batches.get(k + 1))?;
-            beside.follow(gpu)?;
-            before = Some(answers);
-        }
-        if let Some(before) = before {
-            collect(&beside, before, &mut found)?;
-        }
-        gpu.follow(&beside)?;
-        Ok(found)
+        let batches = batches_of(queries, threshold, |query| {
+            self.candidates(query, operation)
+        });
+        answer_batches(
+            gpu,
+            &batches,
+            |gpu, queries| self.upload(gpu, queries, operation),
+            |gpu, batch| self.start(gpu, batch, operation, search),
+        )
     }
 
     /// Copies which lists queries name.
@@ -327,41 +260,16 @@ impl DeviceLists {
         queries: &[Vec<u32>],
         operation: Operation,
     ) -> Result<BatchQueries, GpuError> {
-        let mut numbers = vec![0];
-        let mut entries = 0;
-        for query in queries {
-            entries += query.len();
-            numbers.push(entries as u32); // each has a candidate or a place in a list of queries
-        }
-        let item_offsets_first = numbers.len();
-        numbers.push(0);
-        let mut items = 0;
-        let mut push = |count: usize, numbers: &mut Vec<u32>| {
-            items += count;
-            numbers.push(u32::try_from(items).expect("a batch has fewer than 2^32 candidates"));
-        };
+        let count = |&list: &u32| self.counts[list as usize] as usize;
         match operation {
             Operation::Union => {
-                for &list in queries.iter().flatten() {
-                    push(self.counts[list as usize] as usize, &mut numbers);
-                }
+                BatchQueries::upload(gpu, queries, queries.iter().flatten().map(count))
             }
             Operation::Intersection | Operation::Difference => {
-                for query in queries {
-                    push(self.candidates(query, operation), &mut numbers);
-                }
+                let candidates = |query: &Vec<u32>| self.candidates(query, operation);
+                BatchQueries::upload(gpu, queries, queries.iter().map(candidates))
             }
         }
-        let entries_first = numbers.len();
-        numbers.extend(queries.iter().flatten());
-        Ok(BatchQueries {
-            numbers: gpu.upload(&numbers)?,
-            queries: queries.len() as u32,
-            entries: entries as u32,
-            items: items as u32, // checked above
-            item_offsets_first,
-            entries_first,
-        })
     }
 
     /// Starts the kernels of a batch.
@@ -416,29 +324,19 @@ impl DeviceLists {
         ];
         let kernel = SOURCE.kernel("flags_kernel").made_for(method);
         gpu.launch_looping(kernel, items as usize, arguments)?;
-        let places = primitives::scan::<u32, u32>(gpu, &flags)?;
-        // Not more than candidates: how many is not waited for.
-        let survivors = gpu.allocate::<u32>(items as usize)?;
-        let arguments = arguments![
-            &self.ids,
-            &self.lists,
-            batch.entries(),
-            batch.query_offsets(),
-            batch.item_offsets(),
-            queries,
-            items,
-            &places,
-            &survivors
-        ];
-        gpu.launch_looping(SOURCE.kernel("survivors_kernel"), items as usize, arguments)?;
-        let result_offsets = gpu.allocate::<u32>(queries as usize + 1)?;
-        let arguments = arguments![batch.item_offsets(), queries, &places, &result_offsets];
-        let kernel = SOURCE.kernel("result_offsets_kernel");
-        gpu.launch_looping(kernel, queries as usize + 1, arguments)?;
-        Ok(BatchAnswers {
-            survivors,
-            result_offsets,
-            _inputs: (batch, places),
+        survivors_of(gpu, batch, &flags, |batch, places, survivors| {
+            let arguments = arguments![
+                &self.ids,
+                &self.lists,
+                batch.entries(),
+                batch.query_offsets(),
+                batch.item_offsets(),
+                queries,
+                items,
+                places,
+                survivors
+            ];
+            gpu.launch_looping(SOURCE.kernel("survivors_kernel"), items as usize, arguments)
         })
     }
 
@@ -497,24 +395,8 @@ impl DeviceLists {
         ];
         let kernel = SOURCE.kernel("union_offsets_kernel");
         gpu.launch_looping(kernel, queries as usize + 1, arguments)?;
-        Ok(BatchAnswers {
-            survivors,
-            result_offsets,
-            _inputs: (batch, places),
-        })
+        Ok(BatchAnswers::new(survivors, result_offsets, batch, places))
     }
-}
-
-/// Copies the answers of a batch behind those of batches before.
-fn collect(gpu: &Gpu, answers: BatchAnswers, found: &mut QueryIds) -> Result<(), GpuError> {
-    let offsets = gpu.download(&answers.result_offsets)?;
-    let begin = found.ids.len();
-    let count = offsets[offsets.len() - 1] as usize;
-    found.ids.resize(begin + count, 0);
-    gpu.download_from(&answers.survivors, 0, &mut found.ids[begin..])?;
-    let offsets = offsets[1..].iter();
-    (found.offsets).extend(offsets.map(|&offset| begin + offset as usize));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 
 #[cfg(any(test, feature = "measure"))]
 pub mod baseline;
+mod coded_lists;
 mod codes;
 mod compile;
 mod construct;
@@ -43,6 +44,7 @@ pub mod primitives;
 #[cfg(any(test, feature = "measure"))]
 mod profile;
 mod prune;
+mod query_batches;
 mod renumber;
 mod signature;
 mod splices;
@@ -56,6 +58,7 @@ mod top;
 mod traversal;
 mod weights;
 
+pub use coded_lists::DeviceCodedLists;
 pub use construct::{DeviceConstructed, TOKENS_MAX, construct, construct_resident};
 pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
@@ -68,7 +71,7 @@ pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
-pub use intersect::{DeviceLists, ListSearch, QueryIds};
+pub use intersect::{DeviceLists, ListSearch};
 pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{
@@ -77,6 +80,7 @@ pub use ngrams::{
 };
 #[cfg(any(test, feature = "measure"))]
 pub use profile::{KernelTime, Profile};
+pub use query_batches::QueryIds;
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use step::Step;
 pub use structures::{DeviceParents, DeviceStructures, FileWeights, Terminals};
@@ -109,6 +113,8 @@ const SOURCES: &[&Source] = &[
     &ngrams::SOURCE,
     &symbol_coder::SOURCE,
     &intersect::SOURCE,
+    &coded_lists::SOURCE,
+    &query_batches::SOURCE,
     #[cfg(any(test, feature = "measure"))]
     &baseline::SOURCE,
 ];

@@ -3,6 +3,7 @@
 //! The invariant: reading never panics. Bits behind the end are 0; who reads a whole list compares its end with that of the
 //! bytes.
 
+use super::bit_layout::BitArray;
 use super::codec::MalformedPostings;
 
 /// Bits that a number needs; 0 for 0.
@@ -166,7 +167,20 @@ pub(super) struct PackedArray<'a> {
     len: usize,
 }
 
-impl PackedArray<'_> {
+impl<'a> PackedArray<'a> {
+    /// Where it lies in the bytes of its list.
+    pub(super) fn place(&self) -> BitArray {
+        BitArray {
+            at: self.at as u64,
+            width: self.width,
+        }
+    }
+
+    /// The bytes of its list.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

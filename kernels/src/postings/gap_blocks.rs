@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use bitpacking::{BitPacker, BitPacker4x};
 
+use super::bit_layout::{BitLayout, BlockLayout};
 use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length};
 use super::codec::MalformedPostings;
 use super::gap_segments::{self, EXCEPTIONS_MAX, Exceptions, SEGMENT};
@@ -118,6 +119,27 @@ impl<'a> GapBlocks<'a> {
         })
     }
 
+    /// Where its gaps lie; none if they are not segments that a kernel reads.
+    pub(super) fn bit_layout(&self) -> Option<BitLayout<'a>> {
+        if self.coding != GapCoding::Segments(Exceptions::Arrays) {
+            return None;
+        }
+        let bytes = self.firsts.bytes();
+        Some(BitLayout {
+            bytes,
+            blocks: BlockLayout::Gaps {
+                ends: self.ends.place(),
+            },
+            data: (bytes.len() - self.data.len()) as u64 * 8,
+            firsts: Vec::new(),
+        })
+    }
+
+    /// The first id of a block.
+    pub(super) fn first_of(&self, block: usize) -> u32 {
+        self.firsts.get(block) as u32 // 32 bits at most
+    }
+
     pub(super) fn blocks(&self) -> usize {
         self.firsts.len()
     }
@@ -153,7 +175,7 @@ impl<'a> GapBlocks<'a> {
     /// Appends the ids of a block, which may be any if bytes are damaged.
     pub(super) fn decode(&self, block: usize, ids: &mut Vec<u32>) -> Result<(), MalformedPostings> {
         let count = self.begin(block + 1) - self.begin(block);
-        let first = self.firsts.get(block) as u32; // 32 bits at most
+        let first = self.first_of(block);
         let data = self.data.get(self.range(block)).ok_or(MalformedPostings)?;
         let begin = ids.len();
         ids.resize(begin + count, first);

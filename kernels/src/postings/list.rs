@@ -130,12 +130,12 @@ fn layout(codec: PostingsCodec, count: usize, universe: u32) -> Layout {
 pub struct PostingsList<'a> {
     count: usize,
     universe: u32,
-    blocks: ListBlocks<'a>,
+    pub(super) blocks: ListBlocks<'a>,
 }
 
 /// Its blocks, each of which decodes alone.
 #[derive(Clone, Copy, Debug)]
-enum ListBlocks<'a> {
+pub(super) enum ListBlocks<'a> {
     /// One, unless there are no ids.
     Short(&'a [u8]),
     Gaps(GapBlocks<'a>),
@@ -238,7 +238,7 @@ impl<'a> PostingsList<'a> {
     }
 
     /// Appends all ids, or those before the first damaged block.
-    pub(super) fn append(&self, ids: &mut Vec<u32>) {
+    pub(crate) fn append(&self, ids: &mut Vec<u32>) {
         let begin = ids.len();
         ids.reserve(self.count);
         let decoded = self.decode_all(ids);
@@ -252,7 +252,17 @@ impl<'a> PostingsList<'a> {
         }
     }
 
-    fn blocks(&self) -> usize {
+    /// The first id of a block, any if bytes are damaged; 0 for blocks that have to be decoded.
+    pub(super) fn first_of(&self, block: usize) -> u32 {
+        match &self.blocks {
+            ListBlocks::Gaps(list) => list.first_of(block),
+            ListBlocks::Line(list) => list.get(self.begin(block)),
+            ListBlocks::Segments(list) => list.get(self.begin(block)),
+            ListBlocks::Short(_) | ListBlocks::EliasFano(_) | ListBlocks::Roaring(_) => 0,
+        }
+    }
+
+    pub(super) fn blocks(&self) -> usize {
         match &self.blocks {
             ListBlocks::Short(_) => usize::from(self.count > 0),
             ListBlocks::Gaps(list) => list.blocks(),

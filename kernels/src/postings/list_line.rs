@@ -3,15 +3,16 @@
 //! The invariant: any id is readable alone, so no residual is an exception. A list is its line, the largest residual, what the
 //! widths of the residuals of blocks of 256 add up to, for LRCSeg the residual that each block begins at, and the residuals.
 
+use super::bit_layout::{BitLayout, BlockLayout};
 use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, read_bits, unpack};
 use super::codec::MalformedPostings;
 use super::lines::{LIST_FRACTION, Line, unzigzag, zigzag};
 
 /// Ids of a block.
-pub(super) const BLOCK: usize = 256;
+pub(crate) const BLOCK: usize = 256;
 
 /// Bits of a residual at most: a line may leave the universe.
-pub(super) const RESIDUAL_BITS_MAX: u64 = 36;
+pub(crate) const RESIDUAL_BITS_MAX: u64 = 36;
 
 /// A list that was opened.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,21 @@ impl<'a> ListLine<'a> {
         match end.is_some_and(|end| end <= bytes.len() * 8) {
             true => Ok(list),
             false => Err(MalformedPostings),
+        }
+    }
+
+    /// Where its residuals lie.
+    pub(super) fn bit_layout(&self) -> BitLayout<'a> {
+        BitLayout {
+            bytes: self.bytes,
+            blocks: BlockLayout::ListLine {
+                base: self.line.base,
+                slope: self.line.slope,
+                minima: self.minima.place(),
+                ends: self.ends.place(),
+            },
+            data: self.data as u64,
+            firsts: Vec::new(),
         }
     }
 

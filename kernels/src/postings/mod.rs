@@ -7,6 +7,7 @@
 //! The paper is Ao et al., Efficient Parallel Lists Intersection and Index Compression Algorithms using Graphics Processing
 //! Units, PVLDB 4(8), 2011; sections are its. Nothing here knows words, files or disks.
 
+mod bit_layout;
 mod bit_packing;
 mod codec;
 mod counts;
@@ -27,9 +28,13 @@ mod simple16;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bit_layout::{BitArray, BitLayout, BlockLayout};
 pub use codec::{MalformedPostings, PostingsCodec};
 pub use counts::{decode_counts, encode_counts};
+pub(crate) use gap_segments::SEGMENT as GAP_SEGMENT;
+pub(crate) use lines::{LIST_FRACTION, SEGMENT_FRACTION};
 pub use list::{PostingsCursor, PostingsList, SHORT_MAX, choose_codec, decode_ids, encode_ids};
+pub(crate) use list_line::{BLOCK as BLOCK_IDS, RESIDUAL_BITS_MAX};
 pub use search::{HashOffsets, ListIndex, SafeRange, SearchMethod, intersect_plain};
 pub use set_operations::{difference, intersect, intersect_count, union};
 pub use shared_lists::{SharedLists, decode_shared_lists, encode_shared_lists};
