@@ -33,7 +33,7 @@ pub(crate) static SOURCE: Source = Source {
 };
 
 /// `CodedList` of `coded_lists.cu`.
-type ListWords = [u64; 16];
+type CodedListWords = [u64; 16];
 
 /// What a list is, as `coded_lists.cu` knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ pub struct DeviceCodedLists {
     counts: Vec<u32>,
     search: BlockSearch,
     words: Buffer<u32>,
-    lists: Buffer<ListWords>,
+    lists: Buffer<CodedListWords>,
     heads: Buffer<u32>,
 }
 
 /// One list, before it is known where its words and heads lie.
 struct PreparedList<'a> {
-    words: ListWords,
+    words: CodedListWords,
     bytes: &'a [u8],
     heads: Vec<u32>,
     count: u32,
@@ -122,7 +122,7 @@ impl DeviceCodedLists {
     /// Bytes of device memory, with what finds blocks.
     pub fn bytes(&self) -> usize {
         let numbers = self.words.len() + self.heads.len();
-        numbers * size_of::<u32>() + self.lists.len() * size_of::<ListWords>()
+        numbers * size_of::<u32>() + self.lists.len() * size_of::<CodedListWords>()
     }
 
     /// As [`super::DeviceLists::intersect`]. Any ids where lists are damaged.

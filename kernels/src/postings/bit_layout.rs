@@ -3,8 +3,6 @@
 //! The invariant: what is told was read from headers that may be damaged, so that any of it may lead out of the bytes. Lists
 //! of codecs whose blocks no kernel reads have no layout.
 
-use super::list::{ListBlocks, PostingsList};
-
 /// What a kernel has to know of a list to read one block, or one id.
 #[derive(Clone, Debug)]
 pub(crate) struct BitLayout<'a> {
@@ -43,39 +41,14 @@ pub(crate) enum BlockLayout {
         bases: BitArray,
         slopes: BitArray,
         ends: BitArray,
-        buckets: Option<Buckets>,
+        buckets: Option<HashBuckets>,
     },
 }
 
 /// The buckets of a list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buckets {
+pub(crate) struct HashBuckets {
     pub(crate) begins: BitArray,
     pub(crate) shift: u32,
     pub(crate) count: u32,
-}
-
-impl<'a> PostingsList<'a> {
-    /// Where its numbers lie; none for short lists and other codecs.
-    pub(crate) fn bit_layout(&self) -> Option<BitLayout<'a>> {
-        let mut layout = match &self.blocks {
-            ListBlocks::Gaps(list) => list.bit_layout()?,
-            ListBlocks::Line(list) => list.bit_layout(),
-            ListBlocks::Segments(list) => list.bit_layout(),
-            ListBlocks::Short(_) | ListBlocks::EliasFano(_) | ListBlocks::Roaring(_) => {
-                return None;
-            }
-        };
-        if !matches!(
-            layout.blocks,
-            BlockLayout::SegmentLines {
-                buckets: Some(_),
-                ..
-            }
-        ) {
-            let blocks = 0..self.blocks();
-            layout.firsts = blocks.map(|block| self.first_of(block)).collect();
-        }
-        Some(layout)
-    }
 }

@@ -4,6 +4,7 @@
 //! ascend and are below the universe. Lists of at most [`SHORT_MAX`] ids, and lists of all ids, are interpolative whichever
 //! codec is named: headers would take more than ids.
 
+use super::bit_layout::{BitLayout, BlockLayout};
 use super::bit_packing::{BitInput, BitWriter};
 use super::codec::{MalformedPostings, PostingsCodec};
 use super::elias_fano::{self, EliasFano};
@@ -130,12 +131,12 @@ fn layout(codec: PostingsCodec, count: usize, universe: u32) -> Layout {
 pub struct PostingsList<'a> {
     count: usize,
     universe: u32,
-    pub(super) blocks: ListBlocks<'a>,
+    blocks: ListBlocks<'a>,
 }
 
 /// Its blocks, each of which decodes alone.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum ListBlocks<'a> {
+enum ListBlocks<'a> {
     /// One, unless there are no ids.
     Short(&'a [u8]),
     Gaps(GapBlocks<'a>),
@@ -252,8 +253,32 @@ impl<'a> PostingsList<'a> {
         }
     }
 
+    /// Where its numbers lie; none for short lists, and codecs whose blocks no kernel reads.
+    pub(crate) fn bit_layout(&self) -> Option<BitLayout<'a>> {
+        let mut layout = match &self.blocks {
+            ListBlocks::Gaps(list) => list.bit_layout()?,
+            ListBlocks::Line(list) => list.bit_layout(),
+            ListBlocks::Segments(list) => list.bit_layout(),
+            ListBlocks::Short(_) | ListBlocks::EliasFano(_) | ListBlocks::Roaring(_) => {
+                return None;
+            }
+        };
+        let has_buckets = matches!(
+            layout.blocks,
+            BlockLayout::SegmentLines {
+                buckets: Some(_),
+                ..
+            }
+        );
+        if !has_buckets {
+            let blocks = 0..self.blocks();
+            layout.firsts = blocks.map(|block| self.first_of(block)).collect();
+        }
+        Some(layout)
+    }
+
     /// The first id of a block, any if bytes are damaged; 0 for blocks that have to be decoded.
-    pub(super) fn first_of(&self, block: usize) -> u32 {
+    fn first_of(&self, block: usize) -> u32 {
         match &self.blocks {
             ListBlocks::Gaps(list) => list.first_of(block),
             ListBlocks::Line(list) => list.get(self.begin(block)),
@@ -262,7 +287,7 @@ impl<'a> PostingsList<'a> {
         }
     }
 
-    pub(super) fn blocks(&self) -> usize {
+    fn blocks(&self) -> usize {
         match &self.blocks {
             ListBlocks::Short(_) => usize::from(self.count > 0),
             ListBlocks::Gaps(list) => list.blocks(),

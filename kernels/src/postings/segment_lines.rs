@@ -4,7 +4,7 @@
 //! hash, which are the ids that share their leading bits. A list has four arrays by segment: for buckets where each begins,
 //! the bases of lines, their slopes, and where residuals end.
 
-use super::bit_layout::{BitLayout, BlockLayout, Buckets};
+use super::bit_layout::{BitLayout, BlockLayout, HashBuckets};
 use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, read_bits, width_of};
 use super::codec::MalformedPostings;
 use super::lines::{Line, SEGMENT_FRACTION, unzigzag, zigzag};
@@ -146,7 +146,7 @@ impl<'a> SegmentLines<'a> {
     pub(super) fn bit_layout(&self) -> BitLayout<'a> {
         let buckets = match self.segmentation {
             Segmentation::Length => None,
-            Segmentation::Hash(shift) => Some(Buckets {
+            Segmentation::Hash(shift) => Some(HashBuckets {
                 begins: self.begins.place(),
                 shift,
                 count: self.blocks() as u32, // at most the universe
