@@ -2,7 +2,10 @@
 //!
 //! An id is a block of some words of a corpus, so that there are enough ids, or a file. Ids are in natural order, sorted by
 //! what blocks have in common, or shuffled. Tables 1, 2, 3 and 7 are those of the paper. Every method answers the same
-//! queries, and answers are compared before times are taken. What decodes or searches is in `zipfdb_kernels::postings`.
+//! queries, and answers are compared before times are taken. What decodes or searches is in `zipfdb_kernels::postings`, and on a
+//! device, which `device` measures, in `zipfdb_kernels::gpu`.
+
+mod device;
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,11 +27,9 @@ use crate::report::{self, Table};
 use crate::tokenize::thread_seconds;
 use crate::{Options, Result};
 
-/// Blocks that a corpus is cut into, at least, where it has as many words.
-const BLOCKS_MIN: usize = 1 << 20;
-
-/// Words of a block at least.
-const BLOCK_WORDS_MIN: usize = 8;
+/// Lists that are drawn: of the r-th a share of `DRAWN_SHARE / r` of all ids is expected.
+const DRAWN_LISTS: u32 = 4096;
+const DRAWN_SHARE: f64 = 0.6;
 
 /// Queries of each number of words, in per mill (section 6.1): 2 to 6 words.
 const QUERY_SHARES: [(usize, usize); 5] = [(2, 161), (3, 245), (4, 228), (5, 148), (6, 82)];
@@ -44,6 +45,18 @@ pub struct IntersectOptions {
     /// Number of synthetic queries, whose words are drawn by how often they occur.
     #[arg(long, default_value_t = 5000, value_name = "N")]
     synthetic: usize,
+    /// Blocks that a corpus is cut into, at least, where it has as many words.
+    #[arg(long, default_value_t = 1 << 20, value_name = "N")]
+    blocks: usize,
+    /// Words of a block at least.
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    block_words: usize,
+    /// Also lists of so many ids that are drawn at random, as those of a shuffled collection: for a universe that no corpus has.
+    #[arg(long, value_name = "IDS")]
+    drawn: Option<u32>,
+    /// Only these tables: contraction, codecs, searches, device.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    tables: Vec<String>,
 }
 
 /// The lists of the words of a corpus.
@@ -97,6 +110,40 @@ impl Lists {
             ids,
             counts,
             words,
+        }
+    }
+
+    /// Lists whose lengths follow Zipf's law and whose ids are drawn, each list for itself.
+    fn drawn(universe: u32) -> Lists {
+        let draw = |word: u32| -> Vec<u32> {
+            let share = DRAWN_SHARE / f64::from(word + 1);
+            // Gaps between ids that are drawn with one probability are geometric.
+            let scale = (1.0 - share).ln();
+            let (mut ids, mut next, mut state) = (Vec::new(), 0.0, u64::from(word) << 32);
+            loop {
+                state += 1;
+                let uniform = ((mix(state) >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+                next += (uniform.ln() / scale).floor();
+                if next >= f64::from(universe) {
+                    return ids;
+                }
+                ids.push(next as u32); // below the universe
+                next += 1.0;
+            }
+        };
+        let lists: Vec<Vec<u32>> = (0..DRAWN_LISTS).into_par_iter().map(draw).collect();
+        let mut offsets = vec![0];
+        let mut end = 0;
+        for list in &lists {
+            end += list.len() as u32; // about six times the universe
+            offsets.push(end);
+        }
+        Lists {
+            universe,
+            offsets,
+            counts: Vec::new(),
+            words: HashMap::new(),
+            ids: lists.concat(),
         }
     }
 
@@ -196,21 +243,24 @@ pub fn run(options: &IntersectOptions) -> Result<()> {
         let texts: Vec<Vec<u8>> = files.collect::<std::io::Result<_>>()?;
         report::heading(&corpus.name, corpus.size(), corpus.files.len());
         let mut suite = Suite {
-            corpus: &corpus,
+            corpus: &corpus.name,
+            text_size: corpus.size(),
             options,
             runs,
             notes: &notes,
             results: &mut results,
         };
         let by_file = Lists::of(&texts, None);
-        suite.codecs("files, in order of path", &by_file)?;
+        if suite.wants("codecs") {
+            suite.codecs("files, in order of path", &by_file)?;
+        }
         let block = (by_file
             .counts
             .iter()
             .map(|&count| count as usize)
             .sum::<usize>()
-            / BLOCKS_MIN)
-            .max(BLOCK_WORDS_MIN);
+            / options.blocks.max(1))
+        .max(options.block_words);
         drop(by_file);
         let natural = Lists::of(&texts, Some(block));
         drop(texts);
@@ -221,17 +271,33 @@ pub fn run(options: &IntersectOptions) -> Result<()> {
             ("blocks, shuffled", Some(natural.shuffled())),
         ] {
             let lists = lists.as_ref().unwrap_or(&natural);
-            suite.contraction(order, lists);
-            suite.codecs(order, lists)?;
-            suite.searches(order, lists, &queries);
+            if suite.wants("codecs") {
+                suite.codecs(order, lists)?;
+            }
+            suite.of_queries(order, lists, &queries)?;
         }
+    }
+    if let Some(universe) = options.drawn {
+        let lists = Lists::drawn(universe);
+        report::heading("drawn", lists.ids.len() as u64 * 4, DRAWN_LISTS as usize);
+        let mut suite = Suite {
+            corpus: "drawn",
+            text_size: 0,
+            options,
+            runs,
+            notes: &notes,
+            results: &mut results,
+        };
+        let queries = suite.synthetic(&lists);
+        suite.of_queries("drawn ids", &lists, &queries)?;
     }
     report::write_json("intersect", common, &notes, &results)
 }
 
 /// What is measured on one corpus.
 struct Suite<'a> {
-    corpus: &'a Corpus,
+    corpus: &'a str,
+    text_size: u64,
     options: &'a IntersectOptions,
     runs: usize,
     notes: &'a [String],
@@ -239,10 +305,29 @@ struct Suite<'a> {
 }
 
 impl Suite<'_> {
+    fn wants(&self, table: &str) -> bool {
+        let tables = &self.options.tables;
+        tables.is_empty() || tables.iter().any(|wanted| wanted == table)
+    }
+
+    /// The tables that are about lists in one order, and queries on them.
+    fn of_queries(&mut self, order: &str, lists: &Lists, queries: &[Vec<u32>]) -> Result<()> {
+        if self.wants("contraction") {
+            self.contraction(order, lists);
+        }
+        if self.wants("searches") {
+            self.searches(order, lists, queries);
+        }
+        if self.wants("device") {
+            self.device(order, lists, queries)?;
+        }
+        Ok(())
+    }
+
     fn row(&mut self, table: &'static str, to: &mut Table, row: &str, numbers: Vec<f64>) {
         to.row(row, numbers.iter().map(|&number| report::digits(number)));
         self.results.push(Measured {
-            corpus: self.corpus.name.clone(),
+            corpus: self.corpus.to_owned(),
             table,
             row: row.to_owned(),
             numbers,
@@ -294,7 +379,7 @@ impl Suite<'_> {
         ];
         let mut table = Table::new(titles.map(str::to_owned));
         let ids = lists.ids.len() as f64;
-        let text = self.corpus.size() as f64;
+        let text = self.text_size as f64;
         let names = PostingsCodec::ALL.map(|codec| (codec.name(), Some(codec)));
         for (name, codec) in names.into_iter().chain([("auto", None)]) {
             let mut bytes = Vec::new();
@@ -399,6 +484,18 @@ impl Suite<'_> {
                 queries.push(found.collect::<Vec<u32>>());
             }
         }
+        queries.extend(self.synthetic(lists));
+        for query in &mut queries {
+            query.sort_unstable();
+            query.dedup();
+        }
+        queries.retain(|query| query.len() > 1);
+        Ok(queries)
+    }
+
+    /// Queries of distinct words that are drawn by how often they occur.
+    fn synthetic(&self, lists: &Lists) -> Vec<Vec<u32>> {
+        let mut queries = Vec::new();
         let shares: usize = QUERY_SHARES.iter().map(|(_, share)| share).sum();
         let mut state = 0;
         let mut below = |end: usize| {
@@ -419,14 +516,14 @@ impl Suite<'_> {
                 let at = below(lists.ids.len()) as u32;
                 lists.offsets.partition_point(|&offset| offset <= at) as u32 - 1
             });
-            queries.push(words.collect());
+            let mut words: Vec<u32> = words.collect();
+            words.sort_unstable();
+            words.dedup();
+            if words.len() > 1 {
+                queries.push(words);
+            }
         }
-        for query in &mut queries {
-            query.sort_unstable();
-            query.dedup();
-        }
-        queries.retain(|query| query.len() > 1);
-        Ok(queries)
+        queries
     }
 
     /// Tables 3 and 7: queries a second of each method and codec, on one thread and all.

@@ -1,0 +1,306 @@
+//! The tables of queries on a device: Tables 3 and 7 of the paper, and figures 5 and 6 as tables.
+//!
+//! A time is that of whole batches, from queries on the host to ids on the host; that of kernels alone stands beside it. All
+//! answers are compared with those of the CPU, id for id.
+
+use std::rc::Rc;
+
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{
+    DeviceCodedLists, DeviceLists, Gpu, ListSearch, Profile, QueryIds, devices,
+};
+use zipfdb_kernels::postings::{
+    ListIndex, PostingsCodec, PostingsList, SearchMethod, encode_ids, intersect_plain,
+};
+
+use super::{Lists, Suite, median, thread_median};
+use crate::Result;
+use crate::report::Table;
+
+/// Candidates of a batch, of the paper's tables (section 6.1).
+const THRESHOLD: usize = 1 << 20;
+
+/// Those that are swept (figures 5 and 6).
+const THRESHOLDS: [usize; 6] = [1 << 14, 1 << 16, 1 << 17, 1 << 18, 1 << 20, 1 << 21];
+
+/// Numbers of words of a query that have a column of their own.
+const WORDS: std::ops::RangeInclusive<usize> = 2..=6;
+
+/// Methods of the CPU to compare with; the first is the paper's baseline.
+const CPU_METHODS: [SearchMethod; 4] = [
+    SearchMethod::SkipList,
+    SearchMethod::Galloping,
+    SearchMethod::Hash16,
+    SearchMethod::Hash32,
+];
+
+const CODECS: [PostingsCodec; 6] = [
+    PostingsCodec::ParaPfd,
+    PostingsCodec::Lrc,
+    PostingsCodec::LrcSeg,
+    PostingsCodec::SegLrc,
+    PostingsCodec::HsLrc256,
+    PostingsCodec::HsLrc128,
+];
+
+/// Lists of queries, which name them by place.
+struct Workload<'a> {
+    lists: Vec<&'a [u32]>,
+    queries: Vec<Vec<u32>>,
+    universe: u32,
+}
+
+impl<'a> Workload<'a> {
+    fn new(lists: &'a Lists, queries: &[Vec<u32>]) -> Workload<'a> {
+        let mut words: Vec<u32> = queries.concat();
+        words.sort_unstable();
+        words.dedup();
+        let place = |word: &u32| words.binary_search(word).expect("a word of a query") as u32;
+        let queries = queries
+            .iter()
+            .map(|query| query.iter().map(place).collect());
+        Workload {
+            queries: queries.collect(),
+            lists: words.iter().map(|&word| lists.list(word)).collect(),
+            universe: lists.universe,
+        }
+    }
+
+    fn ids(&self) -> usize {
+        self.lists.iter().map(|list| list.len()).sum()
+    }
+
+    /// Candidates of each query.
+    fn candidates(&self) -> impl Iterator<Item = usize> {
+        self.queries.iter().map(|query| {
+            let counts = query.iter().map(|&list| self.lists[list as usize].len());
+            counts.min().unwrap_or(0)
+        })
+    }
+
+    fn batches(&self, threshold: usize) -> usize {
+        let (mut batches, mut items) = (0, 0);
+        for candidates in self.candidates() {
+            items += candidates;
+            if items >= threshold {
+                (batches, items) = (batches + 1, 0);
+            }
+        }
+        batches + usize::from(items > 0)
+    }
+
+    /// Queries a second of a method of the CPU, on one thread and on all, and the answers.
+    fn on_cpu(&self, method: SearchMethod, runs: usize) -> (f64, f64, QueryIds) {
+        let index = |ids: &&'a [u32]| ListIndex::new(method, ids, self.universe);
+        let indices: Vec<ListIndex<'_>> = self.lists.par_iter().map(index).collect();
+        let answer = |query: &Vec<u32>| {
+            let lists = query.iter().map(|&list| &indices[list as usize]);
+            let lists: Vec<&ListIndex<'_>> = lists.collect();
+            let mut ids = Vec::new();
+            intersect_plain(&lists, &mut ids);
+            ids
+        };
+        let mut answers: Vec<Vec<u32>> = Vec::new();
+        let all = median(runs, || {
+            answers = self.queries.par_iter().map(answer).collect()
+        });
+        let one = thread_median(runs, || {
+            for query in &self.queries {
+                std::hint::black_box(answer(query));
+            }
+        });
+        let mut found = QueryIds {
+            offsets: vec![0],
+            ids: Vec::new(),
+        };
+        for ids in answers {
+            found.ids.extend(ids);
+            found.offsets.push(found.ids.len());
+        }
+        let count = self.queries.len() as f64;
+        (count / one, count / all, found)
+    }
+}
+
+/// Lists on a device, and a way to search them.
+struct DeviceMethod {
+    name: String,
+    bytes_per_id: f64,
+    lists: ListsOnDevice,
+}
+
+enum ListsOnDevice {
+    Plain(Rc<DeviceLists>, ListSearch),
+    Coded(DeviceCodedLists),
+}
+
+impl DeviceMethod {
+    fn run(&self, gpu: &Gpu, queries: &[Vec<u32>], threshold: usize) -> Result<QueryIds> {
+        Ok(match &self.lists {
+            ListsOnDevice::Plain(lists, search) => {
+                lists.intersect(gpu, queries, *search, threshold)?
+            }
+            ListsOnDevice::Coded(lists) => lists.intersect(gpu, queries, threshold)?,
+        })
+    }
+}
+
+impl Suite<'_> {
+    /// Tables 3 and 7 on a device, by threshold, and by number of words.
+    pub(super) fn device(
+        &mut self,
+        order: &str,
+        lists: &Lists,
+        queries: &[Vec<u32>],
+    ) -> Result<()> {
+        let gpu = match devices() {
+            Ok(devices) => &devices[0],
+            Err(absence) => {
+                println!("No device: {absence}.\n");
+                return Ok(());
+            }
+        };
+        let work = Workload::new(lists, queries);
+        let count = work.queries.len() as f64;
+        println!(
+            "{}: {} queries of {} lists of {} ids below {}; the shortest of a query has {:.0} on average\n",
+            gpu.facts().model,
+            work.queries.len(),
+            work.lists.len(),
+            work.ids(),
+            work.universe,
+            work.candidates().sum::<usize>() as f64 / count.max(1.0),
+        );
+        let (mut skip_list, mut best, mut expected) = (f64::NAN, 0.0f64, None);
+        let titles = [order, "queries/s on 1 thread", "on all threads"].map(str::to_owned);
+        let mut table = Table::new(titles);
+        for method in CPU_METHODS {
+            let (one, all, found) = work.on_cpu(method, self.runs);
+            if method == SearchMethod::SkipList {
+                skip_list = one;
+            }
+            best = best.max(all);
+            if *expected.get_or_insert_with(|| found.clone()) != found {
+                return Err(format!("{} finds other ids", method.name()).into());
+            }
+            self.row("device, cpu", &mut table, method.name(), vec![one, all]);
+        }
+        table.print(self.notes);
+        let expected = expected.unwrap_or_default();
+        let methods = device_methods(gpu, &work)?;
+        let titles = [
+            order,
+            "queries/s",
+            "ms a batch",
+            "kernels, ms a batch",
+            "queries/s of kernels",
+            "to skip lists on 1 thread",
+            "to the CPU's best on all",
+            "bytes an id",
+        ];
+        let mut speeds = Table::new(titles.map(str::to_owned));
+        let titles = THRESHOLDS.map(|threshold| format!("c = {}K", threshold >> 10));
+        let mut by_threshold = Table::new([order.to_owned()].into_iter().chain(titles));
+        let titles = WORDS.map(|words| format!("{words} words"));
+        let mut by_words = Table::new([order.to_owned()].into_iter().chain(titles));
+        let of_words: Vec<Vec<Vec<u32>>> = WORDS
+            .map(|words| {
+                let queries = work.queries.iter().filter(|query| query.len() == words);
+                queries.cloned().collect()
+            })
+            .collect();
+        for method in &methods {
+            let seconds = |queries: &[Vec<u32>], threshold: usize| -> Result<f64> {
+                let mut outcome = Ok(());
+                let seconds = median(self.runs, || {
+                    if let Err(error) = method.run(gpu, queries, threshold) {
+                        outcome = Err(error);
+                    }
+                });
+                outcome?;
+                Ok(seconds)
+            };
+            if method.run(gpu, &work.queries, THRESHOLD)? != expected {
+                return Err(format!("{} finds other ids on the device", method.name).into());
+            }
+            let whole = seconds(&work.queries, THRESHOLD)?;
+            let (profiled, profile) = Profile::of(gpu);
+            method.run(&profiled, &work.queries, THRESHOLD)?;
+            let kernels = profile.take()?;
+            let nanoseconds: u64 = kernels.iter().map(|kernel| kernel.nanoseconds).sum();
+            let kernels = nanoseconds as f64 / 1e9;
+            let batches = work.batches(THRESHOLD).max(1) as f64;
+            let numbers = vec![
+                count / whole,
+                whole * 1e3 / batches,
+                kernels * 1e3 / batches,
+                count / kernels,
+                count / whole / skip_list,
+                count / whole / best,
+                method.bytes_per_id,
+            ];
+            let swept = THRESHOLDS.map(|threshold| seconds(&work.queries, threshold));
+            let swept: Vec<f64> = swept.into_iter().collect::<Result<_>>()?;
+            let swept = swept.into_iter().map(|seconds| count / seconds).collect();
+            let by_count = of_words.iter().map(|queries| {
+                let rate = |seconds: f64| queries.len() as f64 / seconds;
+                seconds(queries, THRESHOLD).map(rate)
+            });
+            let by_count = by_count.collect::<Result<Vec<f64>>>()?;
+            self.row("device", &mut speeds, &method.name, numbers);
+            self.row("device, thresholds", &mut by_threshold, &method.name, swept);
+            self.row("device, words", &mut by_words, &method.name, by_count);
+        }
+        for table in [speeds, by_threshold, by_words] {
+            table.print(self.notes);
+        }
+        Ok(())
+    }
+}
+
+/// All methods, each with lists of its own on the device.
+fn device_methods(gpu: &Gpu, work: &Workload<'_>) -> Result<Vec<DeviceMethod>> {
+    let ids = work.lists.concat();
+    let mut offsets = vec![0];
+    for list in &work.lists {
+        offsets.push(offsets[offsets.len() - 1] + u32::try_from(list.len())?);
+    }
+    let mut methods = Vec::new();
+    for (bucket, searches) in [(16, &ListSearch::ALL[..]), (32, &[ListSearch::Hash])] {
+        let lists = DeviceLists::new(gpu, &offsets, &ids, work.universe, bucket)?;
+        let lists = Rc::new(lists);
+        for &search in searches {
+            let name = match search {
+                ListSearch::Binary => "BS".to_owned(),
+                ListSearch::Interpolation => "IS".to_owned(),
+                ListSearch::Line => "LR".to_owned(),
+                ListSearch::LocalLines => "local LR".to_owned(),
+                ListSearch::Hash => format!("HS{bucket}"),
+                ListSearch::MergeFind => "PMF".to_owned(),
+            };
+            methods.push(DeviceMethod {
+                name,
+                bytes_per_id: lists.bytes(search) as f64 / ids.len() as f64,
+                lists: ListsOnDevice::Plain(lists.clone(), search),
+            });
+        }
+    }
+    for codec in CODECS {
+        let encode = |ids: &&[u32]| {
+            let mut bytes = Vec::new();
+            encode_ids(codec, ids, work.universe, &mut bytes);
+            bytes
+        };
+        let encoded: Vec<Vec<u8>> = work.lists.par_iter().map(encode).collect();
+        let opened = encoded.iter().zip(&work.lists).map(|(bytes, ids)| {
+            PostingsList::new(codec, bytes, ids.len(), work.universe).expect("was encoded")
+        });
+        let lists = DeviceCodedLists::new(gpu, codec, &opened.collect::<Vec<_>>())?;
+        methods.push(DeviceMethod {
+            name: codec.name().to_owned(),
+            bytes_per_id: lists.bytes() as f64 / ids.len() as f64,
+            lists: ListsOnDevice::Coded(lists),
+        });
+    }
+    Ok(methods)
+}
