@@ -1,20 +1,31 @@
 //! Files that have all of some words.
 //!
 //! Invariant: answers are those of the texts as they are now. Each segment finds the files that it has whole by the cheapest of the
-//! access paths below; a file that is cut into parts or edited is asked for each word alone. Source: Ao et al., "Efficient
+//! access paths below, or a device finds those of many queries at once; a file that is cut into parts or edited is asked for each
+//! word alone. Source: Ao et al., "Efficient
 //! Parallel Lists Intersection", PVLDB 4(8), 2011, section 4, for lists of an index.
 
 use std::collections::BTreeSet;
 
+use rayon::prelude::*;
 use zipfdb_kernels::FileCount;
+use zipfdb_kernels::gpu::{DeviceLists, Gpu, ListSearch};
 
 use super::corpus_view::CorpusView;
+use super::device_parts::{in_batches, is_too_much};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::spread::SpreadPlan;
 use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
+use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
 use crate::segment::SegmentView;
+
+/// Candidates of a batch on a device (Ao et al. 6.1).
+const BATCH_CANDIDATES: usize = 1 << 20;
+
+/// Ids of a hash bucket of a list there, about: the fastest of the paper (4.4).
+const HASH_BUCKET: usize = 16;
 
 /// The files of a segment that have all of some words; ascending.
 pub(crate) struct AllWordsFiles;
@@ -30,11 +41,10 @@ impl PartitionOperation for AllWordsFiles {
             cost: in_table_cost,
             run: |words, segment, run| {
                 let table = segment.word_files(run.stop)?;
-                let numbers = words.iter().map(|word| segment.word_number(word));
-                let numbers: Vec<Option<u32>> = numbers.collect::<Result<_>>()?;
-                let rows = numbers
-                    .into_iter()
-                    .map(|number| number.map_or(&[][..], |number| table.row(number as usize)));
+                let Some(numbers) = numbers_of(segment, words)? else {
+                    return Ok(Vec::new());
+                };
+                let rows = numbers.iter().map(|&number| table.row(number as usize));
                 Ok(intersection(rows.collect()))
             },
         },
@@ -103,35 +113,153 @@ fn intersection(mut lists: Vec<&[FileCount]>) -> Vec<u32> {
     files
 }
 
+/// Words of a segment by their numbers; none if it lacks one.
+fn numbers_of(segment: &SegmentView, words: &[&[u8]]) -> Result<Option<Vec<u32>>> {
+    let numbers = words.iter().map(|word| segment.word_number(word));
+    numbers.collect()
+}
+
+/// Queries to a segment on a device: the files that have all words of each.
+fn on_device(
+    queries: &[Vec<&[u8]>],
+    segment: &SegmentView,
+    device: &OnDevice<'_>,
+    run: Run<'_>,
+) -> Result<Vec<Vec<u32>>> {
+    let numbers = queries
+        .par_iter()
+        .map(|words| match words.is_empty() {
+            true => Ok(None),
+            false => numbers_of(segment, words),
+        })
+        .collect::<Result<Vec<Option<Vec<u32>>>>>()?;
+    let mut found = vec![Vec::new(); queries.len()];
+    let (mut places, mut asked) = (Vec::new(), Vec::new());
+    for (place, numbers) in numbers.into_iter().enumerate() {
+        if let Some(numbers) = numbers {
+            places.push(place);
+            asked.push(numbers);
+        }
+    }
+    if asked.is_empty() {
+        return Ok(found);
+    }
+    let table = segment.word_files(run.stop)?;
+    let files = segment.files()?.len() as u32; // numbered by u32
+    let copy = |gpu: &Gpu, words: &[u32]| {
+        let (mut offsets, mut ids) = (vec![0], Vec::new());
+        for &word in words {
+            ids.extend(table.row(word as usize).iter().map(|&(file, _)| file));
+            offsets.push(ids.len() as u32); // a segment has fewer words
+        }
+        Ok(DeviceLists::new(gpu, &offsets, &ids, files, HASH_BUCKET)?)
+    };
+    let ask = |gpu: &Gpu, lists: &DeviceLists, queries: &[Vec<u32>]| {
+        let found = lists.intersect(gpu, queries, ListSearch::Hash, BATCH_CANDIDATES)?;
+        let ranges = found.offsets.windows(2);
+        let answers = ranges.map(|range| found.ids[range[0]..range[1]].to_vec());
+        Ok(answers.collect::<Vec<Vec<u32>>>())
+    };
+    let all: Vec<u32> = (0..table.rows() as u32).collect(); // words are numbered by u32
+    let answers = device.with_lists(
+        segment.residence(),
+        |gpu| copy(gpu, &all),
+        |gpu, lists| ask(gpu, lists, &asked),
+    );
+    let answers = match answers {
+        Err(error) if is_too_much(&error) => {
+            let mut answers = Vec::with_capacity(asked.len());
+            in_batches(&asked, 1, &mut answers, |queries| {
+                let mut words = queries.concat();
+                words.sort_unstable();
+                words.dedup();
+                let place = |word: &u32| words.partition_point(|other| other < word) as u32;
+                let queries = queries
+                    .iter()
+                    .map(|query| query.iter().map(place).collect());
+                let queries: Vec<Vec<u32>> = queries.collect();
+                device.with_gpu(|gpu| ask(gpu, &copy(gpu, &words)?, &queries))
+            })?;
+            answers
+        }
+        answers => answers?,
+    };
+    for (place, files) in places.into_iter().zip(answers) {
+        found[place] = files;
+    }
+    Ok(found)
+}
+
 impl CorpusView {
-    /// How files that have all of some words would be found.
+    /// How files that have all words of each of some queries would be found.
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_files_of_all(&self) -> Result<SpreadPlan<'_>> {
-        (self.stored()).plan_on_cpu::<AllWordsFiles>(&&[&b""[..]][..], None)
+    pub(crate) fn plan_files_of_all<W>(
+        &self,
+        queries: &[Vec<W>],
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        // Counted in memory.
+        let words: u64 = queries.iter().map(|words| words.len() as u64).sum();
+        let counts = (queries.len() as u64, words);
+        (self.stored()).plan_lists::<AllWordsFiles>(&&[&b""[..]][..], counts, forced)
     }
 
-    /// The files that have all of some words, ascending; all files where there are no words.
+    /// The files that have all of some words, ascending, for each of some queries; all files where there are no words.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, a device that is demanded fails, or the run is over.
     pub(crate) fn files_of_all<W: AsRef<[u8]>>(
         &self,
-        words: &[W],
+        queries: &[&[W]],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<usize>>> {
+        let queries = queries.iter().map(|words| {
+            let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+            words.into_iter().collect()
+        });
+        let queries: Vec<Vec<&[u8]>> = queries.collect();
+        let stored = self.stored();
+        let mut plan = self.plan_files_of_all(&queries, run.forced)?;
+        if stored.devices().look_for(plan.cost()) {
+            plan = self.plan_files_of_all(&queries, run.forced)?;
+        }
+        let (places, costs) = plan.places();
+        let on_cpu = |index: usize| {
+            let segment = stored.segment_at(index);
+            let answers = queries.par_iter().map(|words| {
+                check(run.stop)?;
+                if words.is_empty() {
+                    return Ok(Vec::new());
+                }
+                answer::<AllWordsFiles>(&&words[..], &segment, run)
+            });
+            answers.collect::<Result<Vec<Vec<u32>>>>()
+        };
+        let found = stored.spread(
+            (Kind::Lists, &places, &costs),
+            run,
+            |_| true,
+            on_cpu,
+            |index, device| on_device(&queries, &stored.segment_at(index), device, run),
+        )?;
+        let answers = queries.par_iter().enumerate().map(|(query, words)| {
+            check(run.stop)?;
+            self.files_of_found(words, |segment| &found[segment][query], run)
+        });
+        answers.collect()
+    }
+
+    /// The files that have all of some words, when segments have told those that they have whole.
+    fn files_of_found<'a>(
+        &self,
+        words: &[&[u8]],
+        found: impl Fn(usize) -> &'a [u32],
         run: Run<'_>,
     ) -> Result<Vec<usize>> {
-        let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        let words: Vec<&[u8]> = words.into_iter().collect();
         if words.is_empty() {
             return Ok((0..self.files().len()).collect());
-        }
-        let stored = self.stored();
-        let mut found: Vec<Vec<u32>> = Vec::with_capacity(stored.segments().len());
-        for index in 0..stored.segments().len() {
-            check(run.stop)?;
-            let segment = stored.segment_at(index);
-            found.push(answer::<AllWordsFiles>(&&words[..], &segment, run)?);
         }
         // Files in parts and edited files have words in several places.
         let (mut files, mut others) = (Vec::new(), Vec::new());
@@ -139,7 +267,7 @@ impl CorpusView {
             match self.only_part(file) {
                 None => others.push(file),
                 Some(part) => {
-                    if found[part.segment as usize]
+                    if found(part.segment as usize)
                         .binary_search(&part.file)
                         .is_ok()
                     {
@@ -149,7 +277,7 @@ impl CorpusView {
             }
         }
         let names = self.files();
-        for word in &words {
+        for word in words {
             let questions: Vec<_> = others
                 .iter()
                 .map(|&file| (&names[file].name, *word))

@@ -58,6 +58,10 @@ pub(crate) const DEVICE_NGRAM_FILE_COST: f64 = 13.0;
 pub(crate) const DEVICE_BUILD_COST: f64 = 3.1;
 /// Answering a look-up of a batch on a device.
 pub(crate) const DEVICE_LOOKUP_COST: f64 = 50.0;
+/// Copying the lists of words that a symbol stands for to a device, with what finds ids in them.
+pub(crate) const DEVICE_LISTS_COST: f64 = 10.0;
+/// Looking a word of a query up in such lists on a device, with all that is found.
+pub(crate) const DEVICE_LIST_LOOKUP_COST: f64 = 50.0;
 /// Answering a look-up of a batch on the CPU.
 pub(crate) const BATCH_LOOKUP_COST: f64 = 8_000.0;
 /// Building a grammar on the CPU, for each token.

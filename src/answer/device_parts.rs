@@ -278,7 +278,7 @@ fn in_parts<A>(
 }
 
 /// Whether less of the same work may be done.
-fn is_too_much(error: &Error) -> bool {
+pub(super) fn is_too_much(error: &Error) -> bool {
     matches!(
         error,
         Error::Gpu(GpuError::Memory { .. } | GpuError::Limit { .. })

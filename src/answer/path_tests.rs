@@ -252,7 +252,7 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 all.iter().all(has)
             });
             let expected: Vec<usize> = files.collect();
-            assert_eq!(view.files_of_all(all, run).unwrap(), expected);
+            assert_eq!(view.files_of_all(&[all], run).unwrap(), [expected]);
         }
     });
     let taken =

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use zipfdb_kernels::GrammarView;
 
 use super::cost::{
-    BATCH_LOOKUP_COST, DEVICE_BUILD_COST, DEVICE_LOOKUP_COST, DEVICE_START_COST, DEVICE_WORDS_COST,
-    Size,
+    BATCH_LOOKUP_COST, DEVICE_BUILD_COST, DEVICE_LIST_LOOKUP_COST, DEVICE_LISTS_COST,
+    DEVICE_LOOKUP_COST, DEVICE_START_COST, DEVICE_WORDS_COST, Size,
 };
 use super::path::{CPU, PartitionOperation, PathName, Run, about, answer, choose};
 use super::stored_view::StoredView;
@@ -62,6 +62,14 @@ impl<'a> SpreadPlan<'a> {
     pub(crate) fn plus(mut self, cost: f64) -> SpreadPlan<'a> {
         self.more += cost;
         self
+    }
+
+    /// For each partition the device that answers, and the estimate.
+    pub(super) fn places(&self) -> (Vec<Option<&'a Device>>, Vec<f64>) {
+        let choices = self.choices.iter();
+        choices
+            .map(|choice| (choice.device.map(|(device, _)| device), choice.cost()))
+            .unzip()
     }
 
     /// Whether `SET device` demands this plan: it names a device, which takes a partition.
@@ -219,17 +227,62 @@ impl StoredView {
         question: &O::Question<'_>,
         forced: Option<PathName>,
     ) -> Result<SpreadPlan<'_>> {
-        let mut plan = self.plan_on_cpu::<O>(question, forced)?;
+        let plan = self.plan_on_cpu::<O>(question, forced)?;
         if forced.is_some_and(|path| path != PathName::Device) {
             return Ok(plan);
         }
-        let costs: Vec<f64> = plan.choices.iter().map(|choice| choice.work).collect();
         let device_cost = |index: usize, device: &Device| {
             self.device_cost(index, device, Kind::Words, O::device_work)
         };
+        Ok(self.placed(plan, Kind::Words, device_cost))
+    }
+
+    /// How so many queries, with so many words in all, would be answered that are looked up in lists of files: `question` has
+    /// one word.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(super) fn plan_lists<O: PartitionOperation>(
+        &self,
+        question: &O::Question<'_>,
+        (queries, words): (u64, u64),
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        let all = 0..self.segments.len();
+        let questions = all.map(|index| (index, words, question.clone()));
+        let mut plan = self.plan_questions::<O>(questions, forced)?;
+        let threads = (self.devices().threads() as u64).min(queries).max(1) as f64;
+        for choice in &mut plan.choices {
+            // A device does not need what the path needs.
+            choice.work = choice.missing + choice.work / threads;
+            choice.missing = 0.0;
+        }
+        if forced.is_some_and(|path| path != PathName::Device) {
+            return Ok(plan);
+        }
+        let device_cost = |index: usize, device: &Device| {
+            let segment = &self.segments[index];
+            let missing = match device.holds(segment.residence(), Kind::Lists) {
+                true => 0.0,
+                false => self.segment_at(index).missing(&[StructureKind::WordFiles]),
+            };
+            let work = |_| words as f64 * DEVICE_LIST_LOOKUP_COST;
+            missing + self.device_cost(index, device, Kind::Lists, work)
+        };
+        Ok(self.placed(plan, Kind::Lists, device_cost))
+    }
+
+    /// A plan for the CPU whose partitions go to devices where these are cheaper.
+    fn placed<'a>(
+        &'a self,
+        mut plan: SpreadPlan<'a>,
+        kind: Kind,
+        device_cost: impl Fn(usize, &Device) -> f64,
+    ) -> SpreadPlan<'a> {
+        let costs: Vec<f64> = plan.choices.iter().map(|choice| choice.work).collect();
         // An answer that costs nothing is there.
         let is_there = |index: usize| plan.choices[index].cpu_cost() == 0.0;
-        let places = self.places(Kind::Words, &costs, is_there, device_cost);
+        let places = self.places(kind, &costs, is_there, &device_cost);
         let is_on_cpu = places.iter().all(Option::is_none);
         let candidates = self.devices().candidates(costs.iter().sum());
         plan.is_demanded = !is_on_cpu && matches!(candidates, Candidates::Only(_));
@@ -247,7 +300,7 @@ impl StoredView {
                 choice.path = PathName::Device;
             }
         }
-        Ok(plan)
+        plan
     }
 
     /// What a device takes for a segment, with what it has to be given; the host has made that.
@@ -264,6 +317,7 @@ impl StoredView {
             _ if device.holds(segment.residence(), kind) => 0.0,
             Kind::Words => DEVICE_WORDS_COST,
             Kind::Lookups => DEVICE_BUILD_COST,
+            Kind::Lists => DEVICE_LISTS_COST,
         };
         DEVICE_START_COST + size.symbols as f64 * given + work(size)
     }
@@ -351,9 +405,7 @@ impl StoredView {
         if self.devices().look_for(plan.cost()) {
             plan = self.plan::<O>(question, run.forced)?;
         }
-        let (places, costs): (Places<'_>, Vec<f64>) = (plan.choices.iter())
-            .map(|choice| (choice.device.map(|(device, _)| device), choice.cost()))
-            .unzip();
+        let (places, costs) = plan.places();
         self.spread(
             (Kind::Words, &places, &costs),
             run,
@@ -454,7 +506,7 @@ impl StoredView {
         let bring = || {
             interrupt::check(run.stop).ok()?;
             // A segment that is damaged says so when its turn comes.
-            let view = segment.grammar_of(kind).ok()?;
+            let view = segment.grammar_of(kind).ok()??;
             let on_device = device.until(run.stop);
             on_device.bring(segment.residence(), kind, view, &stay)
         };
@@ -471,7 +523,7 @@ impl StoredView {
                     true => brought,
                     false => bring(),
                 };
-                if let (Some(brought), Ok(view)) = (&brought, segment.grammar_of(kind)) {
+                if let (Some(brought), Ok(Some(view))) = (&brought, segment.grammar_of(kind)) {
                     brought.copy(view);
                 }
                 brought
@@ -499,11 +551,12 @@ pub(crate) fn lookups_cost(count: u64, threads: usize) -> f64 {
 }
 
 impl SegmentView {
-    /// The grammar that a kind of structure is made of.
-    fn grammar_of(&self, kind: Kind) -> Result<GrammarView<'_>> {
+    /// The grammar that a kind of structure is made of; lists are made of none.
+    fn grammar_of(&self, kind: Kind) -> Result<Option<GrammarView<'_>>> {
         match kind {
-            Kind::Words => Ok(self.word_grammar()?.view()),
-            Kind::Lookups => self.view(),
+            Kind::Words => Ok(Some(self.word_grammar()?.view())),
+            Kind::Lookups => self.view().map(Some),
+            Kind::Lists => Ok(None),
         }
     }
 }
@@ -528,11 +581,19 @@ mod tests {
     use crate::segment::SegmentView;
     use crate::{CopyOptions, Corpus, Database, Error};
 
-    /// A corpus of some segments, and whether there are devices.
+    /// A corpus of some segments; none if there are no devices.
     fn pets() -> Option<Database> {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["a", "b", "c"] {
+        let texts = ["a", "b", "c"].map(|name| {
             let text = format!("the {name} cat and the dog ").repeat(3000);
+            (name.to_owned(), text)
+        });
+        corpus_of("pets", &texts)
+    }
+
+    /// A corpus of files with these names and texts, in segments of 64 KiB; none if there are no devices.
+    fn corpus_of(name: &str, texts: &[(String, String)]) -> Option<Database> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in texts {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         let database = Database::in_memory().unwrap();
@@ -544,9 +605,11 @@ mod tests {
                 return None;
             }
         }
-        let create = "SET device = 'cpu'; CREATE CORPUS pets WITH (segment_size = '64KiB')";
-        database.execute(create).unwrap();
-        let corpus = database.corpus("pets").unwrap();
+        let create = format!("CREATE CORPUS {name} WITH (segment_size = '64KiB')");
+        database
+            .execute(&format!("SET device = 'cpu'; {create}"))
+            .unwrap();
+        let corpus = database.corpus(name).unwrap();
         corpus
             .copy_from(folder.path(), &CopyOptions::default())
             .unwrap();
@@ -673,6 +736,136 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(device.failures(), 0);
+    }
+
+    #[test]
+    fn batches_of_words_are_looked_up_in_lists_on_devices() {
+        // Word k is in every k-th file, and files are long enough for some segments; one of them is in parts.
+        let texts: Vec<(String, String)> = (0..90)
+            .map(|file| {
+                let words = (1..40).filter(|word| file % word == 0);
+                let text: String = words.map(|word| format!("w{word} ")).collect();
+                let copies = if file == 60 { 1500 } else { 20 + file };
+                (format!("f{file:02}"), text.repeat(copies))
+            })
+            .collect();
+        let Some(database) = corpus_of("numbers", &texts) else {
+            return;
+        };
+        let corpus = database.corpus("numbers").unwrap();
+        let queries: Vec<Vec<String>> = (0..200usize)
+            .map(|query| {
+                let words =
+                    (0..query % 5).map(|k| 1 + (query * (7 + k) + 3 * k) % (41 - query / 7));
+                words.map(|word| format!("w{word}")).collect()
+            })
+            .collect();
+        let devices = database.inner().shared().runtime.devices.all();
+        let run_line = |sql: &str| -> String {
+            let rows = database.query(&format!("EXPLAIN ANALYZE {sql}")).unwrap();
+            rows.map(|row| format!("{:?}", row.unwrap())).collect()
+        };
+        let mut texts = texts;
+        for is_edited in [false, true] {
+            if is_edited {
+                let edits = [
+                    ("f00", 0, "w39 new "),
+                    ("f07", 4, "x"),
+                    ("f60", 9, " w7 w7 "),
+                ];
+                corpus.insert_many(&edits).unwrap();
+                for (name, at, text) in edits {
+                    let file = texts.iter_mut().find(|(file, _)| file == name).unwrap();
+                    file.1.insert_str(at as usize, text);
+                }
+                database
+                    .execute("DELETE FROM numbers WHERE file = 'f12'")
+                    .unwrap();
+                texts.retain(|(file, _)| file != "f12");
+            }
+            let expected: Vec<Vec<&str>> = (queries.iter())
+                .map(|query| {
+                    let files = texts.iter().filter(|(_, text)| {
+                        let words: Vec<&str> = text.split_whitespace().collect();
+                        query.iter().all(|word| words.contains(&&word[..]))
+                    });
+                    files.map(|(file, _)| &file[..]).collect()
+                })
+                .collect();
+            let snapshot = corpus.snapshot().unwrap();
+            database.execute("SET device = 'cpu'").unwrap();
+            assert_eq!(snapshot.intersect_many(&queries).unwrap(), expected);
+            assert!(
+                !run_line("SELECT file FROM files_with('numbers', 'w2', 'w3')").contains("cuda")
+            );
+            database.execute("SET device = 'cuda'").unwrap();
+            assert_eq!(snapshot.intersect_many(&queries).unwrap(), expected);
+            let plan = run_line("SELECT file FROM files_with('numbers', 'w2', 'w3')");
+            assert!(
+                plan.contains("path: device (") && plan.contains("ran on: "),
+                "{plan}"
+            );
+            let ran = plan.split("ran on: ").nth(1).unwrap();
+            assert!(
+                devices.iter().any(|device| ran.contains(device.name())),
+                "{plan}"
+            );
+        }
+        assert!(devices.iter().all(|device| device.failures() == 0));
+        let segments = corpus.snapshot().unwrap().view().segments().len() as u64;
+        assert!(segments > 2);
+        let snapshot = corpus.snapshot().unwrap();
+        let plan = snapshot.view().plan_files_of_all(&queries, None).unwrap();
+        let (places, _) = plan.places();
+        for (place, segment) in places.iter().zip(snapshot.view().stored().segments()) {
+            assert!(place.unwrap().holds(segment.residence(), Kind::Lists));
+        }
+        // With so few files no device is worth a batch.
+        database.execute("SET device = 'auto'").unwrap();
+        let (places, _) = snapshot
+            .view()
+            .plan_files_of_all(&queries, None)
+            .unwrap()
+            .places();
+        assert!(places.iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn lists_that_do_not_fit_are_copied_for_some_queries_at_a_time() {
+        let texts: Vec<(String, String)> = (0..300)
+            .map(|file| {
+                let words = (1..60).filter(|word| file % word < 3);
+                let text: String = words.map(|word| format!("w{word} ")).collect();
+                (format!("f{file:03}"), text)
+            })
+            .collect();
+        let Some(database) = corpus_of("numbers", &texts) else {
+            return;
+        };
+        let queries: Vec<Vec<String>> = (1..60)
+            .map(|word| vec![format!("w{word}"), format!("w{}", word * 7 % 60)])
+            .collect();
+        let snapshot = database.corpus("numbers").unwrap().snapshot().unwrap();
+        let expected = snapshot.intersect_many(&queries).unwrap();
+        assert!(expected.iter().filter(|files| !files.is_empty()).count() > 20);
+        database.execute("SET device = 'cuda:0'").unwrap();
+        let device = &database.inner().shared().runtime.devices.all()[0];
+        let mut in_parts = 0;
+        for limit in (10..24).map(|bits| 1 << bits) {
+            device.limit_memory(Some(0));
+            device.limit_memory(Some(limit));
+            match snapshot.intersect_many(&queries) {
+                Ok(found) => {
+                    assert_eq!(found, expected, "{limit}");
+                    in_parts += usize::from(device.segments() == 0);
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::Gpu(GpuError::Memory { .. })));
+                    assert_eq!(in_parts, 0, "{limit}");
+                }
+            }
+        }
+        assert!(in_parts > 0 && device.segments() > 0);
     }
 
     #[test]

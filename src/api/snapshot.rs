@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rayon::prelude::*;
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
 use crate::answer::found::FileOffsets;
@@ -388,22 +387,18 @@ impl Snapshot {
         Ok(found.pop().expect("as many answers as questions"))
     }
 
-    /// As [`Snapshot::files_with`], for many sets of words at once.
+    /// As [`Snapshot::files_with`], for many sets of words at once. Devices answer where `SET device` demands it, or where they
+    /// are estimated to be faster.
     ///
     /// # Errors
-    /// If a segment is damaged.
+    /// If a segment is damaged, or a device that is demanded fails.
     pub fn intersect_many<Q, W>(&self, queries: &[Q]) -> Result<Vec<Vec<&str>>>
     where
         Q: AsRef<[W]> + Sync,
         W: AsRef<[u8]> + Sync,
     {
-        let found = self.watched(|run| {
-            let queries = queries.par_iter().map(|words| {
-                let words = words.as_ref().iter().map(AsRef::as_ref);
-                self.view.files_of_all(&words.collect::<Vec<&[u8]>>(), run)
-            });
-            queries.collect::<Result<Vec<Vec<usize>>>>()
-        })?;
+        let queries: Vec<&[W]> = queries.iter().map(AsRef::as_ref).collect();
+        let found = self.watched(|run| self.view.files_of_all(&queries, run))?;
         let names = |files: Vec<usize>| files.into_iter().map(|file| &self.files()[file].name[..]);
         Ok(found
             .into_iter()

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use rayon::ThreadPool;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{
-    self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceStructures, DeviceWords,
-    FileUses, Gpu, GpuError, symbol_coder, weights,
+    self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceLists, DeviceStructures,
+    DeviceWords, FileUses, Gpu, GpuError, symbol_coder, weights,
 };
 use zipfdb_sql::setting::Device as Setting;
 
@@ -89,6 +89,7 @@ pub(crate) struct Bringing<'a> {
 enum Structure {
     Words(Arc<ResidentWords>),
     Lookups(Arc<DeviceStructures>),
+    Lists(Arc<DeviceLists>),
 }
 
 /// What a structure is for.
@@ -98,6 +99,8 @@ pub(crate) enum Kind {
     Words,
     /// Counts, searches and extracts in batches.
     Lookups,
+    /// Files that have all of some words.
+    Lists,
 }
 
 impl Structure {
@@ -105,6 +108,7 @@ impl Structure {
         match self {
             Structure::Words(_) => Kind::Words,
             Structure::Lookups(_) => Kind::Lookups,
+            Structure::Lists(_) => Kind::Lists,
         }
     }
 }
@@ -593,7 +597,7 @@ impl<'a> OnDevice<'a> {
         self.with_room(Some((residence, Kind::Words)), || {
             let kept = self.device.find(residence, |structure| match structure {
                 Structure::Words(words) => Some(words.clone()),
-                Structure::Lookups(_) => None,
+                Structure::Lookups(_) | Structure::Lists(_) => None,
             });
             let words = match kept {
                 Some(words) => words,
@@ -624,7 +628,7 @@ impl<'a> OnDevice<'a> {
         self.with_room(Some((residence, Kind::Lookups)), || {
             let kept = self.device.find(residence, |structure| match structure {
                 Structure::Lookups(structures) => Some(structures.clone()),
-                Structure::Words(_) => None,
+                Structure::Words(_) | Structure::Lists(_) => None,
             });
             let structures = match kept {
                 Some(structures) => structures,
@@ -637,6 +641,33 @@ impl<'a> OnDevice<'a> {
                 }
             };
             work(&self.gpu, &structures)
+        })
+    }
+
+    /// Works with the lists of all words of a segment, which `build` copies.
+    ///
+    /// # Errors
+    /// As [`OnDevice::with_words`], and of `build`.
+    pub(crate) fn with_lists<A>(
+        &self,
+        residence: &Residence,
+        build: impl Fn(&Gpu) -> Result<DeviceLists>,
+        work: impl Fn(&Gpu, &DeviceLists) -> Result<A>,
+    ) -> Result<A> {
+        self.with_room(Some((residence, Kind::Lists)), || {
+            let kept = self.device.find(residence, |structure| match structure {
+                Structure::Lists(lists) => Some(lists.clone()),
+                Structure::Words(_) | Structure::Lookups(_) => None,
+            });
+            let lists = match kept {
+                Some(lists) => lists,
+                None => {
+                    let lists = Arc::new(build(&self.gpu)?);
+                    self.device.keep(residence, Structure::Lists(lists.clone()));
+                    lists
+                }
+            };
+            work(&self.gpu, &lists)
         })
     }
 

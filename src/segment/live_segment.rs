@@ -158,6 +158,7 @@ impl LiveSegment {
         self.has(match kind {
             Kind::Words => StructureKind::WordGrammar,
             Kind::Lookups => StructureKind::Signatures,
+            Kind::Lists => StructureKind::WordFiles,
         })
     }
 

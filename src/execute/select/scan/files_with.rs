@@ -37,12 +37,9 @@ impl FilesWithScan {
     ) -> Result<FilesWithScan> {
         let mut lines = Vec::new();
         if context.is_explained {
-            let plan = snapshot.view().plan_files_of_all()?;
-            lines.push(format!(
-                "path: {} ({} a word)",
-                plan.paths(),
-                about(plan.cost())
-            ));
+            let plan = (snapshot.view()).plan_files_of_all(std::slice::from_ref(&words), None)?;
+            lines.push(format!("path: {} ({})", plan.paths(), about(plan.cost())));
+            lines.push(plan.device_line().into_owned());
         }
         let detail = format!("{} words", words.len());
         let description = || Description {
@@ -67,7 +64,8 @@ impl FilesWithScan {
     fn find(&self) -> Result<BatchRest> {
         let (words, description) = (self.words.clone(), self.description.clone());
         let files = self.snapshot.ask(&self.interrupt, move |view, stop| {
-            view.files_of_all(&words, description.until(stop))
+            let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
+            Ok(found.pop().unwrap_or_default())
         })?;
         let names = self.snapshot.files();
         let mut rows = RowCollector::default();
