@@ -19,6 +19,7 @@ mod explain;
 mod fetch;
 mod filter;
 mod groups;
+mod intersections;
 mod key;
 mod limit;
 mod literals;
@@ -81,6 +82,9 @@ fn select_from(
 ) -> Result<Rows> {
     let notices = literals::settle(session, &mut queries);
     let context = Context::new(session, interrupt);
+    if context.settings.strategy.is_none() {
+        intersections::settle(&mut queries);
+    }
     let handle = context.interrupt.handle();
     let Some(first) = queries.first() else {
         return Ok(Rows::none());
@@ -127,10 +131,14 @@ fn explain_from(
 ) -> Result<Rows> {
     let mut queries = [query.clone()];
     let notices = literals::settle(session, &mut queries);
+    let context = Context::new(session, interrupt).explained();
+    if context.settings.strategy.is_none() {
+        intersections::settle(&mut queries);
+    }
     let [query] = queries;
     let mut builder = Builder {
         session,
-        context: Context::new(session, interrupt).explained(),
+        context,
         plan: Plan::new(match analyze {
             true => Explained::Analyzed,
             false => Explained::Operators,
