@@ -447,6 +447,9 @@ fn types_arguments_and_ranges() {
         SET device = 'cuda:x'
         SET gpu_memory_limit = '1KiB'
         SET gpu_memory_limit = 'all'
+        SET recompress_threads = 1025
+        SET recompress_threads = 'many'
+        SET recompress_threads = 1.5
         SET batch_window = '2s'
         SET batch_window = 'xus'
         SET device = 'cuda:99999999999'
@@ -476,6 +479,8 @@ fn types_arguments_and_ranges() {
         CREATE CORPUS c WITH (tokenizer = 1)
         CREATE CORPUS c WITH (segment_size = 65535)
         CREATE CORPUS c WITH (segment_size = '2GiB')
+        CREATE CORPUS c WITH (ingest = 'slow')
+        COPY reviews FROM 'a' WITH (compression = 'auto')
         CREATE CORPUS c WITH (segment_size = '64MB')
         CREATE CORPUS c WITH (segment_size = -1)
         CREATE CORPUS c WITH (segment_size = 1.5)

@@ -97,6 +97,9 @@ fn statements_about_corpora() {
         COPY reviews TO 'target';
         CHECK books;
         ALTER CORPUS books SET (segment_size = '1MiB');
+        ALTER CORPUS books SET (ingest = 'Fast');
+        CREATE CORPUS fast WITH (ingest = 'auto');
+        COPY books FROM 'a' WITH (compression = 'fast');
         ALTER CORPUS books SET ();
         CREATE INDEX by_word ON books USING postings;
         CREATE INDEX IF NOT EXISTS w2 ON books USING POSTINGS WITH (codec = 'EF');
@@ -129,6 +132,9 @@ fn settings() {
         SET statement_timeout = '2 min';
         SET gpu_memory_limit = '2GiB';
         SET gpu_memory_limit = 'AUTO';
+        SET recompress_threads = 0;
+        SET recompress_threads = '2';
+        SET recompress_threads = 'Auto';
         RESET gpu_memory_limit;
         SET batch_window = '200us';
         SET batch_window = '2ms';

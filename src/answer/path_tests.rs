@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use zipfdb_kernels::{CountTable, FileOrder, Literal};
-use zipfdb_storage::{CorpusSettings, Tokenizer};
+use zipfdb_storage::{CorpusSettings, IngestMode, Tokenizer};
 
 use super::all_words::AllWordsFiles;
 use super::count::{FileWordCount, WordCount};
@@ -30,7 +30,7 @@ use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramFilePart, Top};
 use crate::api::snapshot::Snapshot;
 use crate::segment::word_order;
-use crate::{Database, NoProgress};
+use crate::{CopyOptions, Database};
 
 /// A database on disk, which is opened anew for each question, so that nothing is decoded.
 struct CorpusOnDisk {
@@ -47,7 +47,13 @@ type Covered = BTreeSet<(&'static str, PathName)>;
 
 impl CorpusOnDisk {
     /// Files of about these sizes in segments of so many bytes, edited if wanted.
-    fn new(seed: u64, sizes: &[usize], segment_size: u64, is_edited: bool) -> CorpusOnDisk {
+    fn new(
+        seed: u64,
+        sizes: &[usize],
+        segment_size: u64,
+        ingest: IngestMode,
+        is_edited: bool,
+    ) -> CorpusOnDisk {
         let mut numbers = Numbers(seed);
         let folder = tempfile::tempdir().unwrap();
         let mut texts: Texts = (sizes.iter().enumerate())
@@ -59,9 +65,17 @@ impl CorpusOnDisk {
             ..CorpusSettings::default()
         };
         let corpus = database.create_corpus("c", settings).unwrap();
-        let rows: Vec<(&String, &Vec<u8>)> = texts.iter().collect();
-        corpus.append_many(&rows).unwrap();
-        corpus.recompress(&NoProgress).unwrap();
+        // Packed text stays as it is.
+        database.execute("SET recompress_threads = 0").unwrap();
+        let sources = tempfile::tempdir().unwrap();
+        for (name, text) in &texts {
+            std::fs::write(sources.path().join(name), text).unwrap();
+        }
+        let options = CopyOptions {
+            ingest: Some(ingest),
+            ..CopyOptions::default()
+        };
+        corpus.copy_from(sources.path(), &options).unwrap();
         database
             .execute("CREATE INDEX by_word ON c USING postings")
             .unwrap();
@@ -485,15 +499,17 @@ fn listed<O: PartitionOperation>() -> Vec<(&'static str, PathName)> {
 #[test]
 fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
     let mut covered = Covered::new();
-    for (seed, sizes, segment_size) in [
-        (700, &[900, 300, 1, 5_000, 40][..], 1 << 30),
-        (701, &[700, 400, 9_000, 1, 2_000], 3_000),
+    let grammar = IngestMode::Grammar;
+    for (seed, sizes, segment_size, ingest) in [
+        (700, &[900, 300, 1, 5_000, 40][..], 1 << 30, grammar),
+        (701, &[700, 400, 9_000, 1, 2_000], 3_000, grammar),
         // Files that have little in common are counted by words.
-        (702, &[60; 60], 1 << 30),
+        (702, &[60; 60], 1 << 30, grammar),
+        (703, &[800, 1, 6_000, 30], 3_000, IngestMode::Fast),
     ] {
         for is_edited in [false, true] {
             check_corpus(
-                &CorpusOnDisk::new(seed, sizes, segment_size, is_edited),
+                &CorpusOnDisk::new(seed, sizes, segment_size, ingest, is_edited),
                 &mut covered,
             );
         }

@@ -640,7 +640,11 @@ mod tests {
         );
         assert_eq!(
             at_bar("ALTER CORPUS notes SET (|"),
-            ["recompress_threshold = ", "segment_size = "]
+            ["ingest = ", "recompress_threshold = ", "segment_size = "]
+        );
+        assert_eq!(
+            at_bar("COPY notes FROM 'x' WITH (compression = '|"),
+            ["fast'", "grammar'"]
         );
         assert_eq!(
             at_bar("COPY notes FROM 'x' WITH (on_error = '|"),

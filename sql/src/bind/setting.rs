@@ -155,7 +155,13 @@ impl Binder<'_> {
         };
         match threads.filter(|&threads| threads <= THREADS_MAX) {
             Some(threads) => Ok(Some(threads)),
-            None => Err(self.not_one_of(operand, what, bounds, &value.to_string())),
+            None => {
+                let found = match value {
+                    Value::Text(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                Err(self.not_one_of(operand, what, bounds, &found))
+            }
         }
     }
 
