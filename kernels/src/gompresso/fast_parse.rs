@@ -138,6 +138,8 @@ fn common(left: &[u8], right: &[u8]) -> usize {
         }
         length += 8;
     }
-    let rest = left[length..].iter().zip(&right[length..]);
-    length + rest.take_while(|(left, right)| left == right).count()
+    while length < right.len() && left[length] == right[length] {
+        length += 1;
+    }
+    length
 }

@@ -192,7 +192,8 @@ pub(super) fn answer_batches(
     upload: impl Fn(&Gpu, &[Vec<u32>]) -> Result<BatchQueries, GpuError>,
     start: impl Fn(&Gpu, BatchQueries) -> Result<BatchAnswers, GpuError>,
 ) -> Result<QueryIds, GpuError> {
-    let beside = gpu.beside()?;
+    // Memory of its own: kernels of this queue may still use what was freed here. The numbers of two batches are few.
+    let beside = gpu.beside()?.with_memory_limit(gpu.memory_limit());
     let mut found = QueryIds {
         offsets: vec![0],
         ids: Vec::new(),
