@@ -277,7 +277,7 @@ fn sizes_and_settings_are_relations() {
     let segments = Relation::Segments {
         corpus: "pets".into(),
     };
-    let found = run(columns(segments, &[1, 2, 3, 12]));
+    let found = run(columns(segments, &[1, 2, 3, 13]));
     assert_eq!(found[0][..3], row(["2", "44", "12"]));
     assert!(matches!(found[0][3], Value::Integer(1..)));
     let mut settings = columns(Relation::Settings, &[1, 2]);
