@@ -95,8 +95,9 @@ fn examine(path: &Path, read_only: bool, state: &State, context: &str) -> Found 
         let checks = corpus.check(&NoProgress);
         let is_sound =
             checks.is_ok_and(|checks| checks.iter().all(|check| check.problem.is_none()));
+        // What a writer finds damaged may be made anew before it is checked: a recompression that is due begins when it opens.
         assert!(
-            !is_sound || found != Found::Error,
+            !is_sound || found != Found::Error || !read_only,
             "{context}: CHECK finds nothing"
         );
         if !is_sound {

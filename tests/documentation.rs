@@ -58,6 +58,8 @@ fn every_statement_of_the_pages_runs() {
     fs::write("archive/old/one.txt", "one old letter").unwrap();
     fs::write("mail/may/1.eml", "Subject: May").unwrap();
     fs::write("old/latin.txt", b"caf\xe9").unwrap();
+    fs::create_dir("dump").unwrap();
+    fs::write("dump/large.txt", "words and words").unwrap();
 
     assert!(run_statements(README) > 10);
     assert!(run_statements(SQL_PAGE) > 50);

@@ -250,6 +250,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "root_symbols",
             "ratio",
             "recompressed",
+            "form",
         ],
     },
     TableFunction {

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use zipfdb_storage::Tokenizer;
+use zipfdb_storage::CorpusSettings;
 
-use super::fill::{CHUNK_BYTES_MAX, unreadable};
+use super::fill::{chunk_bytes, unreadable};
 use super::read::{Chunk, Reader, read_file};
 use super::texts::Texts;
 use crate::Result;
@@ -19,11 +19,12 @@ use crate::runtime::interrupt::check;
 /// [`crate::Error::Unreadable`] of a text that cannot be read, [`crate::Error::Interrupted`] once `stop` is set.
 pub(crate) fn each_text<A: Send>(
     texts: &dyn Texts,
-    tokenizer: Tokenizer,
+    settings: &CorpusSettings,
     stop: &AtomicBool,
     visit: impl Fn(usize, &[u8]) -> A + Sync,
 ) -> Result<Vec<(usize, A)>> {
-    let reader = Mutex::new(Reader::new(texts, tokenizer, CHUNK_BYTES_MAX));
+    let reader = Reader::new(texts, settings.tokenizer, chunk_bytes(settings));
+    let reader = Mutex::new(reader);
     let workers = (0..rayon::current_num_threads()).into_par_iter();
     let found = workers.map(|_| {
         let (mut text, mut found) = (Vec::new(), Vec::new());

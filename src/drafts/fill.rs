@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
 /// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
-pub(super) const CHUNK_BYTES_MAX: usize = 4 << 20;
+const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 /// A part of a file is never smaller, however small segments are to be.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
@@ -94,9 +94,6 @@ impl<'a> Filling<'a> {
         limits: Limits,
         on_error: OnError,
     ) -> Filling<'a> {
-        let chunk_bytes = usize::try_from(settings.segment_size)
-            .unwrap_or(CHUNK_BYTES_MAX)
-            .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         Filling {
             texts,
             settings,
@@ -106,7 +103,7 @@ impl<'a> Filling<'a> {
                 .map(|_| Worker::default())
                 .collect(),
             reading: Mutex::new(Reading {
-                reader: Reader::new(texts, settings.tokenizer, chunk_bytes),
+                reader: Reader::new(texts, settings.tokenizer, chunk_bytes(settings)),
                 chunks: 0,
             }),
             arrivals: Mutex::new(Arrivals {
@@ -307,6 +304,13 @@ impl<'a> Filling<'a> {
         arrivals.stop = true;
         self.arrived.notify_all();
     }
+}
+
+/// Bytes of a chunk, about and at most: where texts of a corpus are cut depends on nothing else.
+pub(super) fn chunk_bytes(settings: &CorpusSettings) -> usize {
+    usize::try_from(settings.segment_size)
+        .unwrap_or(CHUNK_BYTES_MAX)
+        .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
 }
 
 /// What is said of a text that cannot be read.

@@ -192,7 +192,7 @@ fn ingest_within(
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     ingest_files(listing, on_error, |texts| {
-        let making = Making::<NewSegment> {
+        let making = SegmentMaking::<NewSegment> {
             form: ContentForm::Tokens,
             limits,
             build,
@@ -215,7 +215,7 @@ pub(crate) fn ingest_packed(
 ) -> Result<Report> {
     ingest_files(listing, on_error, |texts| {
         let limits = limits(settings, means.memory());
-        let making = Making::<NewText> {
+        let making = SegmentMaking::<NewText> {
             form: ContentForm::Text,
             limits: Limits {
                 bytes: limits.bytes.min(PACKED_BYTES_MAX),
@@ -263,7 +263,7 @@ pub fn ingest_texts<'a>(
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let means = means.into();
-    let making = Making::<NewSegment> {
+    let making = SegmentMaking::<NewSegment> {
         form: ContentForm::Tokens,
         limits: limits(settings, means.memory()),
         build,
@@ -289,7 +289,7 @@ fn limits(settings: &CorpusSettings, memory: u64) -> Limits {
 }
 
 /// How drafts are made and become segments.
-struct Making<S> {
+struct SegmentMaking<S> {
     form: ContentForm,
     limits: Limits,
     build: fn(NewDraft<'_>, &mut Report) -> Result<S>,
@@ -308,7 +308,7 @@ struct NewDraft<'a> {
 }
 
 fn make_segments<S>(
-    making: Making<S>,
+    making: SegmentMaking<S>,
     texts: &dyn Texts,
     settings: &CorpusSettings,
     on_error: OnError,
@@ -316,7 +316,7 @@ fn make_segments<S>(
     means: Means<'_>,
     publish: &mut (dyn FnMut(S) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
-    let Making {
+    let SegmentMaking {
         form,
         limits,
         build,

@@ -265,7 +265,7 @@ impl SegmentView {
     }
 
     /// Whether packed text is worth a pass for a few words: its tokens are neither there nor due.
-    pub(crate) fn is_text_worth_scanning(&self) -> bool {
+    fn is_text_worth_scanning(&self) -> bool {
         self.is_packed()
             && self.pinned::<Dictionary>().is_none()
             && !self.budgets.dictionary.is_due(self.tokens_price())
@@ -273,8 +273,8 @@ impl SegmentView {
 
     /// Nanoseconds of all threads that a pass over packed text takes.
     pub(crate) fn text_scan_cost(&self) -> Option<f64> {
-        let cost = self.text_bytes() as f64 * TEXT_SCAN_BYTE_COST / self.thread_count();
-        self.is_text_worth_scanning().then_some(cost)
+        let cost = || self.text_bytes() as f64 * TEXT_SCAN_BYTE_COST / self.thread_count();
+        self.is_text_worth_scanning().then(cost)
     }
 
     /// Nanoseconds of all threads that tokens of packed text take.
@@ -298,9 +298,9 @@ impl SegmentView {
             blocks: self.pin::<TextBlocks>()?,
             files: stored.files()?,
         };
-        let search = WordSearch::new(stored.header().settings.tokenizer, word);
-        let tokenizer = stored.header().settings.tokenizer;
-        let found = each_text(&texts, tokenizer, stop, |_, text| search.count(text));
+        let settings = &stored.header().settings;
+        let search = WordSearch::new(settings.tokenizer, word);
+        let found = each_text(&texts, settings, stop, |_, text| search.count(text));
         let found = found.map_err(|error| inconsistent_text(stored, error))?;
         let mut counts = vec![0; texts.files.len()];
         for (file, count) in found {
