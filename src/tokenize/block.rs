@@ -151,7 +151,7 @@ mod tests {
                 2 => state | state << 7,
                 _ => state & state >> 9,
             };
-            let is_counted = |start: usize, end: usize| (start + end) % 3 != 0;
+            let is_counted = |start: usize, end: usize| !(start + end).is_multiple_of(3);
             let (mut expected, mut first) = (0, joined.open != 0);
             joined.push(mask, base, |start, end| {
                 expected += u64::from(!std::mem::take(&mut first) || is_counted(start, end));
