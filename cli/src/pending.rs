@@ -1,8 +1,8 @@
-//! What a session leaves behind: changes that are in the record log and not in segments yet.
+//! What a session leaves behind: changes that are in the record log and not in segments yet, and packed text that is no grammar yet.
 //!
 //! Invariant: who leaves much is told, once, and nothing is recompressed that nobody asked for.
 
-use zipfdb::{Database, Error, Value};
+use zipfdb::{Database, Error, SegmentForm, Value};
 
 use crate::message;
 use crate::progress::Bars;
@@ -19,7 +19,7 @@ pub struct Pending {
 impl Pending {
     /// A session begins.
     pub fn begin(database: &Database) -> Pending {
-        let before = of_corpora(database).iter().map(|(_, bytes)| bytes).sum();
+        let before = of_corpora(database).iter().map(Left::bytes).sum();
         Pending {
             database: database.clone(),
             before,
@@ -36,48 +36,76 @@ impl Pending {
             return Ok(());
         }
         let mut corpora = of_corpora(&self.database);
-        let total: u64 = corpora.iter().map(|(_, bytes)| bytes).sum();
+        let total: u64 = corpora.iter().map(Left::bytes).sum();
         if total <= self.before {
             return Ok(());
         }
         if is_recompress_set(&self.database)? {
-            for (name, _) in corpora {
-                self.database.corpus(&name)?.recompress(&Bars::new())?;
+            for left in corpora {
+                self.database.corpus(&left.name)?.recompress(&Bars::new())?;
             }
             return Ok(());
         }
-        if total < NOTICE_BYTES {
-            return Ok(());
-        }
-        corpora.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
-        for (name, bytes) in corpora
-            .iter()
-            .take_while(|(_, bytes)| *bytes >= NOTICE_BYTES)
+        corpora.sort_by_key(|left| std::cmp::Reverse(left.bytes()));
+        for Left {
+            name,
+            changes,
+            packed,
+        } in corpora
         {
-            message::note(&format!(
-                "{} MB of changes of corpus \"{name}\" are pending: they are safe in the log, and each start reads them \
-                 again; RECOMPRESS merges them, SET recompress_at_exit = 'on' does so at the end",
-                bytes / 1_000_000
-            ));
+            if changes >= NOTICE_BYTES {
+                message::note(&format!(
+                    "{} MB of changes of corpus \"{name}\" are pending: they are safe in the log, and each start reads them \
+                     again; RECOMPRESS merges them, SET recompress_at_exit = 'on' does so at the end",
+                    changes / 1_000_000
+                ));
+            }
+            if packed >= NOTICE_BYTES {
+                message::note(&format!(
+                    "{} MB of corpus \"{name}\" are packed text, which becomes a grammar while a session that may write is \
+                     open; RECOMPRESS makes it one now, SET recompress_at_exit = 'on' does so at the end",
+                    packed / 1_000_000
+                ));
+            }
         }
         Ok(())
     }
 }
 
-/// The corpora with pending changes, and how many bytes these take about.
-fn of_corpora(database: &Database) -> Vec<(String, u64)> {
-    let names = database.corpora().into_iter();
-    let pending = |name: String| {
-        let bytes = database
-            .corpus(&name)
-            .and_then(|corpus| corpus.pending_bytes());
-        // One that was dropped meanwhile has none.
-        bytes
-            .ok()
-            .filter(|bytes| *bytes > 0)
-            .map(|bytes| (name, bytes))
+/// What is left of a corpus, about, in bytes.
+struct Left {
+    name: String,
+    /// Edits that are not merged.
+    changes: u64,
+    /// Text that is packed.
+    packed: u64,
+}
+
+impl Left {
+    fn bytes(&self) -> u64 {
+        self.changes + self.packed
+    }
+}
+
+/// The corpora of which something is left.
+fn of_corpora(database: &Database) -> Vec<Left> {
+    let of_corpus = |name: &str| -> Result<(u64, u64), Error> {
+        let corpus = database.corpus(name)?;
+        let segments = corpus.segments()?.into_iter();
+        let packed = segments.filter(|segment| segment.form == SegmentForm::Text);
+        let packed = packed.map(|segment| segment.bytes).sum();
+        Ok((corpus.pending_bytes()?, packed))
     };
-    names.filter_map(pending).collect()
+    let left = |name: String| {
+        // One that was dropped meanwhile has none.
+        let (changes, packed) = of_corpus(&name).unwrap_or_default();
+        (changes + packed > 0).then_some(Left {
+            name,
+            changes,
+            packed,
+        })
+    };
+    database.corpora().into_iter().filter_map(left).collect()
 }
 
 fn is_recompress_set(database: &Database) -> Result<bool, Error> {

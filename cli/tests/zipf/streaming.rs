@@ -175,3 +175,40 @@ fn much_that_is_left_pending_is_told_at_the_end_or_recompressed_if_that_is_set()
         "pending > 0\n0\n"
     );
 }
+
+#[test]
+fn a_session_that_leaves_packed_text_says_so_or_makes_it_a_grammar() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("text"),
+        "words and more words\n".repeat(900_000),
+    )
+    .unwrap();
+    let copy = |at_exit: &str| {
+        let mut command = zipf();
+        command.current_dir(&folder).arg(format!("{at_exit}.zdb"));
+        command.args([
+            "-c",
+            &format!("SET recompress_threads = 0; SET recompress_at_exit = '{at_exit}'"),
+            "-c",
+            "CREATE CORPUS c; COPY c FROM 'text' WITH (compression = 'fast')",
+        ]);
+        run(&mut command)
+    };
+    let form = |at_exit: &str| {
+        let mut command = zipf();
+        command.current_dir(&folder).arg(format!("{at_exit}.zdb"));
+        command.args(["--readonly", "-c", "SELECT form FROM segments('c')"]);
+        run(&mut command)
+    };
+    let left = copy("off");
+    assert!(
+        left.messages
+            .contains("18 MB of corpus \"c\" are packed text"),
+        "{left:?}"
+    );
+    assert_eq!(form("off").rows(), "form\ntext\n");
+    let made = copy("on");
+    assert!(!made.messages.contains("packed text"), "{made:?}");
+    assert_eq!(form("on").rows(), "form\ngrammar\n");
+}
