@@ -51,7 +51,7 @@ pub struct IntersectOptions {
     /// Words of a block at least.
     #[arg(long, default_value_t = 8, value_name = "N")]
     block_words: usize,
-    /// Also lists of so many ids that are drawn at random, as those of a shuffled collection: for a universe that no corpus has.
+    /// Adds lists drawn at random from this many ids, as a shuffled collection has them: a universe larger than that of any corpus.
     #[arg(long, value_name = "IDS")]
     drawn: Option<u32>,
     /// Only these tables: contraction, codecs, searches, device.

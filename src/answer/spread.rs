@@ -237,8 +237,8 @@ impl StoredView {
         Ok(self.placed(plan, Kind::Words, device_cost))
     }
 
-    /// How so many queries, with so many words in all, would be answered that are looked up in lists of files: `question` has
-    /// one word.
+    /// The plan for queries on lists of files, of which the number and the number of their words are given. `question` stands for
+    /// one word of one of them.
     ///
     /// # Errors
     /// If a segment is damaged.

@@ -1,4 +1,4 @@
-//! The text of all files, chunk by chunk, for whoever needs no order and keeps nothing.
+//! A pass over the text of all files, chunk by chunk, in no order; nothing is kept.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,6 +1,6 @@
 //! All threads at once: chunks of files to drafts, in order.
 //!
-//! Each thread reads a chunk, tokenizes it or counts its words, and puts it where it belongs; nobody is the master. The invariant: chunks
+//! Each thread reads a chunk, tokenizes it or counts its words, and hands it on; no thread directs the others. The invariant: chunks
 //! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
 //! the work until the next is asked for; the few chunks after it are kept for that.
 
@@ -59,7 +59,7 @@ struct Worker {
     kept: Vec<u8>,
 }
 
-/// Text has about so many tokens for each word: between two words there is mostly a space, which is part of a token, or a gap.
+/// Estimated tokens for each word: a space before a word is part of its token, other text between words is a gap token.
 const TOKENS_A_WORD: f64 = 1.4;
 
 struct Reading<'a> {

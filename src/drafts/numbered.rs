@@ -29,7 +29,8 @@ impl Default for SegmentTokens {
     }
 }
 
-/// The dictionary of a draft of tokens, and the tokens of all its files, numbered by it, in what `buffer` gives for so many.
+/// Merges the dictionaries of a draft's chunks, and numbers the tokens of all its files by the result. `buffer` makes the empty
+/// vector for a number of tokens; none if there is no memory.
 pub(crate) fn numbered(
     tokenizer: Tokenizer,
     draft: Draft,

@@ -491,7 +491,7 @@ fn pack_draft(new: NewDraft<'_>, report: &mut Report) -> Result<NewText> {
 
 /// A range of texts that follow each other and begin at `begins`.
 fn gathered<'a>(texts: &[&'a [u8]], begins: &[u64], range: Range<u64>) -> Cow<'a, [u8]> {
-    // The last text that begins there or before, of those that are not empty.
+    // Empty texts share their beginning with the next one: the last text that begins at the range or before it holds its start.
     let first = begins.partition_point(|&begin| begin <= range.start) - 1;
     let begin = (range.start - begins[first]) as usize; // within a text
     let wanted = (range.end - range.start) as usize;

@@ -50,7 +50,7 @@ pub(crate) struct BuildBudgets {
     pub(crate) counts: BuildBudget,
 }
 
-/// Distinct tokens of text that is not tokenized: about so many times the root of its words.
+/// Estimated distinct tokens of text that is not tokenized, as a multiple of the square root of its number of words.
 const DISTINCT_FACTOR: f64 = 32.0;
 
 /// A live segment of an open database.

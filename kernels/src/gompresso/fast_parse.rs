@@ -14,7 +14,7 @@ const HASH_BITS: u32 = 14;
 /// Bytes that a match has at least: fewer pay little in records of four bytes.
 const HASHED: usize = 5;
 
-/// After so many positions without a match, one more is passed over at each step.
+/// The step between positions grows by one after this many positions without a match.
 const MISSES_A_STEP: usize = 1 << 6;
 
 /// Parses a text to sequences, which are kept for the next call. `heads` is memory for the next call too.
