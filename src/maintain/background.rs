@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipfdb_storage::CorpusRecord;
+use zipfdb_storage::{CorpusRecord, Segment, SegmentForm};
 
 use crate::api::core::Core;
 use crate::error::{no_threads, with_causes};
@@ -183,10 +183,11 @@ fn is_due(core: &Core, record: &CorpusRecord) -> bool {
     is_much || has_packed(core, record)
 }
 
-/// Whether some of a corpus is packed text.
+/// Whether some of a corpus is packed text. Only what segments say of themselves is looked at, no file table.
 fn has_packed(core: &Core, record: &CorpusRecord) -> bool {
-    let view = core.stored_view(&record.name);
-    view.is_ok_and(|(_, stored)| stored.segments().iter().any(|segment| segment.is_packed()))
+    let is_packed = |segment: &Arc<Segment>| segment.info().form == SegmentForm::Text;
+    let opened = core.store.open_corpus(&record.name);
+    opened.is_ok_and(|(_, segments)| segments.iter().any(is_packed))
 }
 
 /// Whether a corpus takes no text any more while so much is pending.
