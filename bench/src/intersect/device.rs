@@ -10,7 +10,7 @@ use zipfdb_kernels::gpu::{
     DeviceCodedLists, DeviceLists, Gpu, ListSearch, Profile, QueryIds, devices,
 };
 use zipfdb_kernels::postings::{
-    ListIndex, PostingsCodec, PostingsList, SearchMethod, encode_ids, intersect_plain,
+    ListIndex, PostingsList, SearchMethod, encode_ids, intersect_plain,
 };
 
 use super::{Lists, Suite, median, thread_median};
@@ -32,15 +32,6 @@ const CPU_METHODS: [SearchMethod; 4] = [
     SearchMethod::Galloping,
     SearchMethod::Hash16,
     SearchMethod::Hash32,
-];
-
-const CODECS: [PostingsCodec; 6] = [
-    PostingsCodec::ParaPfd,
-    PostingsCodec::Lrc,
-    PostingsCodec::LrcSeg,
-    PostingsCodec::SegLrc,
-    PostingsCodec::HsLrc256,
-    PostingsCodec::HsLrc128,
 ];
 
 /// Lists of queries, which name them by place.
@@ -285,7 +276,7 @@ fn device_methods(gpu: &Gpu, work: &Workload<'_>) -> Result<Vec<DeviceMethod>> {
             });
         }
     }
-    for codec in CODECS {
+    for codec in DeviceCodedLists::CODECS {
         let encode = |ids: &&[u32]| {
             let mut bytes = Vec::new();
             encode_ids(codec, ids, work.universe, &mut bytes);

@@ -60,14 +60,6 @@ struct Resident {
     const u32* heads;
 };
 
-struct Batch {
-    const u32* entries;
-    const u32* query_offsets;
-    const u32* item_offsets;
-    u32 queries;
-    u32 items;
-};
-
 // `width` bits of a list, 57 at most, from the bit `at` on; zeros behind its end.
 __device__ __forceinline__ u64 read_bits(const u32* words, u64 bits, u64 at, u32 width) {
     if (at >= bits) return 0;

@@ -73,6 +73,16 @@ struct PreparedList<'a> {
 }
 
 impl DeviceCodedLists {
+    /// The codecs whose lists kernels read as they are.
+    pub const CODECS: [PostingsCodec; 6] = [
+        PostingsCodec::ParaPfd,
+        PostingsCodec::Lrc,
+        PostingsCodec::LrcSeg,
+        PostingsCodec::SegLrc,
+        PostingsCodec::HsLrc256,
+        PostingsCodec::HsLrc128,
+    ];
+
     /// Copies lists, whose number is their place. Lists of another codec, those of few ids and all of codecs whose blocks no
     /// kernel reads, are decoded and stay so; of the others the bytes are copied as they are.
     ///
@@ -162,38 +172,27 @@ impl DeviceCodedLists {
         let (queries, items) = (batch.queries, batch.items);
         let candidates = gpu.allocate::<u32>(items as usize)?;
         let flags = gpu.allocate::<u32>(items as usize)?;
-        if self.search == BlockSearch::Gaps {
-            let arguments = arguments![
-                &self.words,
-                &self.lists,
-                &self.heads,
-                batch.entries(),
-                batch.query_offsets(),
-                batch.item_offsets(),
-                queries,
-                items,
-                &candidates,
-                &flags
-            ];
-            gpu.launch_looping(SOURCE.kernel("gap_flags_kernel"), items as usize, arguments)?;
-        } else {
-            let method = self.search as u32;
-            let arguments = arguments![
-                &self.words,
-                &self.lists,
-                &self.heads,
-                batch.entries(),
-                batch.query_offsets(),
-                batch.item_offsets(),
-                queries,
-                items,
-                method,
-                &candidates,
-                &flags
-            ];
-            let kernel = SOURCE.kernel("coded_flags_kernel").made_for(method);
-            gpu.launch_looping(kernel, items as usize, arguments)?;
-        }
+        let mut arguments = arguments![
+            &self.words,
+            &self.lists,
+            &self.heads,
+            batch.entries(),
+            batch.query_offsets(),
+            batch.item_offsets(),
+            queries,
+            items
+        ]
+        .to_vec();
+        let kernel = match self.search {
+            BlockSearch::Gaps => SOURCE.kernel("gap_flags_kernel"),
+            search => {
+                let method = search as u32;
+                arguments.extend(arguments![method]);
+                SOURCE.kernel("coded_flags_kernel").made_for(method)
+            }
+        };
+        arguments.extend(arguments![&candidates, &flags]);
+        gpu.launch_looping(kernel, items as usize, &arguments)?;
         survivors_of(gpu, batch, &flags, |_, places, survivors| {
             keep_candidates(gpu, &candidates, places, survivors)
         })
@@ -309,15 +308,6 @@ mod tests {
     use crate::gpu::test_devices::{Numbers, on_devices};
     use crate::postings::encode_ids;
 
-    const CODECS: [PostingsCodec; 6] = [
-        PostingsCodec::ParaPfd,
-        PostingsCodec::Lrc,
-        PostingsCodec::LrcSeg,
-        PostingsCodec::SegLrc,
-        PostingsCodec::HsLrc256,
-        PostingsCodec::HsLrc128,
-    ];
-
     /// Lists of all lengths around blocks, whose ids are near each other, far from each other, or both.
     fn lists(universe: u32, numbers: &mut Numbers) -> Vec<Vec<u32>> {
         let lengths = [
@@ -402,7 +392,7 @@ mod tests {
                 queries.extend((0..count).map(|list| vec![list]));
                 queries.extend((0..count).map(|list| vec![list, (16 + list / 18 * 18) % count]));
                 let expected = common(&lists, &queries);
-                for codec in CODECS {
+                for codec in DeviceCodedLists::CODECS {
                     let bytes = encoded(codec, &lists, universe);
                     let opened = opened(codec, &bytes, &lists, universe);
                     let device = DeviceCodedLists::new(gpu, codec, &opened)?;
@@ -455,7 +445,7 @@ mod tests {
             let queries: Vec<Vec<u32>> = (0..40)
                 .map(|query| numbers.below(1 + query % 4, count))
                 .collect();
-            for codec in CODECS {
+            for codec in DeviceCodedLists::CODECS {
                 let sound = encoded(codec, &lists, universe);
                 for round in 0..6 {
                     let mut bytes = sound.clone();

@@ -107,15 +107,6 @@ struct ByMergeFind {
     }
 };
 
-// One batch.
-struct Batch {
-    const u32* entries;
-    const u32* query_offsets;
-    const u32* item_offsets;
-    u32 queries;
-    u32 items;
-};
-
 // flags[i] = whether candidate i is in all other lists of its query; in none of them if `is_difference`.
 template <typename Method>
 __device__ __forceinline__ void flag_candidates(const Resident& all, const Batch& batch, u32 is_difference, const u32* splits,

@@ -1,4 +1,4 @@
-// list_search.cuh: looking an id up among ascending ids, and lines that say where it can be.
+// list_search.cuh: queries of a batch, looking an id up among ascending ids, and lines that say where it can be.
 // Work   a binary search of the range
 // Exact  lines are f64 whose distances have one added for rounding, and only bound a search
 #pragma once
@@ -9,6 +9,15 @@ struct Line {
     double inverse;
     double left;
     double right;
+};
+
+// Queries with their lists and candidates; `BatchQueries` in query_batches.rs.
+struct Batch {
+    const u32* entries;
+    const u32* query_offsets;
+    const u32* item_offsets;
+    u32 queries;
+    u32 items;
 };
 
 // Whether ids[first .. end] has `id`.
