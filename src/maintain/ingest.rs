@@ -192,11 +192,7 @@ fn ingest_within(
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     ingest_files(listing, on_error, |texts| {
-        let making = SegmentMaking::<NewSegment> {
-            form: ContentForm::Tokens,
-            limits,
-            build,
-        };
+        let making = SegmentMaking::of_grammars(limits);
         make_segments(making, texts, settings, on_error, progress, means, publish)
     })
 }
@@ -214,15 +210,7 @@ pub(crate) fn ingest_packed(
     publish: &mut (dyn FnMut(NewText) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     ingest_files(listing, on_error, |texts| {
-        let limits = limits(settings, means.memory());
-        let making = SegmentMaking::<NewText> {
-            form: ContentForm::Text,
-            limits: Limits {
-                bytes: limits.bytes.min(PACKED_BYTES_MAX),
-                ..limits
-            },
-            build: pack_draft,
-        };
+        let making = SegmentMaking::of_packed_text(limits(settings, means.memory()));
         make_segments(making, texts, settings, on_error, progress, means, publish)
     })
 }
@@ -263,11 +251,7 @@ pub fn ingest_texts<'a>(
     publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
 ) -> Result<Report> {
     let means = means.into();
-    let making = SegmentMaking::<NewSegment> {
-        form: ContentForm::Tokens,
-        limits: limits(settings, means.memory()),
-        build,
-    };
+    let making = SegmentMaking::of_grammars(limits(settings, means.memory()));
     make_segments(making, texts, settings, on_error, progress, means, publish)
 }
 
@@ -293,6 +277,29 @@ struct SegmentMaking<S> {
     form: ContentForm,
     limits: Limits,
     build: fn(NewDraft<'_>, &mut Report) -> Result<S>,
+}
+
+impl SegmentMaking<NewSegment> {
+    fn of_grammars(limits: Limits) -> SegmentMaking<NewSegment> {
+        SegmentMaking {
+            form: ContentForm::Tokens,
+            limits,
+            build,
+        }
+    }
+}
+
+impl SegmentMaking<NewText> {
+    fn of_packed_text(limits: Limits) -> SegmentMaking<NewText> {
+        SegmentMaking {
+            form: ContentForm::Text,
+            limits: Limits {
+                bytes: limits.bytes.min(PACKED_BYTES_MAX),
+                ..limits
+            },
+            build: pack_draft,
+        }
+    }
 }
 
 /// A draft, and what it takes to make a segment of it.
