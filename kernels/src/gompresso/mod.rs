@@ -5,7 +5,7 @@
 //!
 //! After Sitaridi et al., "Massively-Parallel Lossless Data Decompression", ICPP 2016: LZ77 sequences of a literal string and a
 //! reference, in groups of 32, as they are ([`PackCodec::Byte`]) or in Huffman codes ([`PackCodec::Bit`]). `parse` makes
-//! sequences, `bit_block` codes them, `references` makes text of them; `format` is what lies around, byte by byte in
+//! sequences, `fast_parse` those of the fastest level, `bit_block` codes them, `references` makes text of them; `format` is what lies around, byte by byte in
 //! `storage/FORMAT.md`. The twins on a GPU are in `gpu/gompresso.rs`.
 
 pub(crate) mod bit_block;
