@@ -163,19 +163,15 @@ pub(super) fn check_form(backend: &dyn Backend, path: &Path) -> Result<(), Conte
     if *read("conf")? != configuration[..] {
         return damaged("conf: it is not the configuration of a catalog");
     }
-    check_segments(&read("db")?)
-}
-
-/// Refuses a `db` whose segments sled would panic at.
-pub(super) fn check_segments(db: &[u8]) -> Result<(), ContentFault> {
-    let damaged = |what: &str| Err(ContentFault::Damaged(what.to_owned()));
+    let db = read("db")?;
     let mut numbers = BTreeSet::new();
-    for (index, segment) in db.chunks(SLED_SEGMENT_SIZE).enumerate() {
+    for segment in db.chunks(SLED_SEGMENT_SIZE) {
         let Some(header) = segment.first_chunk::<SEGMENT_HEADER_SIZE>() else {
             return damaged("db: it ends within the header of a segment");
         };
-        if header.iter().all(|byte| *byte == 0) && index > 0 {
-            continue; // not written yet
+        // Not written yet, or free when sled was started last.
+        if header.iter().all(|byte| *byte == 0) {
+            continue;
         }
         let (crc, content) = header.split_first_chunk::<4>().expect("it is longer");
         if u32::from_le_bytes(*crc) != !crc32fast::hash(content) {
