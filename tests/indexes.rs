@@ -61,13 +61,27 @@ fn create(path: &Path, texts: &Texts) -> Database {
     database
 }
 
-/// As [`create`], with an index `w`.
+/// Indexes of all kinds.
+const INDEXES: [(&str, &str); 4] = [
+    ("w", "postings"),
+    ("o", "occurrences"),
+    ("s", "suffixes"),
+    ("n", "ngrams"),
+];
+
+/// As [`create`], with indexes of all kinds.
 fn create_indexed(path: &Path, texts: &Texts) -> Database {
     let database = create(path, texts);
+    create_all(&database);
     database
-        .execute("CREATE INDEX w ON c USING postings")
-        .unwrap();
-    database
+}
+
+/// Creates the indexes that are not there, and builds what is missing or damaged of the others.
+fn create_all(database: &Database) {
+    for (name, kind) in INDEXES {
+        let sql = format!("CREATE INDEX IF NOT EXISTS {name} ON c USING {kind}");
+        database.execute(&sql).unwrap();
+    }
 }
 
 fn files_of<'t>(texts: &'t Texts, words: &[&str]) -> Vec<&'t str> {
@@ -105,6 +119,34 @@ fn check(snapshot: &Snapshot, texts: &Texts) {
     }
     let expected: u64 = texts.values().map(|text| pairs(text, "w0", "w1")).sum();
     assert_eq!(snapshot.count_phrase(&["w0", "w1"]).unwrap(), expected);
+    for word in ["w2", "only7"] {
+        let found = snapshot.search(word.as_bytes()).unwrap();
+        let found = found.into_iter().collect::<BTreeMap<String, Vec<u64>>>();
+        assert_eq!(found, offsets(texts, &[word]), "{word}");
+    }
+    let found = snapshot.search_phrase(&["w1", "w0"]).unwrap();
+    let found = found.into_iter().collect::<BTreeMap<String, Vec<u64>>>();
+    assert_eq!(found, offsets(texts, &["w1", "w0"]));
+    for name in texts.keys().take(3) {
+        let expected = offsets(texts, &["w0"]).remove(name).unwrap_or_default();
+        assert_eq!(snapshot.search_in(name, b"w0").unwrap(), expected);
+    }
+}
+
+/// Where some words follow each other, by file.
+fn offsets(texts: &Texts, phrase: &[&str]) -> BTreeMap<String, Vec<u64>> {
+    let of_text = |text: &str| {
+        let words: Vec<&str> = text.split(' ').collect();
+        let start = |word: &str| word.as_ptr() as u64 - text.as_ptr() as u64;
+        let found = words
+            .windows(phrase.len())
+            .filter(|window| *window == phrase);
+        found.map(|window| start(window[0])).collect::<Vec<u64>>()
+    };
+    let files = texts
+        .iter()
+        .map(|(name, text)| (name.clone(), of_text(text)));
+    files.filter(|(_, offsets)| !offsets.is_empty()).collect()
 }
 
 fn pairs(text: &str, first: &str, second: &str) -> u64 {
@@ -146,6 +188,8 @@ fn files_come_and_go_with_segments_and_answers_stay() {
         .execute("CREATE INDEX By_Word ON c USING postings")
         .unwrap();
     assert_eq!(index_files(&path).len(), segments());
+    create_all(&database);
+    assert_eq!(index_files(&path).len(), 5 * segments());
     check(&snapshot(&database), &all);
     check(&snapshot(&reopened(&path)), &all);
 
@@ -154,7 +198,7 @@ fn files_come_and_go_with_segments_and_answers_stay() {
         .collect();
     copy(&database, &more);
     all.extend(more);
-    assert_eq!(index_files(&path).len(), segments());
+    assert_eq!(index_files(&path).len(), 5 * segments());
     let corpus = database.corpus("c").unwrap();
     corpus.append_many(&[("f003", " w1 w2 w3 fresh")]).unwrap();
     all.get_mut("f003").unwrap().push_str(" w1 w2 w3 fresh");
@@ -166,10 +210,14 @@ fn files_come_and_go_with_segments_and_answers_stay() {
     corpus.recompress(&NoProgress).unwrap();
     check(&snapshot(&database), &all);
     // Nothing holds the segments that went.
-    assert_eq!(index_files(&path).len(), segments());
+    assert_eq!(index_files(&path).len(), 5 * segments());
     check(&snapshot(&reopened(&path)), &all);
 
     database.execute("DROP INDEX by_word").unwrap();
+    for (name, _) in INDEXES {
+        let sql = format!("DROP INDEX {name}");
+        database.execute(&sql).unwrap();
+    }
     assert!(index_files(&path).is_empty());
     check(&snapshot(&database), &all);
 }
@@ -202,9 +250,7 @@ fn an_index_that_is_damaged_or_lost_is_done_without_and_built_again() {
     check(&snapshot(&reopened(&path)), &all);
 
     let database = Database::open(&path).unwrap();
-    database
-        .execute("CREATE INDEX IF NOT EXISTS w ON c USING postings")
-        .unwrap();
+    create_all(&database);
     check(&snapshot(&database), &all);
     drop(database);
     for (file, whole) in files.iter().zip(&whole) {

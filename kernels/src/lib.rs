@@ -26,6 +26,7 @@ mod list_block;
 mod locate;
 mod ngram_table;
 mod ngrams;
+mod number_blocks;
 mod occurrences;
 mod offsets;
 mod packed_ngrams;
@@ -68,7 +69,9 @@ pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use list_block::{FileCount, MalformedBlock, PackedList, PackedLists, pack_lists};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use ngram_table::NgramTable;
+pub use ngram_table::stored::NgramBlock;
 pub use ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts};
+pub use number_blocks::{NumberBlock, pack_numbers};
 pub use occurrences::{Parents, Signatures, cost_without_parents, count_in_file};
 pub use packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
@@ -80,7 +83,9 @@ pub use row_order::sort_rows;
 pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
 pub use stop::Stopped;
 pub use suffixes::WordSuffixes;
+pub use suffixes::stored::{SuffixArrays, SuffixSource, find_ranks};
 pub use weights::{file_weights, weights};
 pub use windows::NGRAM_WORDS_MAX;
 pub use word_grammar::{GAP, WordGrammar};
 pub use word_places::WordPlaces;
+pub use word_places::stored::{LINK_BYTES_MAX, PlaceSource, stored_places};

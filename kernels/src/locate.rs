@@ -157,6 +157,8 @@ pub(crate) struct Emitted {
     stack: Vec<OpenNode>,
     /// How many nodes there are.
     nodes: usize,
+    /// Beyond so many offsets none are copied.
+    copied_max: usize,
     /// For each node where its offsets begin in `offsets`, and how many there are, in 32 bits each; 0 if that is not known.
     /// Empty before there are many.
     ranges: Vec<u64>,
@@ -189,8 +191,17 @@ impl Emitted {
             offsets: Vec::new(),
             stack: Vec::new(),
             nodes,
+            copied_max: usize::MAX,
             ranges: Vec::new(),
             bases: Vec::new(),
+        }
+    }
+
+    /// The same of links that may lead in a circle: it is left to `next` to end that.
+    pub(crate) fn of_untrusted(nodes: usize, offsets_max: usize) -> Emitted {
+        Emitted {
+            copied_max: offsets_max,
+            ..Emitted::new(nodes)
         }
     }
 
@@ -204,7 +215,7 @@ impl Emitted {
         nodes: impl Fn(u32) -> (usize, u32),
         next: impl Fn(&mut usize) -> Link,
     ) {
-        let mut at = at + link.bytes;
+        let mut at = at.wrapping_add(link.bytes);
         let mut target = link.target;
         loop {
             match target {
@@ -232,7 +243,8 @@ impl Emitted {
                 }
                 self.close();
             };
-            at = self.stack.last().map_or(0, |open| open.base) + link.bytes;
+            let base = self.stack.last().map_or(0, |open| open.base);
+            at = base.wrapping_add(link.bytes);
             target = link.target;
         }
     }
@@ -247,6 +259,9 @@ impl Emitted {
         let (first, count) = ((range >> u32::BITS) as usize, range as u32 as usize);
         let distance = at.wrapping_sub(self.bases[node as usize]);
         let copied = self.offsets.len();
+        if copied + count > self.copied_max {
+            return false;
+        }
         self.offsets.extend_from_within(first..first + count);
         for offset in &mut self.offsets[copied..] {
             *offset = offset.wrapping_add(distance);

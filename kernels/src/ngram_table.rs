@@ -26,6 +26,8 @@ use crate::stop::{Stopped, check};
 use crate::windows::NGRAM_WORDS_MAX;
 use crate::{CountTable, GrammarView, SharedRows, WordUses};
 
+pub(crate) mod stored;
+
 /// Words of a row, but at the ends of files.
 const DEPTH: usize = NGRAM_WORDS_MAX;
 

@@ -10,7 +10,6 @@
 //! It is made from the grammar, costs 9 bytes a word, and is worth that only where words are not many more than
 //! symbols.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
@@ -25,6 +24,10 @@ use crate::offsets::{offsets_of, split_mut};
 use crate::stop::{Stopped, check};
 use crate::windows::NGRAM_WORDS_MAX;
 use crate::{CountTable, Expander, Expansions, GrammarView};
+
+pub(crate) mod stored;
+
+use stored::find_ranks;
 
 /// Places are in order of so many words.
 const DEPTH: usize = NGRAM_WORDS_MAX;
@@ -456,29 +459,10 @@ impl WordSuffixes {
         (1..=DEPTH).contains(&n)
     }
 
-    /// The places of an n-gram of at most [`DEPTH`] words.
+    /// The ranks of an n-gram of at most [`DEPTH`] words.
     fn find(&self, words: &[u32]) -> Range<usize> {
-        let Some((&first, rest)) = words.split_first() else {
-            return 0..0;
-        };
-        let Some(&[start, end]) = self
-            .word_offsets
-            .get(first as usize..)
-            .and_then(<[_]>::first_chunk)
-        else {
-            return 0..0;
-        };
-        let places = &self.places[start as usize..end as usize];
-        let compare = |&place: &u32| {
-            let found = &self.text[place as usize + 1..];
-            let found = found[..rest.len().min(found.len())].iter();
-            // A zero ends what is found and is below any word, so what follows it is never compared.
-            found.copied().cmp(rest.iter().map(|&word| word + 1))
-        };
-        let from = places.partition_point(|place| compare(place) == Ordering::Less);
-        let count = places[from..].partition_point(|place| compare(place) == Ordering::Equal);
-        let from = start as usize + from;
-        from..from + count
+        let Ok(ranks) = find_ranks(self, words);
+        ranks.start as usize..ranks.end as usize
     }
 
     /// Cuts the places where n-grams of a set begin and lets `make` make something of each part: of its n-grams and places.

@@ -18,8 +18,10 @@ use rayon::prelude::*;
 
 use crate::locate::{Emitted, HIT, Link};
 use crate::stop::{Stopped, check};
-use crate::varints::{put, read};
+use crate::varints::{put, read, take};
 use crate::{GAP, GrammarView, Lengths, PackedNumbers};
+
+pub(crate) mod stored;
 
 /// What tells the number of a node from an offset.
 const NODE: u32 = 1 << 31;
@@ -206,19 +208,10 @@ impl WordPlaces {
             let target = node.unwrap_or(HIT);
             Link { bytes, target }
         };
-        let mut emitted = Emitted::new(self.nodes.len());
-        let mut cursor = RootCursor::new(&self.roots, self.words.get(word as usize) as usize);
-        cursor.skip_to(range.start);
-        while let Some((start, node)) = cursor.next()
-            && start < range.end
-        {
-            match node {
-                _ if start < range.start => {}
-                None => emitted.offsets.push(start),
-                Some(target) => emitted.emit(start, Link { bytes: 0, target }, nodes, next),
-            }
-        }
-        emitted.offsets
+        let begin = self.words.get(word as usize) as usize;
+        let cursor = RootCursor::new(&self.roots[begin..]);
+        let mut cursor = cursor.expect("packed by this module");
+        cursor.places(range, Emitted::new(self.nodes.len()), nodes, next)
     }
 }
 
@@ -231,50 +224,87 @@ fn read_entry(bytes: &[u8], at: &mut usize) -> (u64, Option<u32>) {
     (number >> 1, node)
 }
 
+/// The same of bytes that may be cut off.
+#[inline(always)]
+fn take_entry(rest: &mut &[u8]) -> Option<(u64, Option<u32>)> {
+    let number = take(rest)?;
+    let node = match number & 1 {
+        0 => None,
+        _ => Some(u32::try_from(take(rest)?).ok()?),
+    };
+    Some((number >> 1, node))
+}
+
 /// Goes through the entries of a word.
 struct RootCursor<'a> {
-    /// From the first sample on.
-    bytes: &'a [u8],
+    samples: &'a [[u8; SAMPLE_BYTES]],
     /// Entries from here on.
+    rest: &'a [u8],
+    /// How many these are.
     left: usize,
-    samples: usize,
-    at: usize,
     /// The offset of the entry before.
     offset: u64,
 }
 
 impl RootCursor<'_> {
-    fn new(roots: &[u8], mut begin: usize) -> RootCursor<'_> {
-        let left = read(roots, &mut begin) as usize;
-        let samples = samples_of(left);
-        RootCursor {
-            bytes: &roots[begin..],
-            left,
+    /// A cursor at the first entry of the word whose bytes these begin with; none if they are cut off.
+    fn new(bytes: &[u8]) -> Option<RootCursor<'_>> {
+        let mut rest = bytes;
+        let left = usize::try_from(take(&mut rest)?).ok()?;
+        let samples = samples_of(left).checked_mul(SAMPLE_BYTES)?;
+        let (samples, rest) = rest.split_at_checked(samples)?;
+        let (samples, _) = samples.as_chunks::<SAMPLE_BYTES>();
+        Some(RootCursor {
             samples,
-            at: samples * SAMPLE_BYTES,
+            rest,
+            left,
             offset: 0,
-        }
+        })
     }
 
     /// Goes on to at most 31 entries before the first at `offset` or behind it. To be called before any `next`.
     fn skip_to(&mut self, offset: u64) {
-        let (samples, _) = self.bytes[..self.samples * SAMPLE_BYTES].as_chunks::<SAMPLE_BYTES>();
-        let skipped = samples.partition_point(|sample| sample_of(sample).0 < offset);
+        let skipped = (self.samples).partition_point(|sample| sample_of(sample).0 < offset);
         if let Some(last) = skipped.checked_sub(1) {
-            let (before, place) = sample_of(&samples[last]);
+            let (before, place) = sample_of(&self.samples[last]);
             self.offset = before;
-            self.at += place;
-            self.left -= skipped * SAMPLE_ENTRIES;
+            self.rest = self.rest.get(place..).unwrap_or_default();
+            self.left = self.left.saturating_sub(skipped * SAMPLE_ENTRIES);
         }
     }
 
-    /// The next entry: an offset, and the node of the expansion there.
+    /// The next entry: an offset, and the node of the expansion there. None behind the last, of which none are left then, and where
+    /// the bytes are cut off.
     #[inline]
     fn next(&mut self) -> Option<(u64, Option<u32>)> {
-        self.left = self.left.checked_sub(1)?;
-        let (distance, node) = read_entry(self.bytes, &mut self.at);
-        self.offset += distance;
+        let left = self.left.checked_sub(1)?;
+        let (distance, node) = take_entry(&mut self.rest)?;
+        self.offset = self.offset.checked_add(distance)?;
+        self.left = left;
         Some((self.offset, node))
+    }
+
+    /// The offsets in a range, which are put into `emitted`. `nodes` tells where the links of a node begin and how many there are,
+    /// `next` gives one and goes on to the next.
+    #[inline]
+    fn places(
+        &mut self,
+        range: Range<u64>,
+        mut emitted: Emitted,
+        nodes: impl Fn(u32) -> (usize, u32),
+        next: impl Fn(&mut usize) -> Link,
+    ) -> Vec<u64> {
+        self.skip_to(range.start);
+        while let Some((start, node)) = self.next()
+            && start < range.end
+        {
+            match node {
+                _ if start < range.start => {}
+                None => emitted.offsets.push(start),
+                Some(target) => emitted.emit(start, Link { bytes: 0, target }, &nodes, &next),
+            }
+        }
+        emitted.offsets
     }
 }
 
@@ -505,13 +535,13 @@ fn moved(target: u32, first_node: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::test_grammars::{self, TestGrammar, in_pools};
 
     static GO: AtomicBool = AtomicBool::new(false);
 
-    fn places_of(grammar: &TestGrammar) -> WordPlaces {
+    pub(super) fn places_of(grammar: &TestGrammar) -> WordPlaces {
         let (word_of, word_count) = grammar.word_of();
         let words = grammar.words();
         let word_of = |terminal: u32| match word_of[terminal as usize] {

@@ -172,16 +172,30 @@ pub enum Plan {
 pub enum IndexKind {
     /// For each word its files with counts.
     Postings,
+    /// For each word where it occurs.
+    Occurrences,
+    /// All words in the order of what follows them.
+    Suffixes,
+    /// All n-grams in order, each once.
+    Ngrams,
 }
 
 impl IndexKind {
     /// All kinds.
-    pub const ALL: [IndexKind; 1] = [IndexKind::Postings];
+    pub const ALL: [IndexKind; 4] = [
+        IndexKind::Postings,
+        IndexKind::Occurrences,
+        IndexKind::Suffixes,
+        IndexKind::Ngrams,
+    ];
 
     /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             IndexKind::Postings => "postings",
+            IndexKind::Occurrences => "occurrences",
+            IndexKind::Suffixes => "suffixes",
+            IndexKind::Ngrams => "ngrams",
         }
     }
 }

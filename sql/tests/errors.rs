@@ -99,6 +99,7 @@ fn unknown_names() {
         CREATE INDEX i ON reveiws USING postings
         CREATE INDEX i ON reviews USING posting
         CREATE INDEX i ON reviews USING postings WITH (codec = 'pdf')
+        CREATE INDEX i ON reviews USING suffixes WITH (codec = 'ef')
         CREATE INDEX i ON reviews USING postings WITH (codek = 'ef')
         CREATE INDEX i ON reviews USING btree
         SET devise = 'cpu'

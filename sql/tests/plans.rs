@@ -102,6 +102,7 @@ fn statements_about_corpora() {
         COPY books FROM 'a' WITH (compression = 'fast');
         ALTER CORPUS books SET ();
         CREATE INDEX by_word ON books USING postings;
+        CREATE INDEX places ON books USING occurrences;
         CREATE INDEX IF NOT EXISTS w2 ON books USING POSTINGS WITH (codec = 'EF');
         CREATE INDEX s ON books USING postings WITH ();
         DROP INDEX by_word;

@@ -88,6 +88,16 @@ pub(crate) const TABLE_LOOKUP_COST: f64 = 300.0;
 pub(crate) const PARENTS_BUILD_COST: f64 = PARENTS_SYMBOL_COST as f64;
 /// Reading the list of a word of an index on disk.
 pub(crate) const POSTINGS_COST: f64 = 30_000.0;
+/// Finding an n-gram in a suffix array or a table of an index on disk.
+pub(crate) const NGRAM_INDEX_COST: f64 = 300_000.0;
+/// Finding the places of a word in an index on disk.
+pub(crate) const OCCURRENCE_INDEX_COST: f64 = 150_000.0;
+/// Reading a word of a suffix array back from disk.
+pub(crate) const SUFFIX_LOAD_COST: f64 = 12.0;
+/// Reading a table of n-grams back from disk, for each symbol.
+pub(crate) const TABLE_LOAD_COST: f64 = 100.0;
+/// Reading occurrence lists back from disk, for each symbol.
+pub(crate) const LISTS_LOAD_COST: f64 = 10.0;
 /// Decoding a token of the dictionary and preparing look-ups.
 pub(crate) const DICTIONARY_TOKEN_COST: f64 = 100.0;
 /// Counting a word from blocks of the dictionary.
@@ -154,6 +164,7 @@ fn making(kind: StructureKind) -> Making {
         Suffixes => (&[WordGrammar], [0.0, 0.0, SUFFIX_BUILD_COST]),
         NgramTable => (&[WordUses], [TABLE_BUILD_COST, 0.0, 0.0]),
         Postings => (&[], [0.0, 1.0, 0.0]),
+        OccurrenceIndex | SuffixIndex | NgramIndex => (&[], [0.0, 0.0, 0.02]),
         TextBlocks => (&[], [0.0, 0.0, 0.0]),
         WordFiles | FileWords => (&[WordGrammar, Totals], [COUNT_ALL_SYMBOL_COST, 0.0, 0.0]),
     };

@@ -10,6 +10,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceQueries, DeviceStructures, Gpu, WordQuery};
 use zipfdb_kernels::{WordTerminals, count_in_file};
+use zipfdb_storage::IndexKind;
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
 use super::cost::{
@@ -112,7 +113,11 @@ impl PartitionOperation for FileWordCount {
         AccessPath {
             name: PathName::Postings,
             needs: &[],
-            cost: |_, segment| segment.has_postings().then_some(POSTINGS_COST),
+            cost: |_, segment| {
+                segment
+                    .has_index(IndexKind::Postings)
+                    .then_some(POSTINGS_COST)
+            },
             run: |question, segment, run| {
                 let begin = Instant::now();
                 let Some(list) = segment.postings(question.word.first)? else {

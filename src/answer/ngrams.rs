@@ -18,12 +18,14 @@ use zipfdb_kernels::{
     NgramTable, PackedNgramCounts, RuleFiles, WordGrammar, WordSuffixes, ngram_counts_packed,
     ngram_file_counts_packed,
 };
+use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::correction::{Window, WindowChanges, correct_few, corrected};
 use super::cost::{
-    DEVICE_NGRAM_COST, DEVICE_NGRAM_FILE_COST, NGRAM_FACTOR, SUFFIX_BUILD_COST, SUFFIX_COST,
-    SUFFIX_FILE_COST, SYMBOL_COST, Size, TABLE_BUILD_COST, TABLE_COST, TABLE_FILE_COST, WORD_COST,
+    DEVICE_NGRAM_COST, DEVICE_NGRAM_FILE_COST, NGRAM_FACTOR, NGRAM_INDEX_COST, SUFFIX_BUILD_COST,
+    SUFFIX_COST, SUFFIX_FILE_COST, SUFFIX_LOAD_COST, SYMBOL_COST, Size, TABLE_BUILD_COST,
+    TABLE_COST, TABLE_FILE_COST, TABLE_LOAD_COST, WORD_COST,
 };
 use super::device_parts::{RootPart, window_bytes};
 use super::file_index::Part;
@@ -373,15 +375,44 @@ impl SegmentView {
         n: usize,
         work: f64,
     ) -> Option<f64> {
-        // Single words are answered elsewhere.
-        let has_ngrams = (2..=NGRAM_WORDS_MAX).contains(&n);
-        has_ngrams.then(|| match self.has(S::KIND) {
+        has_ngrams(n).then(|| match self.has(S::KIND) {
             true => work / self.thread_count(),
-            false => f64::INFINITY,
+            // What is on disk is read back at once for whoever asks for all n-grams: one n-gram is found where it lies.
+            false => match self.plan_of_index() {
+                Some(plan) if plan.structure.kind() == S::KIND && self.has_room(plan.bytes) => {
+                    (work + plan.price) / self.thread_count()
+                }
+                _ => f64::INFINITY,
+            },
+        })
+    }
+
+    /// Nanoseconds for an n-gram of n words from an index on disk; none if there is none of this kind.
+    pub(super) fn ngram_index_cost(&self, kind: IndexKind, n: usize) -> Option<f64> {
+        (has_ngrams(n) && self.has_index(kind)).then_some(NGRAM_INDEX_COST)
+    }
+
+    /// What n-grams come from once it is read back from an index on disk; none if there is no index.
+    fn plan_of_index(&self) -> Option<NgramPlan> {
+        let Size { words, symbols, .. } = self.extent();
+        if self.has_index(IndexKind::Suffixes) {
+            return Some(NgramPlan {
+                structure: NgramStructure::Suffixes,
+                price: words as f64 * SUFFIX_LOAD_COST,
+                bytes: words * SUFFIX_BYTES,
+            });
+        }
+        self.has_index(IndexKind::Ngrams).then(|| NgramPlan {
+            structure: NgramStructure::Table,
+            price: symbols as f64 * TABLE_LOAD_COST,
+            bytes: symbols * TABLE_BYTES,
         })
     }
 
     fn ngram_plan(&self) -> Result<NgramPlan> {
+        if let Some(plan) = self.plan_of_index() {
+            return Ok(plan);
+        }
         // Once: to add up all words takes longer than to find a phrase.
         if let Some(&plan) = self.ngram_plan.get() {
             return Ok(plan);
@@ -398,7 +429,7 @@ impl SegmentView {
         stop: &AtomicBool,
     ) -> Result<()> {
         // Another query may have built it while this one went on without.
-        if !(2..=NGRAM_WORDS_MAX).contains(&n) || self.ngram_structure().is_some() {
+        if !has_ngrams(n) || self.ngram_structure().is_some() {
             return Ok(());
         }
         let budget = &self.budgets.ngrams;
@@ -451,8 +482,8 @@ impl SegmentView {
         with_files: bool,
         stop: &AtomicBool,
     ) -> Result<()> {
-        let has_ngrams = (2..=NGRAM_WORDS_MAX).contains(&n);
-        if !has_ngrams || self.ngram_structure().is_none() {
+        let has_structure = self.ngram_structure().is_some() || self.plan_of_index().is_some();
+        if !has_ngrams(n) || !has_structure {
             self.word_grammar()?;
             if with_files {
                 self.rule_files(n, stop)?;
@@ -1116,6 +1147,11 @@ const SUFFIX_BYTES: u64 = 9;
 
 /// Bytes that a table takes for each symbol, about.
 const TABLE_BYTES: u64 = 40;
+
+/// Whether n-grams of n words are told by structures of their own: single words are answered elsewhere.
+fn has_ngrams(n: usize) -> bool {
+    (2..=NGRAM_WORDS_MAX).contains(&n)
+}
 
 /// What to build of a grammar.
 fn plan_of(grammar: &WordGrammar) -> NgramPlan {

@@ -36,6 +36,12 @@ pub(crate) enum PathName {
     LocalTables,
     /// Lists of an index on disk.
     Postings,
+    /// Places of words in an index on disk.
+    OccurrenceIndex,
+    /// A suffix array in an index on disk.
+    SuffixIndex,
+    /// N-grams in an index on disk.
+    NgramIndex,
     /// Each of several words by the best path of its own.
     EachWord,
     /// Lists of where each word occurs.
@@ -73,6 +79,9 @@ impl PathName {
             PathName::ByWords => "by_words",
             PathName::LocalTables => "local_tables",
             PathName::Postings => "postings",
+            PathName::OccurrenceIndex => "occurrence_index",
+            PathName::SuffixIndex => "suffix_index",
+            PathName::NgramIndex => "ngram_index",
             PathName::EachWord => "each_word",
             PathName::OccurrenceLists => "occurrence_lists",
             PathName::NgramTable => "ngram_table",

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::{NgramTable, WordSuffixes, ngram_count, ngram_positions};
+use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::correction::Window;
@@ -49,6 +50,32 @@ impl PartitionOperation for PhraseCount {
             run: |words, segment, run| {
                 segment.totals()?;
                 Ok(segment.pin_until::<NgramTable>(run.stop)?.count(words))
+            },
+        },
+        AccessPath {
+            name: PathName::SuffixIndex,
+            needs: &[StructureKind::SuffixIndex],
+            cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, words.len()),
+            run: |words, segment, run| {
+                let begin = Instant::now();
+                let Some(found) = segment.ngram_count_on_disk(words)? else {
+                    return answer::<PhraseCount>(words, segment, run.unforced());
+                };
+                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                Ok(found)
+            },
+        },
+        AccessPath {
+            name: PathName::NgramIndex,
+            needs: &[StructureKind::NgramIndex],
+            cost: |words, segment| segment.ngram_index_cost(IndexKind::Ngrams, words.len()),
+            run: |words, segment, run| {
+                let begin = Instant::now();
+                let Some(found) = segment.ngram_total_on_disk(words)? else {
+                    return answer::<PhraseCount>(words, segment, run.unforced());
+                };
+                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                Ok(found)
             },
         },
         AccessPath {
@@ -126,6 +153,19 @@ impl PartitionOperation for PhrasePositions {
             },
         },
         AccessPath {
+            name: PathName::SuffixIndex,
+            needs: &[StructureKind::SuffixIndex],
+            cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, words.len()),
+            run: |words, segment, run| {
+                let begin = Instant::now();
+                let Some(found) = segment.ngram_places_on_disk(words)? else {
+                    return answer::<PhrasePositions>(words, segment, run.unforced());
+                };
+                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                Ok(places_of(found))
+            },
+        },
+        AccessPath {
             name: PathName::Postings,
             needs: &SCAN_NEEDS,
             cost: by_postings_cost,
@@ -195,7 +235,7 @@ fn candidates(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>> 
 /// Nanoseconds of all threads for the roots of files that have all words of a phrase; none if the cache has a grammar that answers
 /// as well, or it is time to decode that.
 fn by_postings_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
-    if !segment.has_postings() {
+    if !segment.has_index(IndexKind::Postings) {
         return None;
     }
     // A phrase is seldom in more than a tenth of what a pass reads.

@@ -4,6 +4,7 @@
 //! paths below; those in later parts of a file move by where the part begins, those behind edits by what was inserted and
 //! taken away. A batch is answered by devices if these take all of it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -14,11 +15,12 @@ use zipfdb_kernels::{
     GrammarView, Lengths, Parents, Structures, WordPlaces, WordTerminals, cost_without_parents,
     locate, locate_in_file,
 };
+use zipfdb_storage::{FileEntry, IndexKind};
 
 use super::corpus_view::CorpusView;
 use super::cost::{
-    LISTS_BUILD_COST, LISTS_LOOKUP_COST, LISTS_OCCURRENCE_COST, LOOKUP_COST, OCCURRENCE_COST,
-    PARENTS_BUILD_COST,
+    LISTS_BUILD_COST, LISTS_LOAD_COST, LISTS_LOOKUP_COST, LISTS_OCCURRENCE_COST, LOOKUP_COST,
+    OCCURRENCE_COST, OCCURRENCE_INDEX_COST, PARENTS_BUILD_COST,
 };
 use super::count::{ANY_WORD, Lookup, WordInPart};
 use super::device_parts::in_file;
@@ -30,7 +32,8 @@ use super::stored_view::StoredView;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
 use crate::segment::{
-    LiveSegment, Offsets, Positions, SegmentView, StructureKind, TokenWords, Unit, WordSignatures,
+    LiveSegment, Offsets, Positions, SegmentView, StructureKind, TokenWords, Unit, WordLengths,
+    WordSignatures,
 };
 use crate::{Error, Result};
 
@@ -54,6 +57,18 @@ impl PartitionOperation for SegmentSearch {
                     None => segment.offsets_by_parents(*word)?,
                 };
                 segment.by_file(offsets)
+            },
+        },
+        AccessPath {
+            name: PathName::OccurrenceIndex,
+            needs: &[StructureKind::OccurrenceIndex],
+            cost: |_, segment| segment.occurrence_index_cost(),
+            run: |word, segment, run| {
+                let found = segment.find_on_disk(Unit::Bytes, word.first, 0..u64::MAX)?;
+                match found {
+                    Some(found) => segment.by_file(found),
+                    None => answer::<SegmentSearch>(word, segment, run.unforced()),
+                }
             },
         },
         AccessPath {
@@ -83,6 +98,18 @@ impl PartitionOperation for FileSearch {
             run: |question, segment, run| {
                 let found = segment.in_lists(Unit::Bytes, *question, run)?;
                 found.map_or_else(|| segment.file_offsets_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::OccurrenceIndex,
+            needs: &[StructureKind::OccurrenceIndex],
+            cost: |_, segment| segment.occurrence_index_cost(),
+            run: |question, segment, run| {
+                let found = segment.find_in_file_on_disk(Unit::Bytes, *question)?;
+                match found {
+                    Some(found) => Ok(found),
+                    None => answer::<FileSearch>(question, segment, run.unforced()),
+                }
             },
         },
         AccessPath {
@@ -120,6 +147,18 @@ impl PartitionOperation for FilePositions {
             run: |question, segment, run| {
                 let found = segment.in_lists(Unit::Words, *question, run)?;
                 found.map_or_else(|| segment.positions_by_parents(*question), Ok)
+            },
+        },
+        AccessPath {
+            name: PathName::OccurrenceIndex,
+            needs: &[StructureKind::OccurrenceIndex],
+            cost: |_, segment| segment.occurrence_index_cost(),
+            run: |question, segment, run| {
+                let found = segment.find_in_file_on_disk(Unit::Words, *question)?;
+                match found {
+                    Some(found) => Ok(found),
+                    None => answer::<FilePositions>(question, segment, run.unforced()),
+                }
             },
         },
         AccessPath {
@@ -217,10 +256,14 @@ impl SegmentView {
         }
     }
 
-    /// Nanoseconds that building occurrence lists takes.
+    /// Nanoseconds that building occurrence lists takes, or reading them back from an index.
     fn lists_price(&self) -> u64 {
+        let cost = match self.has_index(IndexKind::Occurrences) {
+            true => LISTS_LOAD_COST,
+            false => LISTS_BUILD_COST,
+        };
         // Below 2^39.
-        (self.size().0 as f64 * LISTS_BUILD_COST / self.thread_count()) as u64
+        (self.size().0 as f64 * cost / self.thread_count()) as u64
     }
 
     fn lists_bytes(&self) -> u64 {
@@ -253,11 +296,7 @@ impl SegmentView {
         let Some(lists) = self.lists(unit, run)? else {
             return Ok(None);
         };
-        let lengths = match unit {
-            Unit::Bytes => self.lengths()?,
-            Unit::Words => self.word_lengths()?,
-        };
-        let range = lengths.file_range(question.file);
+        let range = self.file_range(unit, question.file)?;
         let start = range.start;
         let mut found = match self.number_of(question.word)? {
             Some(number) => lists.places(number, range),
@@ -316,9 +355,60 @@ impl SegmentView {
         Ok(positions)
     }
 
+    /// Where a file lies, counted from the start of the segment.
+    fn file_range(&self, unit: Unit, file: u32) -> Result<Range<u64>> {
+        let lengths = match unit {
+            Unit::Bytes => self.pinned::<Lengths>(),
+            Unit::Words => self.pinned::<WordLengths>().map(|lengths| &lengths.0),
+        };
+        if let Some(lengths) = lengths {
+            return Ok(lengths.file_range(file));
+        }
+        let length = |file: &FileEntry| match unit {
+            Unit::Bytes => file.bytes,
+            Unit::Words => file.words,
+        };
+        let files = self.files()?;
+        let start = files[..file as usize].iter().map(length).sum();
+        Ok(start..start + length(&files[file as usize]))
+    }
+
+    /// Nanoseconds for the places of a word from an index on disk; none if there is none.
+    fn occurrence_index_cost(&self) -> Option<f64> {
+        self.has_index(IndexKind::Occurrences)
+            .then_some(OCCURRENCE_INDEX_COST)
+    }
+
+    /// The places of a word, told by its first token, from an index on disk; none if there is none.
+    fn find_on_disk(&self, unit: Unit, token: u32, range: Range<u64>) -> Result<Option<Vec<u64>>> {
+        let begin = Instant::now();
+        let found = self.places_on_disk(unit, token, range)?;
+        self.budgets.places[unit as usize].add_since(begin);
+        Ok(found)
+    }
+
+    /// The occurrences of a word in a file, counted from its start, likewise.
+    fn find_in_file_on_disk(&self, unit: Unit, question: WordInPart) -> Result<Option<Vec<u64>>> {
+        let range = self.file_range(unit, question.file)?;
+        let start = range.start;
+        let found = self.find_on_disk(unit, question.word.first, range)?;
+        let from_start = |found: Vec<u64>| found.into_iter().map(|place| place - start).collect();
+        Ok(found.map(from_start))
+    }
+
     /// Offsets in the segment as those in each of its files.
     fn by_file(&self, offsets: Vec<u64>) -> Result<Vec<(u32, Vec<u64>)>> {
-        let starts = &self.lengths()?.file_starts;
+        let starts: Cow<'_, [u64]> = match self.pinned::<Lengths>() {
+            Some(lengths) => Cow::Borrowed(&lengths.file_starts),
+            None => {
+                let mut start = 0;
+                let ends = self.files()?.iter().map(|file| {
+                    start += file.bytes;
+                    start
+                });
+                std::iter::once(0).chain(ends).collect()
+            }
+        };
         let mut rest = &offsets[..];
         let mut files = Vec::new();
         while let Some(&first) = rest.first() {

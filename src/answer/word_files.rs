@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{set_weights, weight_of, word_set_counts};
+use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::cost::{POSTINGS_COST, SYMBOL_COST, TABLE_LOOKUP_COST};
@@ -135,7 +136,7 @@ pub(super) fn in_table_cost(words: &&[&[u8]], segment: &SegmentView) -> Option<f
 /// Nanoseconds for words whose lists are read from an index; none without one.
 pub(super) fn in_postings_cost(words: &&[&[u8]], segment: &SegmentView) -> Option<f64> {
     let cost = words.len() as f64 * POSTINGS_COST;
-    segment.has_postings().then_some(cost)
+    segment.has_index(IndexKind::Postings).then_some(cost)
 }
 
 impl StoredView {

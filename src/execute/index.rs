@@ -41,6 +41,9 @@ pub(super) fn create(
         corpus: corpus.id,
         kind: match new.kind {
             PlanIndexKind::Postings => IndexKind::Postings,
+            PlanIndexKind::Occurrences => IndexKind::Occurrences,
+            PlanIndexKind::Suffixes => IndexKind::Suffixes,
+            PlanIndexKind::Ngrams => IndexKind::Ngrams,
         },
         codec: codec.map_or(0, |codec| codec as u8),
     };

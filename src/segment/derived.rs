@@ -14,7 +14,7 @@ use zipfdb_kernels::{
 use zipfdb_storage::Dictionary;
 
 use super::data::view_of;
-use super::segment_view::{SegmentStructure, SegmentView};
+use super::segment_view::{SegmentStructure, SegmentView, Unit};
 use super::structure::StructureKind;
 use super::word_order::WordIndex;
 use crate::Result;
@@ -240,6 +240,9 @@ structure!(
     Offsets,
     |offsets| offsets.0.as_ref().map_or(0, WordPlaces::bytes),
     |segment, stop| {
+        if let Some(lists) = segment.lists_on_disk(Unit::Bytes)? {
+            return Ok(Arc::new(Offsets(Some(lists))));
+        }
         let (dictionary, word_of) = (segment.dictionary()?, segment.word_of()?);
         let word = |token: u32| match word_of[token as usize] {
             GAP => (GAP, 0),
@@ -261,6 +264,9 @@ structure!(
     Positions,
     |positions| positions.0.as_ref().map_or(0, WordPlaces::bytes),
     |segment, stop| {
+        if let Some(lists) = segment.lists_on_disk(Unit::Words)? {
+            return Ok(Arc::new(Positions(Some(lists))));
+        }
         let (view, lengths) = (segment.word_grammar()?.view(), segment.word_lengths()?);
         Positions(WordPlaces::new(
             view,
@@ -277,6 +283,9 @@ structure!(
     Suffixes,
     |suffixes| suffixes.bytes(),
     |segment, stop| {
+        if let Some(suffixes) = segment.suffixes_on_disk()? {
+            return Ok(Arc::new(suffixes));
+        }
         let grammar = segment.word_grammar()?;
         WordSuffixes::new(
             grammar.view(),
@@ -292,6 +301,9 @@ structure!(
     NgramTable,
     |table| table.bytes(),
     |segment, stop| {
+        if let Some(table) = segment.ngrams_on_disk()? {
+            return Ok(Arc::new(table));
+        }
         let (grammar, uses) = (segment.word_grammar()?, segment.word_uses()?);
         NgramTable::new(
             grammar.view(),

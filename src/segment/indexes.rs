@@ -4,7 +4,7 @@
 //! queries go on without it; CREATE INDEX IF NOT EXISTS or the next recompression builds it anew. What files hold is not known here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use zipfdb_storage::{IndexHeader, IndexKind, IndexReader, IndexRecord, Segment};
@@ -13,8 +13,8 @@ use zipfdb_storage::{IndexHeader, IndexKind, IndexReader, IndexRecord, Segment};
 #[derive(Default)]
 pub(crate) struct SegmentIndexes {
     all: RwLock<Vec<Arc<SegmentIndex>>>,
-    /// Whether one of postings may be there: asked before each look-up.
-    has_postings: AtomicBool,
+    /// A bit for each kind of which one may be there: asked before each look-up.
+    kinds: AtomicU8,
 }
 
 /// An index of a segment, as far as its file is there.
@@ -50,7 +50,7 @@ impl SegmentIndexes {
             })
         };
         *all = records.iter().map(index).collect();
-        self.note_postings(&all);
+        self.note_kinds(&all);
     }
 
     /// An index has a new file.
@@ -59,13 +59,13 @@ impl SegmentIndexes {
         if let Some(index) = all.iter().find(|index| index.record == *record) {
             *index.file.lock() = IndexFile::Unopened;
         }
-        self.note_postings(&all);
+        self.note_kinds(&all);
     }
 
-    fn note_postings(&self, all: &[Arc<SegmentIndex>]) {
-        let mut kinds = all.iter().map(|index| index.record.kind);
-        let has_postings = kinds.any(|kind| kind == IndexKind::Postings);
-        self.has_postings.store(has_postings, Ordering::Relaxed);
+    fn note_kinds(&self, all: &[Arc<SegmentIndex>]) {
+        let kinds = all.iter().map(|index| bit_of(index.record.kind));
+        let kinds = kinds.fold(0, |kinds, kind| kinds | kind);
+        self.kinds.store(kinds, Ordering::Relaxed);
     }
 
     /// All of them, in the order of [`SegmentIndexes::set`].
@@ -73,16 +73,21 @@ impl SegmentIndexes {
         self.all.read().clone()
     }
 
-    /// Whether one of postings may be there.
+    /// Whether one of a kind may be there.
     #[inline]
-    pub(super) fn has_postings(&self) -> bool {
-        self.has_postings.load(Ordering::Relaxed)
+    pub(super) fn has(&self, kind: IndexKind) -> bool {
+        self.kinds.load(Ordering::Relaxed) & bit_of(kind) != 0
     }
 
-    /// None of postings is asked any more.
-    pub(super) fn forget_postings(&self) {
-        self.has_postings.store(false, Ordering::Relaxed);
+    /// None of a kind is asked any more.
+    pub(super) fn forget(&self, kind: IndexKind) {
+        self.kinds.fetch_and(!bit_of(kind), Ordering::Relaxed);
     }
+}
+
+fn bit_of(kind: IndexKind) -> u8 {
+    // There are four kinds, from 1 on.
+    1 << (kind as u8)
 }
 
 impl SegmentIndex {

@@ -8,11 +8,14 @@ use std::sync::{Arc, OnceLock};
 
 #[cfg(test)]
 use zipfdb_storage::{Dictionary, Grammar};
-use zipfdb_storage::{FileEntry, IndexHeader, IndexRecord, Segment, SegmentForm, SegmentHeader};
+use zipfdb_storage::{
+    FileEntry, IndexHeader, IndexKind, IndexRecord, Segment, SegmentForm, SegmentHeader,
+};
 
 use super::build_budget::BuildBudget;
 use super::cache::{Cache, Slots};
 use super::indexes::{SegmentIndex, SegmentIndexes};
+use super::stored_index::structure_of;
 use super::structure::{NgramPlan, NgramStructure, StructureKind};
 use crate::runtime::device::{Kind, Residence};
 use crate::{Error, Result};
@@ -165,7 +168,9 @@ impl LiveSegment {
     /// Has exactly these indexes from now on.
     pub(crate) fn set_indexes(&self, records: &[IndexRecord]) {
         self.indexes.set(records);
-        self.slots.forget(StructureKind::Postings as usize);
+        for kind in IndexKind::ALL {
+            self.slots.forget(structure_of(kind) as usize);
+        }
     }
 
     /// Its indexes, in the order of [`LiveSegment::set_indexes`].
@@ -178,16 +183,16 @@ impl LiveSegment {
         index.header(self.stored_segment()?)
     }
 
-    /// Whether postings may be read from an index.
+    /// Whether an index of a kind may be read.
     #[inline]
-    pub(crate) fn has_postings(&self) -> bool {
-        self.indexes.has_postings()
+    pub(crate) fn has_index(&self, kind: IndexKind) -> bool {
+        self.indexes.has(kind)
     }
 
     /// An index has a new file.
     pub(crate) fn reopen_index(&self, record: &IndexRecord) {
         self.indexes.reopen(record);
-        self.slots.forget(StructureKind::Postings as usize);
+        self.slots.forget(structure_of(record.kind) as usize);
     }
 
     /// Whether an index has a file that can be opened; with `is_thorough`, whether all of it can be read.

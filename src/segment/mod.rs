@@ -6,21 +6,28 @@ mod content;
 mod data;
 mod derived;
 mod edge_words;
+mod index_blocks;
 mod indexes;
 mod live_segment;
+mod ngram_index;
+mod occurrence_index;
 mod one_file;
 mod packed_text;
 mod postings;
 mod root_scan;
 mod segment_view;
+mod stored_index;
 mod structure;
+mod suffix_index;
 mod word_blocks;
 pub(crate) mod word_order;
 mod word_search;
 mod words;
 
 pub(crate) use data::{GAP_BYTES, view_of};
-pub(crate) use derived::{FileWords, Offsets, Positions, TokenWords, WordFiles, WordSignatures};
+pub(crate) use derived::{
+    FileWords, Offsets, Positions, TokenWords, WordFiles, WordLengths, WordSignatures,
+};
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;
 pub(crate) use one_file::Phrase;

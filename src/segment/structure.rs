@@ -28,12 +28,15 @@ pub(crate) enum StructureKind {
     WordFiles,
     FileWords,
     Postings,
+    OccurrenceIndex,
+    SuffixIndex,
+    NgramIndex,
     TextBlocks,
 }
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 26] = {
+    pub(crate) const ALL: [StructureKind; 29] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -61,6 +64,9 @@ impl StructureKind {
             WordFiles,
             FileWords,
             Postings,
+            OccurrenceIndex,
+            SuffixIndex,
+            NgramIndex,
             TextBlocks,
         ]
     };
@@ -93,6 +99,9 @@ impl StructureKind {
             StructureKind::WordFiles => "files of words",
             StructureKind::FileWords => "words of files",
             StructureKind::Postings => "directory of postings",
+            StructureKind::OccurrenceIndex => "directory of occurrences",
+            StructureKind::SuffixIndex => "directory of suffixes",
+            StructureKind::NgramIndex => "directory of n-grams",
             StructureKind::TextBlocks => "blocks of text",
         }
     }

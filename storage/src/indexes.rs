@@ -24,16 +24,30 @@ const NAME_SIZE_MAX: usize = 64;
 pub enum IndexKind {
     /// For each word its files with counts.
     Postings = 1,
+    /// For each word where it occurs.
+    Occurrences = 2,
+    /// All words in the order of what follows them.
+    Suffixes = 3,
+    /// All n-grams in order, each once.
+    Ngrams = 4,
 }
 
 impl IndexKind {
     /// All kinds, in the order of their numbers on disk.
-    pub const ALL: [IndexKind; 1] = [IndexKind::Postings];
+    pub const ALL: [IndexKind; 4] = [
+        IndexKind::Postings,
+        IndexKind::Occurrences,
+        IndexKind::Suffixes,
+        IndexKind::Ngrams,
+    ];
 
     /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             IndexKind::Postings => "postings",
+            IndexKind::Occurrences => "occurrences",
+            IndexKind::Suffixes => "suffixes",
+            IndexKind::Ngrams => "ngrams",
         }
     }
 
@@ -138,7 +152,9 @@ mod tests {
         let database = Path::new("a.zdb");
         backend.create_directory(database).unwrap();
         assert_eq!(read(&backend, database).unwrap(), []);
-        let records = ["a", "by_word", "c"].map(|name| record(name, IndexKind::Postings));
+        let names = ["a", "by_word", "c", "d_4"];
+        let records = names.into_iter().zip(IndexKind::ALL);
+        let records: Vec<IndexRecord> = records.map(|(name, kind)| record(name, kind)).collect();
         write(&backend, database, &records).unwrap();
         assert_eq!(read(&backend, database).unwrap(), records);
         let path = database.join(FILE.name);

@@ -8,7 +8,7 @@ use super::codec::MalformedPostings;
 
 /// Bits that a number needs; 0 for 0.
 #[inline(always)]
-pub(super) fn bit_length(number: u64) -> u32 {
+pub(crate) fn bit_length(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
@@ -19,14 +19,14 @@ fn mask(width: u32) -> u64 {
 }
 
 /// Appends bits to bytes; the first begins a byte.
-pub(super) struct BitWriter<'a> {
+pub(crate) struct BitWriter<'a> {
     bytes: &'a mut Vec<u8>,
     word: u64,
     used: u32,
 }
 
 impl<'a> BitWriter<'a> {
-    pub(super) fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
+    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
         BitWriter {
             bytes,
             word: 0,
@@ -36,7 +36,7 @@ impl<'a> BitWriter<'a> {
 
     /// The lowest `width` bits of a number, 57 at most.
     #[inline]
-    pub(super) fn put(&mut self, number: u64, width: u32) {
+    pub(crate) fn put(&mut self, number: u64, width: u32) {
         debug_assert!(width <= 57 && number & !mask(width) == 0);
         self.word |= number << self.used;
         self.used += width;
@@ -55,7 +55,7 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Fills up the last byte.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         if self.used > 0 {
             self.bytes.push(self.word as u8);
         }
@@ -64,7 +64,7 @@ impl<'a> BitWriter<'a> {
 
 /// `width` bits from the bit `at` on, 57 at most.
 #[inline(always)]
-pub(super) fn read_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
+pub(crate) fn read_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
     let byte = at / 8;
     let word = match bytes.get(byte..byte.saturating_add(8)) {
         Some(word) => u64::from_le_bytes(word.try_into().expect("eight bytes")),

@@ -8,7 +8,7 @@
 //! Units, PVLDB 4(8), 2011; sections are its. Nothing here knows words, files or disks.
 
 mod bit_layout;
-mod bit_packing;
+pub(crate) mod bit_packing;
 mod codec;
 mod counts;
 mod elias_fano;

@@ -136,12 +136,16 @@ impl Binder<'_> {
             let hint = did_you_mean(
                 &kind.text,
                 &IndexKind::ALL.map(IndexKind::name),
-                "the only kind is",
+                "kinds are",
             );
             self.no_such(kind.at, NameKind::IndexKind, &kind.text, hint)
         })?;
         let mut codec = None;
         for OptionSetting { key, value } in options {
+            if kind != IndexKind::Postings {
+                let message = format!("an index of {} has no options", kind.name());
+                return Err(self.conflict(key.at, message, Hint::NONE));
+            }
             if !key.text.eq_ignore_ascii_case("codec") {
                 return Err(self.no_such_option(key, &["codec"]));
             }

@@ -217,6 +217,7 @@ pub(super) fn indexes(
                     let codec = PostingsCodec::from_number(item.record.codec);
                     Value::from(codec.map_or("auto", PostingsCodec::name))
                 }
+                IndexKind::Occurrences | IndexKind::Suffixes | IndexKind::Ngrams => Value::Null,
             },
             Some(IndexesColumn::Segment) => item.segment.map_or(Value::Null, from_count),
             Some(IndexesColumn::Bytes) => header.map_or(Value::Null, |(_, size)| from_count(*size)),

@@ -1,0 +1,242 @@
+//! A suffix array as an index stores it: n-grams are found where it lies, and it is read back whole.
+//!
+//! The invariant: what is read back is what was stored, or nothing: arrays that contradict each other are refused.
+
+use std::cmp::Ordering;
+use std::convert::Infallible;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{DEPTH, WordSuffixes, files_of};
+use crate::huge_pages::on_huge_pages;
+
+/// Where the arrays of a suffix array are read, number by number.
+pub trait SuffixSource {
+    /// What reading may fail with.
+    type Error;
+
+    /// How many distinct words there are.
+    fn words(&self) -> u32;
+
+    /// The word at a place of the text, plus one; 0 behind the end of each file.
+    fn item(&self, place: u32) -> Result<u32, Self::Error>;
+
+    /// The place of a rank.
+    fn place(&self, rank: u32) -> Result<u32, Self::Error>;
+
+    /// The first rank of a word, or for the number of words that behind the last.
+    fn first_rank(&self, word: u32) -> Result<u32, Self::Error>;
+}
+
+/// The ranks of an n-gram of at most [`NGRAM_WORDS_MAX`](crate::NGRAM_WORDS_MAX) words.
+///
+/// Work: O(log occurrences of the first word) places, and for each as many words as it shares.
+///
+/// # Errors
+/// If reading fails.
+pub fn find_ranks<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Range<u32>, S::Error> {
+    let Some((&first, rest)) = words.split_first() else {
+        return Ok(0..0);
+    };
+    if first >= source.words() {
+        return Ok(0..0);
+    }
+    let ranks = source.first_rank(first)?..source.first_rank(first + 1)?;
+    let compare = |rank: u32| {
+        let place = source.place(rank)?;
+        for (distance, &word) in (1..).zip(rest) {
+            // A zero is below any word, so what is behind the end of a file is never looked at.
+            match source
+                .item(place.saturating_add(distance))?
+                .cmp(&(word + 1))
+            {
+                Ordering::Equal => {}
+                unequal => return Ok(unequal),
+            }
+        }
+        Ok(Ordering::Equal)
+    };
+    let start = partition_point(ranks.clone(), |rank| Ok(compare(rank)?.is_lt()))?;
+    let end = partition_point(start..ranks.end, |rank| Ok(compare(rank)?.is_eq()))?;
+    Ok(start..end)
+}
+
+/// The first number of a range of which `is_before` is false; it is true of all before.
+fn partition_point<E>(
+    mut range: Range<u32>,
+    is_before: impl Fn(u32) -> Result<bool, E>,
+) -> Result<u32, E> {
+    while range.start < range.end {
+        let middle = range.start + (range.end - range.start) / 2;
+        match is_before(middle)? {
+            true => range.start = middle + 1,
+            false => range.end = middle,
+        }
+    }
+    Ok(range.start)
+}
+
+impl SuffixSource for WordSuffixes {
+    type Error = Infallible;
+
+    fn words(&self) -> u32 {
+        // Words are u32.
+        self.word_offsets.len() as u32 - 1
+    }
+
+    #[inline]
+    fn item(&self, place: u32) -> Result<u32, Infallible> {
+        Ok(self.text[place as usize])
+    }
+
+    #[inline]
+    fn place(&self, rank: u32) -> Result<u32, Infallible> {
+        Ok(self.places[rank as usize])
+    }
+
+    #[inline]
+    fn first_rank(&self, word: u32) -> Result<u32, Infallible> {
+        Ok(self.word_offsets[word as usize])
+    }
+}
+
+/// The arrays that a suffix array is stored as.
+#[derive(Clone, Copy, Debug)]
+pub struct SuffixArrays<'a> {
+    /// The words of all files, each plus one, and a zero behind every file.
+    pub text: &'a [u32],
+    /// For each rank its place in `text`.
+    pub places: &'a [u32],
+    /// `[distinct words + 1]`: the first rank of each word.
+    pub word_offsets: &'a [u32],
+    /// For each rank in the low four bits how many words its place shares with the one before.
+    pub shared: &'a [u8],
+}
+
+impl WordSuffixes {
+    /// The arrays to store.
+    pub fn arrays(&self) -> SuffixArrays<'_> {
+        SuffixArrays {
+            text: &self.text,
+            places: &self.places,
+            word_offsets: &self.word_offsets,
+            shared: &self.shared,
+        }
+    }
+
+    /// The suffix array of these arrays, of a segment with so many files; none if they contradict each other. Of `shared` the low
+    /// four bits count.
+    ///
+    /// Work: O(words), a read of the text for each.
+    pub fn of_arrays(
+        files: usize,
+        text: Vec<u32>,
+        places: Vec<u32>,
+        word_offsets: Vec<u32>,
+        mut shared: Vec<u8>,
+    ) -> Option<WordSuffixes> {
+        let ends = (text.par_iter().enumerate()).filter(|&(_, &word)| word == 0);
+        // Places are u32.
+        let ends: Vec<u32> = ends.map(|(place, _)| place as u32 + 1).collect();
+        let file_offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        let is_whole = u32::try_from(text.len()).is_ok()
+            && file_offsets.len() - 1 == files
+            && file_offsets.last().copied() == Some(text.len() as u32)
+            && places.len() + files == text.len()
+            && shared.len() == places.len()
+            && word_offsets.first() == Some(&0)
+            && word_offsets.last().copied() == Some(places.len() as u32)
+            && word_offsets.is_sorted();
+        if !is_whole {
+            return None;
+        }
+        let files = files_of(&file_offsets, text.len());
+        let suffixes = WordSuffixes {
+            text: on_huge_pages(text),
+            places: on_huge_pages(places),
+            shared: Vec::new(),
+            word_offsets,
+            file_offsets,
+            files,
+        };
+        let short = suffixes.short_places();
+        let words = (0..suffixes.words()).into_par_iter().with_min_len(1 << 8);
+        let begin_alike = words.all(|word| {
+            let ranks = &suffixes.word_offsets[word as usize..][..2];
+            let places = &suffixes.places[ranks[0] as usize..ranks[1] as usize];
+            let mut items = places
+                .iter()
+                .map(|&place| suffixes.text.get(place as usize));
+            items.all(|item| item == Some(&(word + 1)))
+        });
+        if !begin_alike {
+            return None;
+        }
+        (shared.par_iter_mut().zip(&suffixes.places)).for_each(|(shared, &place)| {
+            let length = match short.get(place) {
+                0 => DEPTH,
+                _ => suffixes.window_length(place),
+            };
+            // Neither is above `DEPTH`.
+            *shared = (length << 4) as u8 | (*shared & 15).min(length as u8);
+        });
+        Some(WordSuffixes {
+            shared: on_huge_pages(shared),
+            ..suffixes
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_grammars;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn stored_arrays_come_back_and_others_are_refused() {
+        for grammar in test_grammars::random_many(40).chain([test_grammars::repeated_text(3)]) {
+            let words = grammar.word_grammar();
+            let stop = AtomicBool::new(false);
+            let made = WordSuffixes::new(words.view(), words.weights(), 1 << 20, &stop);
+            let suffixes = made.expect("not stopped");
+            let SuffixArrays {
+                text,
+                places,
+                word_offsets,
+                shared,
+            } = suffixes.arrays();
+            let low = || shared.iter().map(|byte| byte & 15).collect();
+            let read = |text: &[u32], places: &[u32], word_offsets: &[u32]| {
+                let [text, places, word_offsets] = [text, places, word_offsets].map(<[_]>::to_vec);
+                WordSuffixes::of_arrays(words.view().files(), text, places, word_offsets, low())
+            };
+            assert_eq!(read(text, places, word_offsets).as_ref(), Some(&suffixes));
+            let changed = |array: &[u32], at: usize, number: u32| {
+                let mut array = array.to_vec();
+                array[at] = number;
+                array
+            };
+            for at in 0..places.len().min(50) {
+                for number in [u32::MAX, text.len() as u32, text.len() as u32 - 1] {
+                    assert_eq!(read(text, &changed(places, at, number), word_offsets), None);
+                }
+            }
+            for at in 0..text.len().min(50) {
+                let number = if text[at] == 0 { 1 } else { 0 };
+                assert_eq!(read(&changed(text, at, number), places, word_offsets), None);
+            }
+            let more = changed(
+                word_offsets,
+                word_offsets.len() - 1,
+                places.len() as u32 + 1,
+            );
+            assert_eq!(read(text, places, &more), None);
+            assert_eq!(read(text, places, &[]), None);
+            if let Some((_, fewer)) = text.split_last() {
+                assert_eq!(read(fewer, places, word_offsets), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Blocks of an index file: what is read of it at a time, each with a checksum of its own.
+//!
+//! Some blocks that follow each other are two sections: a directory, which is read whole, and the blocks. Invariant: no byte of a
+//! block is given before its checksum is verified, no number that its bytes do not hold. Bytes: `storage/FORMAT.md`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use zipfdb_kernels::{NumberBlock, pack_numbers};
+use zipfdb_storage::{Bytes, IndexReader, IndexWriter, Result};
+
+/// Bytes of the directory for a block: key of the first item, where the block ends, its CRC32.
+const BLOCK_ENTRY_BYTES: usize = 4 + 8 + 4;
+
+/// Numbers of a block, but for the last.
+const BLOCK_NUMBERS: usize = 1 << 11;
+
+/// Bytes of a block of plain bytes, but for the last.
+const BLOCK_BYTES: usize = 1 << 13;
+
+/// Where blocks lie.
+pub(super) struct IndexBlocks {
+    reader: Arc<IndexReader>,
+    /// The section of the blocks.
+    section: usize,
+    /// For each block the key of its first item.
+    keys: Vec<u32>,
+    /// For each block where it ends, and its CRC32.
+    ends: Vec<(u64, u32)>,
+}
+
+impl IndexBlocks {
+    /// The blocks whose directory is this section, and they the next. Their keys must ascend.
+    pub(super) fn read(reader: &Arc<IndexReader>, directory: usize) -> Result<IndexBlocks> {
+        let section = reader.section(directory)?;
+        let (entries, []) = section.as_chunks::<BLOCK_ENTRY_BYTES>() else {
+            return Err(reader.corrupt("a directory is cut off"));
+        };
+        let (mut keys, mut ends) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let [a, b, c, d, end @ .., w, x, y, z] = *entry;
+            keys.push(u32::from_le_bytes([a, b, c, d]));
+            ends.push((u64::from_le_bytes(end), u32::from_le_bytes([w, x, y, z])));
+        }
+        let ends_ascend = ends.is_sorted_by(|left, right| left.0 <= right.0);
+        let size = reader.section_size(directory + 1);
+        if !ends_ascend
+            || !keys.is_sorted_by(|left, right| left < right)
+            || ends.last().map_or(0, |(end, _)| *end) != size
+        {
+            return Err(reader.corrupt("a directory makes no sense"));
+        }
+        Ok(IndexBlocks {
+            reader: reader.clone(),
+            section: directory + 1,
+            keys,
+            ends,
+        })
+    }
+
+    /// Bytes of memory of the directory.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&self.keys[..]) + size_of_val(&self.ends[..])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The key of the first item of a block.
+    pub(super) fn key(&self, block: usize) -> u32 {
+        self.keys[block]
+    }
+
+    /// The last block whose first key is at most `key`.
+    pub(super) fn block_of(&self, key: u32) -> Option<usize> {
+        self.keys
+            .partition_point(|&first| first <= key)
+            .checked_sub(1)
+    }
+
+    /// The bytes of a block, verified.
+    pub(super) fn block(&self, block: usize) -> Result<Bytes> {
+        let start = block.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        let (end, crc32) = self.ends[block];
+        self.reader.part(self.section, start, end - start, crc32)
+    }
+
+    /// That the blocks make no sense.
+    pub(super) fn corrupt(&self, fault: &'static str) -> zipfdb_storage::Error {
+        self.reader.corrupt(fault)
+    }
+}
+
+/// Writes blocks with their directory: two sections.
+pub(super) fn write_blocks(
+    writer: &mut IndexWriter,
+    blocks: &[(u32, impl AsRef<[u8]>)],
+) -> Result<()> {
+    let mut end = 0u64;
+    for (key, bytes) in blocks {
+        let bytes = bytes.as_ref();
+        end += bytes.len() as u64;
+        writer.write(&key.to_le_bytes())?;
+        writer.write(&end.to_le_bytes())?;
+        writer.write(&crc32fast::hash(bytes).to_le_bytes())?;
+    }
+    writer.end_section();
+    for (_, bytes) in blocks {
+        writer.write(bytes.as_ref())?;
+    }
+    writer.end_section();
+    Ok(())
+}
+
+/// Numbers in blocks, of which each can be read.
+pub(super) struct StoredNumbers {
+    blocks: IndexBlocks,
+    len: usize,
+}
+
+impl StoredNumbers {
+    /// So many numbers, fewer than 2^32, whose directory is this section.
+    pub(super) fn read(
+        reader: &Arc<IndexReader>,
+        directory: usize,
+        len: usize,
+    ) -> Result<StoredNumbers> {
+        let blocks = IndexBlocks::read(reader, directory)?;
+        let firsts = (0..len).step_by(BLOCK_NUMBERS);
+        match blocks.keys.iter().map(|&key| key as usize).eq(firsts) {
+            true => Ok(StoredNumbers { blocks, len }),
+            false => Err(reader.corrupt("it has not as many numbers as its segment needs")),
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.blocks.memory()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The numbers of a range.
+    pub(super) fn range<N>(&self, range: Range<usize>) -> Result<Vec<N>>
+    where
+        N: TryFrom<u64> + Send,
+    {
+        if range.end > self.len {
+            return Err(self.corrupt());
+        }
+        let blocks = range.start / BLOCK_NUMBERS..range.end.div_ceil(BLOCK_NUMBERS);
+        let parts = blocks.into_par_iter().map(|number| {
+            let first = number * BLOCK_NUMBERS;
+            let bytes = self.blocks.block(number)?;
+            let block = self.number_block(&bytes, number)?;
+            let skipped = range.start.saturating_sub(first);
+            let taken = (range.end - first)
+                .min(BLOCK_NUMBERS)
+                .saturating_sub(skipped);
+            let numbers = block.iter().skip(skipped).take(taken);
+            let numbers = numbers.map(|number| N::try_from(number).map_err(|_| self.corrupt()));
+            numbers.collect::<Result<Vec<N>>>()
+        });
+        let parts: Vec<Vec<N>> = parts.collect::<Result<_>>()?;
+        let mut numbers = Vec::with_capacity(range.len());
+        numbers.extend(parts.into_iter().flatten());
+        Ok(numbers)
+    }
+
+    /// All numbers.
+    pub(super) fn all<N: TryFrom<u64> + Send>(&self) -> Result<Vec<N>> {
+        self.range(0..self.len)
+    }
+
+    fn number_block<'a>(&self, bytes: &'a [u8], number: usize) -> Result<NumberBlock<'a>> {
+        let len = (self.len - number * BLOCK_NUMBERS).min(BLOCK_NUMBERS);
+        NumberBlock::new(bytes, len).ok_or_else(|| self.corrupt())
+    }
+
+    fn corrupt(&self) -> zipfdb_storage::Error {
+        self.corrupt_with("a block of numbers makes no sense")
+    }
+
+    /// That the numbers make no sense.
+    pub(super) fn corrupt_with(&self, fault: &'static str) -> zipfdb_storage::Error {
+        self.blocks.corrupt(fault)
+    }
+}
+
+/// Writes numbers in blocks: two sections.
+pub(super) fn write_numbers(
+    writer: &mut IndexWriter,
+    numbers: impl Iterator<Item = u64> + Clone,
+    len: usize,
+) -> Result<()> {
+    let mut rest = numbers;
+    let blocks = (0..len).step_by(BLOCK_NUMBERS).map(|first| {
+        let mut bytes = Vec::new();
+        pack_numbers(rest.clone().take(BLOCK_NUMBERS), &mut bytes);
+        rest.by_ref().take(BLOCK_NUMBERS).for_each(drop);
+        // There are fewer than 2^32.
+        (first as u32, bytes)
+    });
+    write_blocks(writer, &blocks.collect::<Vec<_>>())
+}
+
+/// Plain bytes in blocks.
+pub(super) struct StoredBytes(IndexBlocks);
+
+impl StoredBytes {
+    /// The bytes whose directory is this section.
+    pub(super) fn read(reader: &Arc<IndexReader>, directory: usize) -> Result<StoredBytes> {
+        let blocks = IndexBlocks::read(reader, directory)?;
+        let size = reader.section_size(directory + 1);
+        let ends = (1..=blocks.len() as u64).map(|end| size.min(end * BLOCK_BYTES as u64));
+        match blocks.ends.iter().map(|(end, _)| *end).eq(ends) {
+            true => Ok(StoredBytes(blocks)),
+            false => Err(reader.corrupt("its bytes are cut in another way")),
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.0.memory()
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.0.ends.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// All bytes.
+    pub(super) fn all(&self) -> Result<Vec<u8>> {
+        let blocks = (0..self.0.len()).into_par_iter();
+        let blocks = blocks.map(|number| self.0.block(number));
+        let blocks: Vec<Bytes> = blocks.collect::<Result<_>>()?;
+        let mut bytes = Vec::with_capacity(self.len() as usize);
+        blocks
+            .iter()
+            .for_each(|block| bytes.extend_from_slice(block));
+        Ok(bytes)
+    }
+}
+
+/// Writes plain bytes in blocks: two sections.
+pub(super) fn write_bytes(writer: &mut IndexWriter, bytes: &[u8]) -> Result<()> {
+    // Fewer than 2^32 blocks.
+    let blocks: Vec<(u32, &[u8])> = (0..).zip(bytes.chunks(BLOCK_BYTES)).collect();
+    write_blocks(writer, &blocks)
+}
+
+/// What one question has read of some blocks, which it reads again and again.
+#[derive(Default)]
+pub(super) struct ReadBlocks(RefCell<HashMap<usize, Bytes>>);
+
+impl ReadBlocks {
+    fn block(&self, blocks: &IndexBlocks, number: usize) -> Result<Bytes> {
+        if let Some(bytes) = self.0.borrow().get(&number) {
+            return Ok(bytes.clone());
+        }
+        let bytes = blocks.block(number)?;
+        self.0.borrow_mut().insert(number, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// A number.
+    pub(super) fn number<N>(&self, numbers: &StoredNumbers, index: usize) -> Result<N>
+    where
+        N: TryFrom<u64>,
+    {
+        if index >= numbers.len {
+            return Err(numbers.corrupt());
+        }
+        let (number, place) = (index / BLOCK_NUMBERS, index % BLOCK_NUMBERS);
+        let bytes = self.block(&numbers.blocks, number)?;
+        let found = numbers.number_block(&bytes, number)?.get(place);
+        let found = found.and_then(|found| N::try_from(found).ok());
+        found.ok_or_else(|| numbers.corrupt())
+    }
+
+    /// Calls `read` with the bytes from one on: `size` at least, fewer only where they end.
+    pub(super) fn bytes<R>(
+        &self,
+        stored: &StoredBytes,
+        at: u64,
+        size: usize,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        if at > stored.len() {
+            return Err(stored.0.corrupt("it leads to bytes that it has not"));
+        }
+        let (number, skipped) = ((at as usize) / BLOCK_BYTES, (at as usize) % BLOCK_BYTES);
+        if number == stored.0.len() {
+            return Ok(read(&[]));
+        }
+        let block = self.block(&stored.0, number)?;
+        let first = &block[skipped..];
+        let is_last = number + 1 == stored.0.len();
+        if is_last || first.len() >= size {
+            return Ok(read(first));
+        }
+        let mut joined = first.to_vec();
+        for next in number + 1..stored.0.len() {
+            if joined.len() >= size {
+                break;
+            }
+            joined.extend_from_slice(&self.block(&stored.0, next)?);
+        }
+        Ok(read(&joined))
+    }
+}

@@ -1,0 +1,95 @@
+//! All n-grams on disk: a phrase is counted in the block of its first word, and the table is read back faster than it is built.
+//!
+//! Sections: blocks of rows, by their first words.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_kernels::NgramTable;
+use zipfdb_storage::{Bytes, IndexKind, IndexReader, IndexRecord, IndexWriter};
+
+use super::index_blocks::{IndexBlocks, write_blocks};
+use super::live_segment::LiveSegment;
+use super::segment_view::SegmentView;
+use super::stored_index::IndexContent;
+use super::structure::StructureKind;
+use crate::Result;
+
+/// Where the rows of a table of n-grams lie.
+pub(super) struct NgramIndex {
+    files: usize,
+    blocks: IndexBlocks,
+}
+
+impl IndexContent for NgramIndex {
+    const INDEX: IndexKind = IndexKind::Ngrams;
+    const STRUCTURE: StructureKind = StructureKind::NgramIndex;
+
+    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> zipfdb_storage::Result<NgramIndex> {
+        Ok(NgramIndex {
+            files: live.text_size().1 as usize, // a segment's files are counted by a u32
+            blocks: IndexBlocks::read(reader, 0)?,
+        })
+    }
+
+    fn memory(&self) -> usize {
+        self.blocks.memory()
+    }
+
+    fn write(
+        segment: &SegmentView,
+        _: &IndexRecord,
+        writer: &mut IndexWriter,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let blocks = segment.pin_until::<NgramTable>(stop)?.blocks();
+        let blocks = blocks.into_iter();
+        let blocks: Vec<_> = blocks
+            .map(|block| (block.first_word, block.bytes))
+            .collect();
+        Ok(write_blocks(writer, &blocks)?)
+    }
+}
+
+impl NgramIndex {
+    /// The rows of some blocks, of words below `word_count`.
+    fn rows(&self, word_count: u32, blocks: &[(u32, Bytes)]) -> Result<NgramTable> {
+        let table = NgramTable::of_blocks(self.files, word_count, blocks);
+        let strange = || self.blocks.corrupt("a block of n-grams makes no sense");
+        Ok(table.ok_or_else(strange)?)
+    }
+
+    fn block(&self, block: usize) -> Result<(u32, Bytes)> {
+        Ok((self.blocks.key(block), self.blocks.block(block)?))
+    }
+}
+
+impl SegmentView {
+    /// How often an n-gram occurs, as a table on disk tells; none if there is none.
+    ///
+    /// # Errors
+    /// If the segment is damaged.
+    pub(crate) fn ngram_total_on_disk(&self, words: &[u32]) -> Result<Option<u64>> {
+        self.ask_index(|index: &NgramIndex| {
+            let block = words
+                .first()
+                .and_then(|&first| index.blocks.block_of(first));
+            match block {
+                Some(block) => Ok(index.rows(u32::MAX, &[index.block(block)?])?.count(words)),
+                None => Ok(0),
+            }
+        })
+    }
+
+    /// The table that is on disk; none if there is none.
+    ///
+    /// # Errors
+    /// If the segment is damaged.
+    pub(super) fn ngrams_on_disk(&self) -> Result<Option<NgramTable>> {
+        let word_count = self.word_count()?;
+        self.ask_index(|index: &NgramIndex| {
+            let blocks = (0..index.blocks.len()).map(|block| index.block(block));
+            index.rows(word_count, &blocks.collect::<Result<Vec<_>>>()?)
+        })
+    }
+}

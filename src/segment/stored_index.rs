@@ -1,0 +1,133 @@
+//! What indexes on disk say of a segment: opened when it is first asked, given up when it is damaged.
+//!
+//! Invariant: an answer is what the segment gives, or there is none: nothing rests on an index.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_storage::{IndexKind, IndexReader, IndexRecord, IndexWriter};
+
+use super::indexes::SegmentIndex;
+use super::live_segment::LiveSegment;
+use super::ngram_index::NgramIndex;
+use super::occurrence_index::OccurrenceIndex;
+use super::postings::PostingsIndex;
+use super::segment_view::{SegmentStructure, SegmentView};
+use super::structure::StructureKind;
+use super::suffix_index::SuffixIndex;
+use crate::{Error, Result};
+
+/// What a file of one kind of index holds, as far as it is read when it is opened.
+pub(super) trait IndexContent: Sized + Send + Sync + 'static {
+    const INDEX: IndexKind;
+    /// What it is called in the cache.
+    const STRUCTURE: StructureKind;
+
+    /// Reads what finds the rest. The file is one of this segment.
+    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> zipfdb_storage::Result<Self>;
+
+    /// Bytes of memory that it takes.
+    fn memory(&self) -> usize;
+
+    /// Writes the sections.
+    ///
+    /// # Errors
+    /// If the segment is damaged, `stop` is set or the file cannot be written.
+    fn write(
+        segment: &SegmentView,
+        record: &IndexRecord,
+        writer: &mut IndexWriter,
+        stop: &AtomicBool,
+    ) -> Result<()>;
+}
+
+/// The first index of a kind whose file is whole, if there is one.
+pub(super) struct StoredIndex<C>(Option<(Arc<SegmentIndex>, C)>);
+
+impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
+    const KIND: StructureKind = C::STRUCTURE;
+
+    fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |(_, content)| content.memory())
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<StoredIndex<C>>> {
+        let Some(stored) = segment.stored_segment() else {
+            return Ok(Arc::new(StoredIndex(None)));
+        };
+        let indexes = segment.indexes().into_iter();
+        for index in indexes.filter(|index| index.record.kind == C::INDEX) {
+            let Some(reader) = index.reader(stored) else {
+                continue;
+            };
+            match C::open(segment, &reader) {
+                Ok(content) => return Ok(Arc::new(StoredIndex(Some((index, content))))),
+                Err(error) => give_up::<C>(segment, &index, &error),
+            }
+        }
+        segment.indexes.forget(C::INDEX);
+        Ok(Arc::new(StoredIndex(None)))
+    }
+}
+
+/// Goes on without an index that is damaged.
+fn give_up<C: IndexContent>(live: &LiveSegment, index: &SegmentIndex, error: &dyn Display) {
+    index.give_up(error);
+    live.indexes.forget(C::INDEX);
+    live.slots.forget(C::STRUCTURE as usize);
+}
+
+impl SegmentView {
+    /// What an index of a kind says, as `read` asks it; none if there is none that can be read.
+    ///
+    /// # Errors
+    /// Those of `read` that are not of the file.
+    pub(super) fn ask_index<C: IndexContent, A>(
+        &self,
+        read: impl FnOnce(&C) -> Result<A>,
+    ) -> Result<Option<A>> {
+        if !self.has_index(C::INDEX) {
+            return Ok(None);
+        }
+        let Some((index, content)) = &self.pin::<StoredIndex<C>>()?.0 else {
+            return Ok(None);
+        };
+        index.note_use();
+        match read(content) {
+            Ok(answer) => Ok(Some(answer)),
+            // The segment itself is not damaged.
+            Err(Error::Storage(error)) => {
+                give_up::<C>(self, index, &error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+    /// Builds the file of an index.
+    ///
+    /// # Errors
+    /// If the segment is damaged, the file cannot be written, the index was dropped, or `stop` is set.
+    pub(crate) fn build_index(&self, record: &IndexRecord, stop: &AtomicBool) -> Result<()> {
+        let Some(segment) = self.stored_segment() else {
+            return Ok(());
+        };
+        let write = match record.kind {
+            IndexKind::Postings => PostingsIndex::write,
+            IndexKind::Occurrences => OccurrenceIndex::write,
+            IndexKind::Suffixes => SuffixIndex::write,
+            IndexKind::Ngrams => NgramIndex::write,
+        };
+        segment.write_index(record, |writer| write(self, record, writer, stop))
+    }
+}
+
+/// The structure in the cache that has what an index of a kind says.
+pub(super) fn structure_of(kind: IndexKind) -> StructureKind {
+    match kind {
+        IndexKind::Postings => PostingsIndex::STRUCTURE,
+        IndexKind::Occurrences => OccurrenceIndex::STRUCTURE,
+        IndexKind::Suffixes => SuffixIndex::STRUCTURE,
+        IndexKind::Ngrams => NgramIndex::STRUCTURE,
+    }
+}
