@@ -223,6 +223,8 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "name",
             "kind",
             "codec",
+            "unit",
+            "reorder",
             "segment",
             "bytes",
             "build_time",

@@ -110,8 +110,8 @@ pub enum Plan {
         corpus: String,
         /// What is stored.
         kind: IndexKind,
-        /// How lists of files are coded, in lower case; none for the best for each list.
-        codec: Option<String>,
+        /// How lists are made, where the kind has any.
+        options: ListOptions,
     },
     /// `DROP INDEX`.
     DropIndex {
@@ -198,6 +198,17 @@ impl IndexKind {
             IndexKind::Ngrams => "ngrams",
         }
     }
+}
+
+/// How the lists of an index of postings are made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ListOptions {
+    /// How they are coded, in lower case; none for the best for each list.
+    pub codec: Option<String>,
+    /// Words of a block that they are of; none for lists of files.
+    pub unit: Option<u32>,
+    /// Whether files are numbered by what they have in common.
+    pub is_reordered: bool,
 }
 
 /// How lists of files of an index may be coded, as `codec` names them.

@@ -285,6 +285,10 @@ columns! {
         Kind = "kind": Text,
         /// TEXT: how its lists are coded, as it was asked for.
         Codec = "codec": Text,
+        /// TEXT: what its lists are of, `file` or `block:N`.
+        Unit = "unit": Text,
+        /// TEXT: `on` where files are numbered by what they have in common, else `off`.
+        Reorder = "reorder": Text,
         /// INTEGER: id of the segment, NULL if the corpus has none.
         Segment = "segment": Integer,
         /// INTEGER: bytes on disk, NULL if the segment's part has not been built or is damaged.

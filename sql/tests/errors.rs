@@ -101,6 +101,10 @@ fn unknown_names() {
         CREATE INDEX i ON reviews USING postings WITH (codec = 'pdf')
         CREATE INDEX i ON reviews USING suffixes WITH (codec = 'ef')
         CREATE INDEX i ON reviews USING postings WITH (codek = 'ef')
+        CREATE INDEX i ON reviews USING postings WITH (unit = 'block:7')
+        CREATE INDEX i ON reviews USING postings WITH (reorder = 'yes')
+        CREATE INDEX i ON reviews USING postings WITH (positions = 'on')
+        CREATE INDEX i ON reviews USING postings WITH (unit = 'block:64', reorder = 'on')
         CREATE INDEX i ON reviews USING btree
         SET devise = 'cpu'
         SET colour = 'red'

@@ -105,6 +105,8 @@ fn statements_about_corpora() {
         CREATE INDEX places ON books USING occurrences;
         CREATE INDEX IF NOT EXISTS w2 ON books USING POSTINGS WITH (codec = 'EF');
         CREATE INDEX s ON books USING postings WITH ();
+        CREATE INDEX b ON books USING postings WITH (unit = 'Block:4096', positions = 'off');
+        CREATE INDEX r ON books USING postings WITH (reorder = 'on', unit = 'file');
         DROP INDEX by_word;
         DROP INDEX IF EXISTS s;
         "#,

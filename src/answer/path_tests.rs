@@ -80,7 +80,12 @@ impl CorpusOnDisk {
         let kinds = IndexKind::ALL.into_iter();
         for kind in kinds.take(if seed % 2 == 0 { 1 } else { 4 }) {
             let name = kind.name();
-            let sql = format!("CREATE INDEX {name} ON c USING {name}");
+            let options = match kind {
+                IndexKind::Postings if seed % 4 == 1 => " WITH (unit = 'block:64')",
+                IndexKind::Postings if seed % 4 == 2 => " WITH (reorder = 'on')",
+                _ => "",
+            };
+            let sql = format!("CREATE INDEX {name} ON c USING {name}{options}");
             database.execute(&sql).unwrap();
         }
         if is_edited {

@@ -226,10 +226,10 @@ fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
     Ok(Phrase::new(&words.collect::<Result<Vec<_>>>()?))
 }
 
-/// The files that have all words of a phrase, as an index tells; none if no index does.
+/// The files that may have a phrase, as an index tells; none if no index does.
 fn candidates(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
     let tokens = words.iter().map(|&word| Ok(segment.tokens_of(word)?.first));
-    segment.common_postings(&tokens.collect::<Result<Vec<u32>>>()?)
+    segment.phrase_files(&tokens.collect::<Result<Vec<u32>>>()?)
 }
 
 /// Nanoseconds of all threads for the roots of files that have all words of a phrase; none if the cache has a grammar that answers

@@ -5,6 +5,7 @@
 use crate::api::corpus::Corpus;
 use crate::api::rows::{Column, Row, Rows};
 use crate::error::with_causes;
+use crate::maintain::indexes::missing_indexes;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result, Value};
 
@@ -19,7 +20,7 @@ pub struct SegmentCheck {
     pub bytes: u64,
     /// What is damaged; `None` if all is well.
     pub problem: Option<String>,
-    /// What was dropped and may be as it should: commits that are not known to have been durable.
+    /// What costs no data: commits that were dropped and are not known to have been durable, indexes that are missing or damaged.
     pub note: Option<String>,
 }
 
@@ -82,6 +83,8 @@ pub(crate) fn check(
             None => return Err(error),
         }
     }
+    interrupt.check()?;
+    note_indexes(corpus, &mut checks)?;
     let log = corpus
         .shared()
         .core()
@@ -97,6 +100,32 @@ pub(crate) fn check(
     checks.extend((log.faults.iter()).map(|error| of_log(Some(with_causes(error)), None)));
     checks.extend((log.dropped.into_iter()).map(|dropped| of_log(None, Some(dropped))));
     Ok(checks)
+}
+
+/// Notes at each segment the indexes that lack a whole file.
+fn note_indexes(corpus: &Corpus, checks: &mut [SegmentCheck]) -> Result<()> {
+    let missing = match missing_indexes(&corpus.shared().core(), corpus.name(), true) {
+        Ok(missing) => missing,
+        // What is damaged was found before.
+        Err(Error::Storage(_) | Error::Inconsistent { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for (live, record) in missing {
+        let mut checks = checks.iter_mut();
+        let Some(check) = checks.find(|check| check.segment == Some(live.id())) else {
+            continue;
+        };
+        let name = record.name;
+        let note = format!(
+            "index `{name}` is missing or damaged, queries go on without it; \
+             hint: CREATE INDEX IF NOT EXISTS builds it anew"
+        );
+        check.note = Some(match check.note.take() {
+            Some(before) => format!("{before}\n{note}"),
+            None => note,
+        });
+    }
+    Ok(())
 }
 
 /// The rows of `CHECK c`; they end with an error if anything is damaged.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipfdb_kernels::PostingsCodec;
-use zipfdb_sql::plan::IndexKind as PlanIndexKind;
+use zipfdb_sql::plan::{IndexKind as PlanIndexKind, ListOptions};
 use zipfdb_storage::{Error as StorageError, IndexKind, IndexRecord};
 
 use crate::api::session::Session;
@@ -17,7 +17,7 @@ pub(super) struct NewIndex {
     pub(super) if_not_exists: bool,
     pub(super) corpus: String,
     pub(super) kind: PlanIndexKind,
-    pub(super) codec: Option<String>,
+    pub(super) options: ListOptions,
 }
 
 /// Creates an index and builds it for all segments; readers and writers go on meanwhile. With `if_not_exists` files are built that
@@ -35,7 +35,11 @@ pub(super) fn create(
     let shared = session.shared();
     let writing = shared.writing(interrupt)?;
     let corpus = writing.store.corpus(&new.corpus)?;
-    let codec = new.codec.as_deref().and_then(PostingsCodec::from_name);
+    let codec = new
+        .options
+        .codec
+        .as_deref()
+        .and_then(PostingsCodec::from_name);
     let record = IndexRecord {
         name: new.name,
         corpus: corpus.id,
@@ -46,6 +50,8 @@ pub(super) fn create(
             PlanIndexKind::Ngrams => IndexKind::Ngrams,
         },
         codec: codec.map_or(0, |codec| codec as u8),
+        unit: new.options.unit.unwrap_or(0),
+        is_reordered: new.options.is_reordered,
     };
     let created = match writing.store.create_index(record.clone()) {
         Err(StorageError::IndexExists { .. }) if new.if_not_exists => false,

@@ -158,14 +158,14 @@ fn execute_until(
             if_not_exists,
             corpus,
             kind,
-            codec,
+            options,
         } => {
             let new = index::NewIndex {
                 name,
                 if_not_exists,
                 corpus,
                 kind,
-                codec,
+                options,
             };
             index::create(session, new, progress, interrupt)?;
             Ok(Rows::none())

@@ -25,7 +25,7 @@ impl IndexContent for NgramIndex {
     const INDEX: IndexKind = IndexKind::Ngrams;
     const STRUCTURE: StructureKind = StructureKind::NgramIndex;
 
-    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> zipfdb_storage::Result<NgramIndex> {
+    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<NgramIndex> {
         Ok(NgramIndex {
             files: live.text_size().1 as usize, // a segment's files are counted by a u32
             blocks: IndexBlocks::read(reader, 0)?,

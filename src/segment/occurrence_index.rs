@@ -54,15 +54,15 @@ impl IndexContent for OccurrenceIndex {
     const INDEX: IndexKind = IndexKind::Occurrences;
     const STRUCTURE: StructureKind = StructureKind::OccurrenceIndex;
 
-    fn open(_: &LiveSegment, reader: &Arc<IndexReader>) -> zipfdb_storage::Result<OccurrenceIndex> {
+    fn open(_: &LiveSegment, reader: &Arc<IndexReader>) -> Result<OccurrenceIndex> {
         let sizes = reader.section(SIZES_SECTION)?;
         let strange = || reader.corrupt("its sizes make no sense");
         let (&[words, offsets, positions], []) = sizes.as_chunks::<8>() else {
-            return Err(strange());
+            return Err(strange().into());
         };
         let size = |bytes| u32::try_from(u64::from_le_bytes(bytes)).map_err(|_| strange());
         let words = size(words)? as usize;
-        let unit = |unit: Unit, size: u32| {
+        let unit = |unit: Unit, size: u32| -> zipfdb_storage::Result<_> {
             let first = UNITS_SECTION + unit as usize * UNIT_SECTIONS;
             let Some(nodes) = size.checked_sub(1) else {
                 return Ok(None);

@@ -7,45 +7,170 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use zipfdb_kernels::postings::similar_order;
 use zipfdb_kernels::{
-    CountTable, FileCount, MalformedBlock, PackedList, PackedLists, PostingsCodec, pack_lists,
+    CountTable, FileCount, MalformedBlock, PackedList, PackedLists, PostingsCodec,
+    block_word_counts, pack_lists,
 };
-use zipfdb_storage::{Bytes, IndexKind, IndexReader, IndexRecord, IndexWriter};
+use zipfdb_storage::{Bytes, FileEntry, IndexKind, IndexReader, IndexRecord, IndexWriter};
 
-use super::index_blocks::{IndexBlocks, write_blocks};
+use super::index_blocks::{IndexBlocks, StoredNumbers, write_blocks, write_numbers};
 use super::live_segment::LiveSegment;
 use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
 use super::structure::StructureKind;
+use crate::bisect::gallop;
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
 /// Words of a block of postings: about what is read and decoded for one.
 const BLOCK_WORDS: usize = 32;
 
+/// What reading a list gives.
+type ListResult<T> = std::result::Result<T, MalformedBlock>;
+
+/// The sections: the directory of lists, and that of the order of files.
+const LISTS_SECTION: usize = 0;
+const ORDER_SECTION: usize = 2;
+
 /// Where the lists of an index of postings lie.
 pub(super) struct PostingsIndex {
-    files: u32,
+    ids: ListIds,
     /// By first token.
     blocks: IndexBlocks,
+}
+
+/// What the ids of lists are.
+enum ListIds {
+    /// So many files.
+    Files(u32),
+    /// Files in an order of similarity: the file of each id.
+    Reordered(Vec<u32>),
+    /// Blocks of so many words.
+    Blocks {
+        words: u32,
+        /// The first block of each file, and behind the last how many there are.
+        starts: Vec<u32>,
+    },
+}
+
+impl ListIds {
+    /// How many ids there are.
+    fn universe(&self) -> u32 {
+        match self {
+            ListIds::Files(files) => *files,
+            // Numbered by u32.
+            ListIds::Reordered(order) => order.len() as u32,
+            ListIds::Blocks { starts, .. } => starts.last().copied().unwrap_or(0),
+        }
+    }
+
+    /// The files of ids, ascending, each once.
+    fn files(&self, ids: Vec<u32>) -> Vec<u32> {
+        match self {
+            ListIds::Files(_) => ids,
+            ListIds::Reordered(order) => {
+                let mut files: Vec<u32> = ids.iter().map(|&id| order[id as usize]).collect();
+                files.sort_unstable();
+                files
+            }
+            ListIds::Blocks { starts, .. } => {
+                let mut files = files_of_blocks(starts, &ids);
+                files.dedup();
+                files
+            }
+        }
+    }
+
+    /// The files of ids with counts, ascending.
+    fn file_counts(&self, ids: Vec<u32>, counts: Vec<u32>) -> Vec<FileCount> {
+        let mut found: Vec<FileCount> = match self {
+            ListIds::Files(_) => return ids.into_iter().zip(counts).collect(),
+            ListIds::Reordered(order) => {
+                let files = ids.iter().map(|&id| order[id as usize]);
+                files.zip(counts).collect()
+            }
+            ListIds::Blocks { starts, .. } => {
+                let files = files_of_blocks(starts, &ids);
+                files.into_iter().zip(counts).collect()
+            }
+        };
+        found.sort_unstable_by_key(|(file, _)| *file);
+        found.dedup_by(|next, first| {
+            let is_same = next.0 == first.0;
+            if is_same {
+                // A word does not occur 2^32 times in a segment.
+                first.1 = first.1.saturating_add(next.1);
+            }
+            is_same
+        });
+        found
+    }
+}
+
+/// The file of each of some ascending blocks.
+fn files_of_blocks(starts: &[u32], blocks: &[u32]) -> Vec<u32> {
+    let mut file = 0;
+    let of_block = |&block: &u32| {
+        let rest = &starts[file + 1..];
+        file += gallop(rest.len(), |at| rest[at] <= block);
+        file as u32 // numbered by u32
+    };
+    blocks.iter().map(of_block).collect()
+}
+
+/// The first block of each file of so many words, and behind the last how many blocks there are; none if 32 bits do not tell.
+fn first_blocks(files: &[FileEntry], block_words: u32) -> Option<Vec<u32>> {
+    let mut end = 0u64;
+    let mut starts = Vec::with_capacity(files.len() + 1);
+    for words in files.iter().map(|file| file.words).chain([0]) {
+        starts.push(u32::try_from(end).ok()?);
+        end = end.checked_add(words.div_ceil(block_words.into()))?;
+    }
+    Some(starts)
 }
 
 impl IndexContent for PostingsIndex {
     const INDEX: IndexKind = IndexKind::Postings;
     const STRUCTURE: StructureKind = StructureKind::Postings;
 
-    fn open(
-        live: &LiveSegment,
-        reader: &Arc<IndexReader>,
-    ) -> zipfdb_storage::Result<PostingsIndex> {
+    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<PostingsIndex> {
+        let record = &reader.header().record;
+        let files = live.text_size().1 as u32; // a segment's files are counted by a u32
+        let ids = match record.unit {
+            0 if !record.is_reordered => ListIds::Files(files),
+            0 => {
+                let order = StoredNumbers::read(reader, ORDER_SECTION, files as usize)?;
+                let order: Vec<u32> = order.all()?;
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                if !sorted.into_iter().eq(0..files) {
+                    return Err(reader.corrupt("its order of files makes no sense").into());
+                }
+                ListIds::Reordered(order)
+            }
+            words => {
+                let starts = first_blocks(live.files()?, words);
+                let strange = || reader.corrupt("it has too many blocks");
+                ListIds::Blocks {
+                    words,
+                    starts: starts.ok_or_else(strange)?,
+                }
+            }
+        };
         Ok(PostingsIndex {
-            files: live.text_size().1 as u32, // a segment's files are counted by a u32
-            blocks: IndexBlocks::read(reader, 0)?,
+            ids,
+            blocks: IndexBlocks::read(reader, LISTS_SECTION)?,
         })
     }
 
     fn memory(&self) -> usize {
-        self.blocks.memory()
+        let ids = match &self.ids {
+            ListIds::Files(_) => 0,
+            ListIds::Reordered(order) => size_of_val(&order[..]),
+            ListIds::Blocks { starts, .. } => size_of_val(&starts[..]),
+        };
+        ids + self.blocks.memory()
     }
 
     fn write(
@@ -54,23 +179,43 @@ impl IndexContent for PostingsIndex {
         writer: &mut IndexWriter,
         stop: &AtomicBool,
     ) -> Result<()> {
-        // Without a codec each list has the one that suits it.
-        let codec = PostingsCodec::from_number(record.codec);
-        let table = segment.word_files(stop)?;
-        let tokens = &segment.word_table()?.tokens;
         let files = segment.files()?.len() as u32; // numbered by u32
-        let blocks: Vec<(u32, Vec<u8>)> = (tokens.par_chunks(BLOCK_WORDS).enumerate())
-            .map(|(number, tokens)| {
-                let first = number * BLOCK_WORDS;
-                let lists = (tokens.iter().enumerate())
-                    .map(|(word, &token)| (token, table.row(first + word)));
-                let mut bytes = Vec::new();
-                pack_lists(lists, files, codec, &mut bytes);
-                (tokens[0], bytes)
-            })
-            .collect();
-        Ok(write_blocks(writer, &blocks)?)
+        match (record.unit, record.is_reordered) {
+            (0, false) => segment.write_lists(record, segment.word_files(stop)?, files, writer),
+            (0, true) => {
+                let words = segment.word_count()?;
+                let order = similar_order(segment.file_words(stop)?, words);
+                check(stop)?;
+                let table = renumbered(segment.word_files(stop)?, &order);
+                segment.write_lists(record, &table, files, writer)?;
+                let order = order.iter().copied().map(u64::from);
+                Ok(write_numbers(writer, order.clone(), order.len())?)
+            }
+            (block_words, _) => {
+                let view = segment.word_grammar()?.view();
+                let blocks = block_word_counts(view, block_words as usize, stop)?;
+                let universe = blocks.rows() as u32; // fewer than words
+                let table = blocks.transposed(segment.word_count()? as usize);
+                drop(blocks);
+                segment.write_lists(record, &table, universe, writer)
+            }
+        }
     }
+}
+
+/// The files of each word, numbered by their places in an order.
+fn renumbered(table: &CountTable, order: &[u32]) -> CountTable {
+    let mut places = vec![0; order.len()];
+    for (place, &file) in (0..).zip(order) {
+        places[file as usize] = place;
+    }
+    let rows = (0..table.rows()).into_par_iter().map(|word| {
+        let files = table.row(word).iter();
+        let mut row: Vec<FileCount> = files.map(|&(file, n)| (places[file as usize], n)).collect();
+        row.sort_unstable_by_key(|(place, _)| *place);
+        row
+    });
+    CountTable::of_rows(rows.collect())
 }
 
 impl PostingsIndex {
@@ -84,14 +229,14 @@ impl PostingsIndex {
     /// The lists of a block, which is of words with these first tokens.
     fn rows(&self, block: usize, tokens: &[u32]) -> Result<Vec<Vec<FileCount>>> {
         let bytes = self.blocks.block(block)?;
-        let mut lists = PackedLists::new(&bytes, self.blocks.key(block), self.files);
+        let mut lists = PackedLists::new(&bytes, self.blocks.key(block), self.ids.universe());
         let mut rows = Vec::with_capacity(tokens.len());
         let mut read = || {
             while let Some(list) = lists.next_list()? {
                 if tokens.get(rows.len()) != Some(&list.token) {
                     return Err(MalformedBlock("a block has other words"));
                 }
-                rows.push(list.ids()?.into_iter().zip(list.counts()?).collect());
+                rows.push(self.ids.file_counts(list.ids()?, list.counts()?));
             }
             match rows.len() == tokens.len() {
                 true => Ok(()),
@@ -102,12 +247,91 @@ impl PostingsIndex {
         Ok(rows)
     }
 
+    /// What `intersect` makes of the lists of some words, the shortest first; no ids if one of the words has no list.
+    fn common(
+        &self,
+        tokens: &[u32],
+        intersect: impl FnOnce(&[PackedList<'_>]) -> ListResult<Vec<u32>>,
+    ) -> Result<Vec<u32>> {
+        let blocks = tokens.iter().map(|&token| self.block_of(token));
+        let blocks: Vec<Option<(u32, Bytes)>> = blocks.collect::<Result<_>>()?;
+        let find = || {
+            let mut lists = Vec::with_capacity(tokens.len());
+            for (&token, block) in tokens.iter().zip(&blocks) {
+                let Some((first, bytes)) = block else {
+                    return Ok(Vec::new());
+                };
+                match PackedLists::new(bytes, *first, self.ids.universe()).find(token)? {
+                    Some(list) => lists.push(list),
+                    None => return Ok(Vec::new()),
+                }
+            }
+            lists.sort_by_key(PackedList::len);
+            intersect(&lists)
+        };
+        find().map_err(|error| self.malformed(error))
+    }
+
     fn malformed(&self, error: MalformedBlock) -> Error {
         self.blocks.corrupt(error.0).into()
     }
 }
 
+/// What all lists have in common, as `ids` gives the ids of each, ascending.
+fn common_of<'a>(
+    lists: &[PackedList<'a>],
+    ids: impl Fn(&PackedList<'a>) -> ListResult<Vec<u32>>,
+) -> ListResult<Vec<u32>> {
+    let mut lists = lists.iter();
+    let mut common = lists.next().map_or(Ok(Vec::new()), &ids)?;
+    for list in lists {
+        let others = ids(list)?;
+        let mut rest = &others[..];
+        common.retain(|id| {
+            rest = &rest[gallop(rest.len(), |at| rest[at] < *id)..];
+            rest.first() == Some(id)
+        });
+    }
+    Ok(common)
+}
+
+/// Blocks and those before them in their files, ascending, each once.
+fn blocks_before(starts: &[u32], blocks: &[u32]) -> Vec<u32> {
+    let files = files_of_blocks(starts, blocks);
+    let mut found = Vec::with_capacity(2 * blocks.len());
+    for (&block, file) in blocks.iter().zip(files) {
+        if block > starts[file as usize] && found.last() != Some(&(block - 1)) {
+            found.push(block - 1);
+        }
+        found.push(block);
+    }
+    found
+}
+
 impl SegmentView {
+    /// Writes the lists of a table, whose ids are below `universe`. Without a codec each list has the one that suits it.
+    fn write_lists(
+        &self,
+        record: &IndexRecord,
+        table: &CountTable,
+        universe: u32,
+        writer: &mut IndexWriter,
+    ) -> Result<()> {
+        let codec = PostingsCodec::from_number(record.codec);
+        let tokens = &self.word_table()?.tokens;
+        let blocks: Vec<(u32, Vec<u8>)> = (tokens.par_chunks(BLOCK_WORDS).enumerate())
+            .map(|(number, tokens)| {
+                let first = number * BLOCK_WORDS;
+                let lists = (tokens.iter().enumerate())
+                    .map(|(word, &token)| (token, table.row(first + word)));
+                let mut bytes = Vec::new();
+                pack_lists(lists, universe, codec, &mut bytes);
+                (tokens[0], bytes)
+            })
+            .collect();
+        Ok(write_blocks(writer, &blocks)?)
+    }
+
     /// The files of a word, told by its first token, with counts; none if no index tells.
     ///
     /// # Errors
@@ -117,9 +341,9 @@ impl SegmentView {
             let Some((first, bytes)) = postings.block_of(token)? else {
                 return Ok(Vec::new());
             };
-            let list = PackedLists::new(&bytes, first, postings.files).find(token);
+            let list = PackedLists::new(&bytes, first, postings.ids.universe()).find(token);
             let list = list.and_then(|list| match list {
-                Some(list) => Ok(list.ids()?.into_iter().zip(list.counts()?).collect()),
+                Some(list) => Ok(postings.ids.file_counts(list.ids()?, list.counts()?)),
                 None => Ok(Vec::new()),
             });
             list.map_err(|error| postings.malformed(error))
@@ -131,32 +355,44 @@ impl SegmentView {
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn common_postings(&self, tokens: &[u32]) -> Result<Option<Vec<u32>>> {
-        self.ask_index(|postings: &PostingsIndex| {
-            let blocks = tokens.iter().map(|&token| postings.block_of(token));
-            let blocks: Vec<Option<(u32, Bytes)>> = blocks.collect::<Result<_>>()?;
-            let intersect = || {
-                let mut lists = Vec::with_capacity(tokens.len());
-                for (&token, block) in tokens.iter().zip(&blocks) {
-                    let Some((first, bytes)) = block else {
-                        return Ok(Vec::new());
-                    };
-                    match PackedLists::new(bytes, *first, postings.files).find(token)? {
-                        Some(list) => lists.push(list),
-                        None => return Ok(Vec::new()),
+        self.ask_index(|postings: &PostingsIndex| match &postings.ids {
+            ListIds::Files(_) | ListIds::Reordered(_) => {
+                let found = postings.common(tokens, |lists| {
+                    let mut ids = lists[0].ids()?;
+                    for list in &lists[1..] {
+                        list.retain_common(&mut ids)?;
                     }
-                }
-                lists.sort_by_key(PackedList::len);
-                let mut files = match lists.first() {
-                    Some(shortest) => shortest.ids()?,
-                    None => Vec::new(),
-                };
-                for list in lists.iter().skip(1) {
-                    list.retain_common(&mut files)?;
-                }
-                Ok(files)
-            };
-            intersect().map_err(|error| postings.malformed(error))
+                    Ok(ids)
+                })?;
+                Ok(postings.ids.files(found))
+            }
+            ListIds::Blocks { .. } => postings.common(tokens, |lists| {
+                let files = |list: &PackedList<'_>| Ok(postings.ids.files(list.ids()?));
+                common_of(lists, files)
+            }),
         })
+    }
+
+    /// Files that may have a phrase of these words: at least those that have. As [`SegmentView::common_postings`].
+    ///
+    /// # Errors
+    /// If the segment is damaged.
+    pub(crate) fn phrase_files(&self, tokens: &[u32]) -> Result<Option<Vec<u32>>> {
+        let found = self.ask_index(|postings: &PostingsIndex| match &postings.ids {
+            ListIds::Blocks { words, starts } if tokens.len() <= *words as usize => {
+                // The phrase begins in a block, and ends there or in the next one of the file.
+                let found = postings.common(tokens, |lists| {
+                    common_of(lists, |list| Ok(blocks_before(starts, &list.ids()?)))
+                })?;
+                Ok(Some(postings.ids.files(found)))
+            }
+            _ => Ok(None),
+        })?;
+        match found {
+            Some(Some(files)) => Ok(Some(files)),
+            Some(None) => self.common_postings(tokens),
+            None => Ok(None),
+        }
     }
 
     /// For each word of the segment its files with counts, decoded from an index; none if there is none that can be read.

@@ -25,7 +25,7 @@ pub(super) trait IndexContent: Sized + Send + Sync + 'static {
     const STRUCTURE: StructureKind;
 
     /// Reads what finds the rest. The file is one of this segment.
-    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> zipfdb_storage::Result<Self>;
+    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<Self>;
 
     /// Bytes of memory that it takes.
     fn memory(&self) -> usize;
@@ -63,7 +63,8 @@ impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
             };
             match C::open(segment, &reader) {
                 Ok(content) => return Ok(Arc::new(StoredIndex(Some((index, content))))),
-                Err(error) => give_up::<C>(segment, &index, &error),
+                Err(Error::Storage(error)) => give_up::<C>(segment, &index, &error),
+                Err(error) => return Err(error),
             }
         }
         segment.indexes.forget(C::INDEX);

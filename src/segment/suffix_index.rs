@@ -44,11 +44,11 @@ impl IndexContent for SuffixIndex {
     const INDEX: IndexKind = IndexKind::Suffixes;
     const STRUCTURE: StructureKind = StructureKind::SuffixIndex;
 
-    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> zipfdb_storage::Result<SuffixIndex> {
+    fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<SuffixIndex> {
         let sizes = reader.section(SIZES_SECTION)?;
         let strange = || reader.corrupt("its sizes make no sense");
         let (&[text, words], []) = sizes.as_chunks::<8>() else {
-            return Err(strange());
+            return Err(strange().into());
         };
         let size = |bytes| usize::try_from(u64::from_le_bytes(bytes)).map_err(|_| strange());
         let (text, words) = (size(text)?, size(words)?);

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use crate::backend::{Backend, BackendFile, BackendReader, Bytes};
 use crate::catalog::record::take;
 use crate::error::io_error;
-use crate::indexes::IndexRecord;
+use crate::indexes::{IndexRecord, RECORD_VERSION};
 use crate::{Error, Result};
 
 /// The first bytes of an index file, and the last.
 const MAGIC: [u8; 8] = *b"\x89ZDBIDX\n";
 
-/// The version that this build writes and reads.
-const VERSION: u32 = 1;
+/// The version that this build writes; it reads those before, too. It is that of the record in the footer.
+const VERSION: u32 = RECORD_VERSION as u32;
 
 /// Magic and version.
 const HEAD_SIZE: u64 = 12;
@@ -147,12 +147,12 @@ impl IndexReader {
         if magic != MAGIC {
             return Err(cut_off());
         }
-        let found = take(&mut &version[..]).map(u32::from_le_bytes);
-        let found = found.ok_or_else(cut_off)?;
-        if found != VERSION {
+        let version = take(&mut &version[..]).map(u32::from_le_bytes);
+        let version = version.ok_or_else(cut_off)?;
+        if !(1..=VERSION).contains(&version) {
             return Err(Error::Version {
                 path: path.to_owned(),
-                found,
+                found: version,
                 supported: VERSION,
             });
         }
@@ -178,8 +178,9 @@ impl IndexReader {
                 found,
             });
         }
-        let (header, sections) =
-            decode_footer(&footer, footer_start).ok_or_else(|| corrupt("it makes no sense"))?;
+        // At most the newest version of records.
+        let decoded = decode_footer(version as u8, &footer, footer_start);
+        let (header, sections) = decoded.ok_or_else(|| corrupt("it makes no sense"))?;
         Ok(IndexReader {
             path: path.to_owned(),
             file,
@@ -265,9 +266,13 @@ impl IndexReader {
 }
 
 /// Header and sections, which must end where the footer starts.
-fn decode_footer(mut rest: &[u8], footer_start: u64) -> Option<(IndexHeader, Vec<SectionExtent>)> {
+fn decode_footer(
+    version: u8,
+    mut rest: &[u8],
+    footer_start: u64,
+) -> Option<(IndexHeader, Vec<SectionExtent>)> {
     let header = IndexHeader {
-        record: IndexRecord::decode(&mut rest)?,
+        record: IndexRecord::decode(version, &mut rest)?,
         segment: (
             u64::from_le_bytes(take(&mut rest)?),
             u32::from_le_bytes(take(&mut rest)?),
@@ -299,6 +304,8 @@ mod tests {
                 corpus: 3,
                 kind: IndexKind::Postings,
                 codec: 2,
+                unit: 0,
+                is_reordered: true,
             },
             segment: (7, 0xabcd_ef01),
             build_time: 12_345,

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 const FILE: RecordFile = RecordFile {
     name: "INDEXES",
-    magic: b"ZIPFIXS\x01",
+    magic: b"ZIPFIXS\x02",
     part: "indexes",
 };
 
@@ -68,7 +68,14 @@ pub struct IndexRecord {
     pub kind: IndexKind,
     /// How its lists are coded, by a number that the caller knows; 0 where there is no choice.
     pub codec: u8,
+    /// Words of a block that lists are of; 0 for lists of files.
+    pub unit: u32,
+    /// Whether files are numbered by what they have in common.
+    pub is_reordered: bool,
 }
+
+/// The newest version of records: since the second they have units and orders.
+pub(crate) const RECORD_VERSION: u8 = 2;
 
 impl IndexRecord {
     /// Whether `name` means this index: ASCII letters match in either case.
@@ -81,20 +88,32 @@ impl IndexRecord {
         // Names were checked to be short.
         bytes.extend([self.kind as u8, self.codec, self.name.len() as u8]);
         bytes.extend(self.name.as_bytes());
+        bytes.extend(self.unit.to_le_bytes());
+        bytes.push(u8::from(self.is_reordered));
     }
 
-    pub(crate) fn decode(rest: &mut &[u8]) -> Option<IndexRecord> {
+    /// Takes a record of some version from the beginning of `rest`.
+    pub(crate) fn decode(version: u8, rest: &mut &[u8]) -> Option<IndexRecord> {
         let (corpus, behind) = rest.split_first_chunk::<8>()?;
         let (&[kind, codec, size], behind) = behind.split_first_chunk::<3>()?;
         let (name, behind) = behind.split_at_checked(usize::from(size))?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
         check_name(&name).ok()?;
+        let (unit, is_reordered, behind) = match (version, behind) {
+            (1, behind) => (0, false, behind),
+            (_, [a, b, c, d, order @ (0 | 1), behind @ ..]) => {
+                (u32::from_le_bytes([*a, *b, *c, *d]), *order == 1, behind)
+            }
+            _ => return None,
+        };
         *rest = behind;
         Some(IndexRecord {
             name,
             corpus: u64::from_le_bytes(*corpus),
             kind: IndexKind::from_disk(kind)?,
             codec,
+            unit,
+            is_reordered,
         })
     }
 }
@@ -113,10 +132,10 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 /// Reads the indexes of the database in the directory `database`.
 pub(crate) fn read(backend: &dyn Backend, database: &Path) -> Result<Vec<IndexRecord>> {
-    FILE.read(backend, database, |mut rest| {
+    FILE.read(backend, database, |version, mut rest| {
         let mut records = Vec::new();
         while !rest.is_empty() {
-            records.push(IndexRecord::decode(&mut rest)?);
+            records.push(IndexRecord::decode(version, &mut rest)?);
         }
         Some(records)
     })
@@ -143,7 +162,26 @@ mod tests {
             corpus: 7,
             kind,
             codec: 3,
+            unit: 4_096,
+            is_reordered: kind == IndexKind::Suffixes,
         }
+    }
+
+    #[test]
+    fn records_of_the_first_version_are_read() {
+        let backend = MemoryBackend::new();
+        let database = Path::new("a.zdb");
+        backend.create_directory(database).unwrap();
+        let mut bytes = b"ZIPFIXS\x01".to_vec();
+        bytes.extend(7u64.to_le_bytes());
+        bytes.extend([1, 3, 1, b'a']);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        replace_file(&backend, database, FILE.name, &bytes).unwrap();
+        let expected = IndexRecord {
+            unit: 0,
+            ..record("a", IndexKind::Postings)
+        };
+        assert_eq!(read(&backend, database).unwrap(), [expected]);
     }
 
     #[test]

@@ -13,18 +13,19 @@ use crate::{Error, Result};
 pub(crate) struct RecordFile {
     /// The name in a database directory.
     pub(crate) name: &'static str,
+    /// That of the version that is written; all before it can be read.
     pub(crate) magic: &'static [u8; 8],
     /// What it is called in errors.
     pub(crate) part: &'static str,
 }
 
 impl RecordFile {
-    /// What `decode` makes of the records of the database in the directory `database`; nothing without the file.
+    /// What `decode` makes of the version and the records of the database in the directory `database`; nothing without the file.
     pub(crate) fn read<T: Default>(
         &self,
         backend: &dyn Backend,
         database: &Path,
-        decode: impl FnOnce(&[u8]) -> Option<T>,
+        decode: impl FnOnce(u8, &[u8]) -> Option<T>,
     ) -> Result<T> {
         let path = database.join(self.name);
         let corrupt = |fault| Error::Corrupt {
@@ -43,10 +44,13 @@ impl RecordFile {
         if crc32fast::hash(content) != u32::from_le_bytes(*crc) {
             return Err(corrupt("it has a wrong checksum"));
         }
-        let records = content
-            .strip_prefix(self.magic)
+        let [name @ .., newest] = self.magic;
+        let (version, records) = content
+            .strip_prefix(name)
+            .and_then(<[u8]>::split_first)
+            .filter(|(version, _)| (1..=*newest).contains(*version))
             .ok_or_else(|| corrupt("it does not begin like one of this version"))?;
-        decode(records).ok_or_else(|| corrupt("it makes no sense"))
+        decode(*version, records).ok_or_else(|| corrupt("it makes no sense"))
     }
 
     /// Replaces the records. Durable when it returns; an error leaves those before or these.

@@ -26,7 +26,7 @@ pub struct ViewRecord {
 
 /// Reads the views of the database in the directory `database`.
 pub(crate) fn read(backend: &dyn Backend, database: &Path) -> Result<Vec<ViewRecord>> {
-    FILE.read(backend, database, decode)
+    FILE.read(backend, database, |_, records| decode(records))
 }
 
 fn decode(mut rest: &[u8]) -> Option<Vec<ViewRecord>> {

@@ -7,6 +7,7 @@
 //! The paper is Ao et al., Efficient Parallel Lists Intersection and Index Compression Algorithms using Graphics Processing
 //! Units, PVLDB 4(8), 2011; sections are its. Nothing here knows words, files or disks.
 
+mod bisection;
 mod bit_layout;
 pub(crate) mod bit_packing;
 mod codec;
@@ -28,6 +29,7 @@ mod simple16;
 #[cfg(test)]
 mod tests;
 
+pub use bisection::similar_order;
 pub(crate) use bit_layout::{BitArray, BitLayout, BlockLayout};
 pub use codec::{MalformedPostings, PostingsCodec};
 pub use counts::{decode_counts, encode_counts};

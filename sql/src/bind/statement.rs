@@ -8,7 +8,8 @@ use std::path::Path;
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::plan::{
-    CopyFormat, Encoding, IndexKind, Ingest, OnConflict, OnError, POSTINGS_CODECS, Plan, Tokenizer,
+    CopyFormat, Encoding, IndexKind, Ingest, ListOptions, OnConflict, OnError, POSTINGS_CODECS,
+    Plan, Tokenizer,
 };
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand, OptionSetting, Select};
@@ -23,6 +24,9 @@ pub const SEGMENT_SIZE_MAX: u64 = 1 << 30;
 const RECOMPRESS_THRESHOLD_MIN: u64 = 64 << 10;
 /// The greatest `recompress_threshold` in bytes.
 const RECOMPRESS_THRESHOLD_MAX: u64 = 1 << 40;
+
+/// Words of a block that lists of an index may be of.
+const BLOCK_WORDS: RangeInclusive<u32> = 64..=1 << 20;
 
 /// Bytes of an index' name at most: it is part of a file name.
 const INDEX_NAME_MAX: usize = 64;
@@ -140,29 +144,85 @@ impl Binder<'_> {
             );
             self.no_such(kind.at, NameKind::IndexKind, &kind.text, hint)
         })?;
-        let mut codec = None;
-        for OptionSetting { key, value } in options {
-            if kind != IndexKind::Postings {
-                let message = format!("an index of {} has no options", kind.name());
-                return Err(self.conflict(key.at, message, Hint::NONE));
-            }
-            if !key.text.eq_ignore_ascii_case("codec") {
-                return Err(self.no_such_option(key, &["codec"]));
-            }
-            let name = self.text(value, "the codec")?.to_ascii_lowercase();
-            if !POSTINGS_CODECS.contains(&name.as_str()) {
-                let hint = did_you_mean(&name, &POSTINGS_CODECS, "codecs are");
-                return Err(self.no_such(value.at, NameKind::Codec, &name, hint));
-            }
-            codec = Some(name).filter(|name| name != "auto");
-        }
         Ok(Plan::CreateIndex {
             name: name.text.clone(),
             if_not_exists,
             corpus: self.corpus(&corpus.text, corpus.at)?,
             kind,
-            codec,
+            options: self.list_options(kind, options)?,
         })
+    }
+
+    fn list_options(&self, kind: IndexKind, settings: &[OptionSetting]) -> Result<ListOptions> {
+        let mut options = ListOptions::default();
+        for OptionSetting { key, value } in settings {
+            if kind != IndexKind::Postings {
+                let message = format!("an index of {} has no options", kind.name());
+                return Err(self.conflict(key.at, message, Hint::NONE));
+            }
+            let choices =
+                |what, choices: &[(&str, bool)]| self.choice(value, what, "'on' or 'off'", choices);
+            match key.text.to_ascii_lowercase().as_str() {
+                "codec" => {
+                    let name = self.text(value, "the codec")?.to_ascii_lowercase();
+                    if !POSTINGS_CODECS.contains(&name.as_str()) {
+                        let hint = did_you_mean(&name, &POSTINGS_CODECS, "codecs are");
+                        return Err(self.no_such(value.at, NameKind::Codec, &name, hint));
+                    }
+                    options.codec = Some(name).filter(|name| name != "auto");
+                }
+                "unit" => options.unit = self.unit(value)?,
+                "reorder" => {
+                    let switch = [("on", true), ("off", false)];
+                    options.is_reordered = choices("the option reorder", &switch)?;
+                }
+                "positions" => {
+                    let switch = [("on", true), ("off", false)];
+                    if choices("the option positions", &switch)? {
+                        let message = "an index of postings has no positions";
+                        let hint = Hint::new("CREATE INDEX ... USING occurrences has them");
+                        return Err(self.conflict(value.at, message, hint));
+                    }
+                }
+                _ => {
+                    let known = ["codec", "positions", "reorder", "unit"];
+                    return Err(self.no_such_option(key, &known));
+                }
+            }
+        }
+        let reorder = |setting: &&OptionSetting| setting.key.text.eq_ignore_ascii_case("reorder");
+        match settings.iter().find(reorder) {
+            Some(setting) if options.is_reordered && options.unit.is_some() => {
+                let message = "blocks of words keep their order";
+                let hint = Hint::new("reorder = 'on' needs unit = 'file'");
+                Err(self.conflict(setting.key.at, message, hint))
+            }
+            _ => Ok(options),
+        }
+    }
+
+    /// The words of a block that lists are of; none for `'file'`.
+    fn unit(&self, operand: &Operand) -> Result<Option<u32>> {
+        let text = self.text(operand, "the unit")?.to_ascii_lowercase();
+        if text == "file" {
+            return Ok(None);
+        }
+        let words = text.strip_prefix("block:");
+        let words = words.and_then(|words| words.parse().ok());
+        match words.filter(|words| BLOCK_WORDS.contains(words)) {
+            Some(words) => Ok(Some(words)),
+            None => Err(Error::OutOfRange {
+                at: self.source.at(operand.at),
+                what: "the unit".to_owned(),
+                bounds: format!(
+                    "'file' or 'block:N', N from {} to {} words",
+                    BLOCK_WORDS.start(),
+                    BLOCK_WORDS.end()
+                ),
+                found: format!("'{}'", shorten(&text)),
+                hint: Hint::NONE,
+            }),
+        }
     }
 
     pub(super) fn alter_corpus(&self, corpus: &Name, options: &[OptionSetting]) -> Result<Plan> {

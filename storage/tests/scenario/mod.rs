@@ -69,6 +69,8 @@ fn index_of(store: &Store, corpus: &str) -> Result<IndexRecord> {
         corpus: store.corpus(corpus)?.id,
         kind: IndexKind::Postings,
         codec: 0,
+        unit: 0,
+        is_reordered: false,
     })
 }
 

@@ -212,13 +212,25 @@ pub(super) fn indexes(
         match IndexesColumn::ALL.get(column) {
             Some(IndexesColumn::Index) => Value::Text(item.record.name.clone()),
             Some(IndexesColumn::Kind) => Value::from(item.record.kind.name()),
-            Some(IndexesColumn::Codec) => match item.record.kind {
-                IndexKind::Postings => {
-                    let codec = PostingsCodec::from_number(item.record.codec);
-                    Value::from(codec.map_or("auto", PostingsCodec::name))
-                }
-                IndexKind::Occurrences | IndexKind::Suffixes | IndexKind::Ngrams => Value::Null,
+            // The other kinds have no lists that are made in one way or another.
+            Some(IndexesColumn::Codec | IndexesColumn::Unit | IndexesColumn::Reorder)
+                if item.record.kind != IndexKind::Postings =>
+            {
+                Value::Null
+            }
+            Some(IndexesColumn::Codec) => {
+                let codec = PostingsCodec::from_number(item.record.codec);
+                Value::from(codec.map_or("auto", PostingsCodec::name))
+            }
+            Some(IndexesColumn::Unit) => match item.record.unit {
+                0 => Value::from("file"),
+                words => Value::Text(format!("block:{words}")),
             },
+            Some(IndexesColumn::Reorder) => Value::from(if item.record.is_reordered {
+                "on"
+            } else {
+                "off"
+            }),
             Some(IndexesColumn::Segment) => item.segment.map_or(Value::Null, from_count),
             Some(IndexesColumn::Bytes) => header.map_or(Value::Null, |(_, size)| from_count(*size)),
             Some(IndexesColumn::BuildTime) => header.map_or(Value::Null, |(header, _)| {
