@@ -285,10 +285,30 @@ impl TableFunction {
     }
 }
 
+/// What CREATE INDEX builds.
+pub const INDEX_KINDS: &[&str] = &["ngrams", "occurrences", "postings", "suffixes"];
+
 /// Settings and options with the values they can have as text.
 pub const VALUES: &[(&str, &[&str])] = &[
     ("batch_window", &["0", "100us", "1ms"]),
     ("busy_timeout", &["0", "5s", "1min"]),
+    (
+        "codec",
+        &[
+            "auto",
+            "bp128",
+            "ef",
+            "hs128_lrc",
+            "hs256_lrc",
+            "lrc",
+            "lrcseg",
+            "newpfd",
+            "parapfd",
+            "pfd",
+            "roaring",
+            "seglrc",
+        ],
+    ),
     ("compression", &["fast", "grammar"]),
     ("device", &["auto", "cpu", "cuda"]),
     ("durability", &["full", "normal", "off"]),
@@ -299,9 +319,11 @@ pub const VALUES: &[(&str, &[&str])] = &[
     ("memory_limit", &["auto", "256MiB", "1GiB", "4GiB"]),
     ("on_conflict", &["error", "replace", "skip"]),
     ("on_error", &["skip", "stop"]),
+    ("positions", &["off"]),
     ("recompress_at_exit", &["off", "on"]),
     ("recompress_threads", &["auto", "0", "1"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
+    ("reorder", &["off", "on"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),
     ("statement_timeout", &["10s", "1min", "1h"]),
     (
@@ -318,6 +340,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tokenizer", &["alnum", "unicode", "whitespace"]),
+    ("unit", &["block:4096", "file"]),
     ("value_size_limit", &["1MiB", "64MiB", "1GiB"]),
 ];
 
@@ -407,6 +430,11 @@ mod tests {
     #[test]
     fn settings_and_values_are_those_of_the_database() {
         let database = Database::in_memory().unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        for kind in INDEX_KINDS {
+            let sql = format!("CREATE INDEX {kind} ON c USING {kind}");
+            database.execute(&sql).unwrap();
+        }
         let rows = database.query("SELECT setting FROM settings() ORDER BY 1");
         let settings: Vec<Value> = rows
             .unwrap()
@@ -425,6 +453,9 @@ mod tests {
                     "ingest" | "tokenizer" | "segment_size" => {
                         format!("CREATE CORPUS {name}{number} WITH ({name} = '{value}')")
                     }
+                    "codec" | "positions" | "reorder" | "unit" => format!(
+                        "CREATE INDEX {name}{number} ON c USING postings WITH ({name} = '{value}')"
+                    ),
                     // They are options of COPY, which would need files, and of changes.
                     // Not every machine has a GPU.
                     "device" if *value == "cuda" => continue,

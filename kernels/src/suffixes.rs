@@ -197,12 +197,12 @@ impl WordSuffixes {
         bucket_of
     }
 
-    /// The places that fewer than [`DEPTH`] words follow.
+    /// The places that fewer than [`DEPTH`] words follow, and the ends of files.
     fn short_places(&self) -> Bits {
         let mut short = vec![0u64; self.text.len().div_ceil(64)];
         for file in self.file_offsets.windows(2) {
             let end = file[1] as usize - 1;
-            for place in end.saturating_sub(DEPTH - 1).max(file[0] as usize)..end {
+            for place in end.saturating_sub(DEPTH - 1).max(file[0] as usize)..=end {
                 short[place / 64] |= 1 << (place % 64);
             }
         }

@@ -162,7 +162,13 @@ impl PartitionOperation for PhrasePositions {
                     return answer::<PhrasePositions>(words, segment, run.unforced());
                 };
                 segment.spend_on_ngrams(words.len(), begin, run.stop)?;
-                Ok(places_of(found))
+                let token = segment.tokens_of(words[0])?.first;
+                let offsets = segment.offsets_on_disk(token, &found)?;
+                let mut places = places_of(found);
+                for (place, offset) in places.iter_mut().zip(offsets.into_iter().flatten()) {
+                    place.offset = Some(offset);
+                }
+                Ok(places)
             },
         },
         AccessPath {

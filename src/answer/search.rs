@@ -29,6 +29,7 @@ use super::numbering::WordSource;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
+use crate::bisect::gallop;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
 use crate::segment::{
@@ -396,6 +397,43 @@ impl SegmentView {
         Ok(found.map(from_start))
     }
 
+    /// The offsets of a word's own first bytes at these places of it, told by its first token, each a file and a position there,
+    /// ascending; none if no index tells, or the grammar is there, which tells as fast.
+    pub(super) fn offsets_on_disk(
+        &self,
+        token: u32,
+        places: &[(u32, u64)],
+    ) -> Result<Option<Vec<u64>>> {
+        if self.has_grammar() || !self.has_index(IndexKind::Occurrences) {
+            return Ok(None);
+        }
+        let all = 0..u64::MAX;
+        let positions = self.places_on_disk(Unit::Words, token, all.clone())?;
+        let offsets = self.places_on_disk(Unit::Bytes, token, all)?;
+        let (Some(positions), Some(offsets)) = (positions, offsets) else {
+            return Ok(None);
+        };
+        let (mut found, mut rest) = (Vec::with_capacity(places.len()), &positions[..]);
+        for of_file in places.chunk_by(|left, right| left.0 == right.0) {
+            let file = of_file[0].0;
+            let first_word = self.file_range(Unit::Words, file)?.start;
+            let first_byte = self.file_range(Unit::Bytes, file)?.start;
+            for (_, position) in of_file {
+                let position = first_word + position;
+                rest = &rest[gallop(rest.len(), |at| rest[at] < position)..];
+                let offset = offsets.get(positions.len() - rest.len());
+                match (rest.first(), offset) {
+                    (Some(&same), Some(offset)) if same == position => {
+                        found.push(offset - first_byte);
+                    }
+                    // One of the indexes is not of this text, or both are damaged in a way that their checksums do not show.
+                    _ => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(found))
+    }
+
     /// Offsets in the segment as those in each of its files.
     fn by_file(&self, offsets: Vec<u64>) -> Result<Vec<(u32, Vec<u64>)>> {
         let starts: Cow<'_, [u64]> = match self.pinned::<Lengths>() {
@@ -597,7 +635,7 @@ impl StoredView {
         let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments().par_iter())
             .map(|segment| {
                 let segment = SegmentView::of(segment);
-                let word = segment.find_word(word)?;
+                let word = segment.find_one_word(word)?;
                 match word.first == word.end {
                     true => Ok(Vec::new()),
                     false => answer::<SegmentSearch>(&word, &segment, run),
@@ -634,7 +672,7 @@ impl StoredView {
         let mut offsets = Vec::new();
         for part in self.index.parts(file) {
             let segment = self.segment(part);
-            let word = segment.find_word(word)?;
+            let word = segment.find_one_word(word)?;
             let question = WordInPart {
                 file: part.file,
                 word,

@@ -148,32 +148,34 @@ impl StoredNumbers {
     /// The numbers of a range.
     pub(super) fn range<N>(&self, range: Range<usize>) -> Result<Vec<N>>
     where
-        N: TryFrom<u64> + Send,
+        N: TryFrom<u64> + Clone + Default + Send,
     {
         if range.end > self.len {
             return Err(self.corrupt());
         }
-        let blocks = range.start / BLOCK_NUMBERS..range.end.div_ceil(BLOCK_NUMBERS);
-        let parts = blocks.into_par_iter().map(|number| {
-            let first = number * BLOCK_NUMBERS;
-            let bytes = self.blocks.block(number)?;
-            let block = self.number_block(&bytes, number)?;
-            let skipped = range.start.saturating_sub(first);
-            let taken = (range.end - first)
-                .min(BLOCK_NUMBERS)
-                .saturating_sub(skipped);
-            let numbers = block.iter().skip(skipped).take(taken);
-            let numbers = numbers.map(|number| N::try_from(number).map_err(|_| self.corrupt()));
-            numbers.collect::<Result<Vec<N>>>()
-        });
-        let parts: Vec<Vec<N>> = parts.collect::<Result<_>>()?;
-        let mut numbers = Vec::with_capacity(range.len());
-        numbers.extend(parts.into_iter().flatten());
+        let first = range.start / BLOCK_NUMBERS;
+        let start = first * BLOCK_NUMBERS;
+        let end = self.len.min(range.end.next_multiple_of(BLOCK_NUMBERS));
+        let mut numbers = vec![N::default(); end.saturating_sub(start)];
+        let blocks = numbers.par_chunks_mut(BLOCK_NUMBERS).enumerate();
+        blocks.try_for_each(|(number, target)| {
+            let bytes = self.blocks.block(first + number)?;
+            let block = self.number_block(&bytes, first + number)?;
+            for (target, number) in target.iter_mut().zip(block.iter()) {
+                *target = N::try_from(number).map_err(|_| self.corrupt())?;
+            }
+            Ok(())
+        })?;
+        numbers.truncate(range.end - start);
+        numbers.drain(..range.start - start);
         Ok(numbers)
     }
 
     /// All numbers.
-    pub(super) fn all<N: TryFrom<u64> + Send>(&self) -> Result<Vec<N>> {
+    pub(super) fn all<N>(&self) -> Result<Vec<N>>
+    where
+        N: TryFrom<u64> + Clone + Default + Send,
+    {
         self.range(0..self.len)
     }
 

@@ -10,8 +10,8 @@ use super::scan::{Kind, Token, scan};
 use crate::command::{self, Argument};
 use crate::output::Format;
 use crate::vocabulary::{
-    self, FUNCTIONS, INSERTED, KEYWORDS, SETTINGS, STATEMENTS, TABLE_FUNCTIONS, TableFunction,
-    VALUES, WORDS,
+    self, FUNCTIONS, INDEX_KINDS, INSERTED, KEYWORDS, SETTINGS, STATEMENTS, TABLE_FUNCTIONS,
+    TableFunction, VALUES, WORDS,
 };
 
 /// Candidates for one place.
@@ -236,6 +236,11 @@ impl Place<'_> {
         self.back(self.before.len())
     }
 
+    /// True in `CREATE INDEX`.
+    fn is_index(&self) -> bool {
+        self.back(self.before.len() - 1) == "INDEX"
+    }
+
     /// True between `COPY name` and its path: there FROM and TO name no relation.
     fn is_copy_path(&self) -> bool {
         self.first() == "COPY"
@@ -366,6 +371,7 @@ impl Place<'_> {
             ("CREATE" | "ALTER" | "COPY", "(" | ",") if self.is_in_options() => {
                 found.names(
                     match self.first().as_str() {
+                        "CREATE" if self.is_index() => &["codec", "positions", "reorder", "unit"],
                         "CREATE" => &[
                             "ingest",
                             "recompress_threshold",
@@ -383,6 +389,19 @@ impl Place<'_> {
                     },
                     " = ",
                 );
+            }
+            ("CREATE", "ON") if self.is_index() => found.corpora(),
+            ("CREATE", "USING") if self.is_index() => found.names(INDEX_KINDS, ""),
+            ("CREATE", _) if self.is_index() => {
+                let has = |word: &str| {
+                    let mut tokens = self.before.iter();
+                    tokens.any(|token| self.text[token.start..token.end].eq_ignore_ascii_case(word))
+                };
+                found.keywords(match (has("ON"), has("USING")) {
+                    (false, _) => &["ON"],
+                    (true, false) => &["USING"],
+                    (true, true) => &["WITH"],
+                });
             }
             ("CREATE", _) => found.keywords(&["WITH"]),
             ("ALTER", _) => found.keywords(&["SET"]),
@@ -542,6 +561,14 @@ mod tests {
         assert_eq!(at_bar("DROP |"), ["CORPUS", "INDEX", "VIEW"]);
         assert_eq!(at_bar("DROP VIEW |"), ["IF EXISTS"]);
         assert_eq!(at_bar("create view |"), ["if not exists"]);
+        assert_eq!(at_bar("CREATE INDEX i |"), ["ON"]);
+        assert_eq!(at_bar("create index i on n|"), ["notes"]);
+        assert_eq!(at_bar("create index i on notes |"), ["using"]);
+        assert_eq!(at_bar("CREATE INDEX i ON notes USING |"), INDEX_KINDS);
+        let options = "CREATE INDEX i ON notes USING postings WITH (";
+        assert_eq!(at_bar(&format!("{options}re|")), ["reorder = "]);
+        let units = ["'block:4096'", "'file'"];
+        assert_eq!(at_bar(&format!("{options}unit = |")), units);
         assert_eq!(
             at_bar("SELECT 1; c|"),
             [

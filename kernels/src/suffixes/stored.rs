@@ -161,26 +161,18 @@ impl WordSuffixes {
             files,
         };
         let short = suffixes.short_places();
-        let words = (0..suffixes.words()).into_par_iter().with_min_len(1 << 8);
-        let begin_alike = words.all(|word| {
-            let ranks = &suffixes.word_offsets[word as usize..][..2];
-            let places = &suffixes.places[ranks[0] as usize..ranks[1] as usize];
-            let mut items = places
-                .iter()
-                .map(|&place| suffixes.text.get(place as usize));
-            items.all(|item| item == Some(&(word + 1)))
-        });
-        if !begin_alike {
-            return None;
-        }
-        (shared.par_iter_mut().zip(&suffixes.places)).for_each(|(shared, &place)| {
+        let length = suffixes.text.len();
+        (shared.par_iter_mut().zip(&suffixes.places)).try_for_each(|(shared, &place)| {
             let length = match short.get(place) {
+                _ if place as usize >= length => return None,
                 0 => DEPTH,
-                _ => suffixes.window_length(place),
+                // The end of a file is no place of a word.
+                _ => Some(suffixes.window_length(place)).filter(|&length| length > 0)?,
             };
             // Neither is above `DEPTH`.
             *shared = (length << 4) as u8 | (*shared & 15).min(length as u8);
-        });
+            Some(())
+        })?;
         Some(WordSuffixes {
             shared: on_huge_pages(shared),
             ..suffixes
