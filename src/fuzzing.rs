@@ -4,5 +4,7 @@
 //! may use it.
 
 pub use crate::tokenize::{Interner, Sink, chunk_end, has_glued_space, tokenize};
-pub use zipfdb_kernels::{PackedLists, gompresso};
+pub use zipfdb_kernels::{
+    LINK_BYTES_MAX, NgramTable, PackedLists, PlaceSource, WordPlaces, gompresso, stored_places,
+};
 pub use zipfdb_storage::Tokenizer;

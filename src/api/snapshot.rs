@@ -91,7 +91,16 @@ impl Snapshot {
 
     /// How often a word, told by its number, occurs in a file.
     pub(crate) fn count_at(&self, file: usize, word: u32, interrupt: &Interrupt) -> Result<u64> {
-        let word = self.view.word(word);
+        self.count_word_at(file, self.view.word(word), interrupt)
+    }
+
+    /// How often a word occurs in a file.
+    pub(crate) fn count_word_at(
+        &self,
+        file: usize,
+        word: &[u8],
+        interrupt: &Interrupt,
+    ) -> Result<u64> {
         let known = self
             .known
             .as_ref()

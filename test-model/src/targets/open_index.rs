@@ -1,20 +1,89 @@
-//! Any bytes as an index file, and as a block of its lists: an error, or lists whose files ascend; never a panic, a hang or memory
-//! out of proportion to the file (libFuzzer's limit on one allocation).
+//! Any bytes as an index file, and as what lies in one: an error, or lists whose files, n-grams and places ascend; never a panic, a hang
+//! or memory out of proportion to the file (libFuzzer's limit on one allocation).
 //!
-//! An even first byte gives the rest to the reader of files; an odd one to that of blocks, in a segment of as many files as the
-//! second byte says. The layout is that of storage/FORMAT.md.
+//! The first byte, divided by 4, chooses who reads the rest: 0 files; 1 lists, 2 n-grams, in a segment of as many files as the second
+//! byte says; 3 places of a word, whose entries are as many bytes as the second byte says, and links. The layout is that of
+//! storage/FORMAT.md.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use zipfdb::fuzzing::PackedLists;
+use zipfdb::fuzzing::{
+    LINK_BYTES_MAX, NgramTable, PackedLists, PlaceSource, WordPlaces, stored_places,
+};
 use zipfdb_storage::{Backend, IndexReader, MemoryBackend};
 
 /// One input.
 pub fn run(bytes: &[u8]) {
     match bytes {
-        [mode, file @ ..] if mode % 2 == 0 => open(file),
-        [_, files, block @ ..] => read_block(block, u32::from(*files) << 3),
+        [mode, file @ ..] if mode % 4 == 0 => open(file),
+        [mode, files, block @ ..] if mode % 4 == 1 => read_block(block, u32::from(*files) << 3),
+        [mode, files, block @ ..] if mode % 4 == 2 => read_ngrams(block, usize::from(*files)),
+        [_, size, bytes @ ..] => {
+            let (entries, links) = bytes.split_at(bytes.len().min(usize::from(*size)));
+            read_places(entries, links);
+        }
         _ => {}
+    }
+}
+
+/// Words of the dictionary that n-grams are of.
+const WORDS: u32 = 1 << 12;
+
+fn read_ngrams(block: &[u8], files: usize) {
+    let Some(table) = NgramTable::of_blocks(files, WORDS, &[(0, block)]) else {
+        return;
+    };
+    for n in 1..=3 {
+        let all = table.ngram_counts(n, &AtomicBool::new(false));
+        let mut last = Vec::new();
+        for part in all.expect("nobody stops it") {
+            for ngram in part.words.chunks_exact(n) {
+                assert!(&last[..] < ngram, "n-grams ascend");
+                last = ngram.to_vec();
+                table.count(ngram);
+            }
+        }
+    }
+}
+
+/// Places that occurrences are counted up to.
+const PLACES_MAX: usize = 1 << 16;
+
+/// Links of nodes that begin every few bytes.
+struct Links<'a>(&'a [u8]);
+
+/// Bytes from the beginning of a node to that of the next.
+const NODE_BYTES: usize = 8;
+
+impl PlaceSource for Links<'_> {
+    type Error = ();
+
+    fn nodes(&self) -> u32 {
+        (self.0.len() / NODE_BYTES) as u32
+    }
+
+    fn node(&self, node: u32) -> Result<u64, ()> {
+        Ok(node as u64 * NODE_BYTES as u64)
+    }
+
+    fn links<R>(&self, at: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, ()> {
+        let rest = self.0.get(at as usize..).ok_or(())?;
+        Ok(read(&rest[..rest.len().min(LINK_BYTES_MAX)]))
+    }
+
+    fn malformed(&self) {}
+}
+
+fn read_places(entries: &[u8], links: &[u8]) {
+    let found = stored_places(&Links(links), entries, 0..u64::MAX, PLACES_MAX);
+    if let Ok(found) = found {
+        assert!(found.len() <= PLACES_MAX);
+        assert!(found.is_sorted_by(|left, right| left < right));
+    }
+    let places = WordPlaces::of_stored(&[0], entries.to_vec(), &[0], links.to_vec(), 1 << 16);
+    if let Some(places) = places {
+        assert!(places.places(0, 0..u64::MAX).len() <= PLACES_MAX);
     }
 }
 

@@ -294,16 +294,39 @@ fn few_words(question: &ScanQuestion) -> Result<Option<Vec<Vec<u8>>>> {
 /// How often a few words occur, in all files together or in each, if rows tell no words and the answer needs no
 /// vocabulary.
 fn few_counts(task: &SequenceTask) -> Result<Option<Vec<CountedWord>>> {
+    /// Files that are asked one by one rather than decoding the dictionary first.
+    const FEW_FILES: usize = 16;
     let question = &task.question;
-    let is_total = match (question.grain, task.strategy) {
-        (Grain::All, Strategy::Weights) if !question.view().has_vocabulary() => true,
-        (Grain::All | Grain::File, Strategy::LocalTables) => false,
-        _ => return Ok(None),
+    let has_vocabulary = question.view().has_vocabulary();
+    let is_asked = match (question.grain, task.strategy) {
+        (Grain::All, Strategy::Weights) => !has_vocabulary,
+        (Grain::All | Grain::File, Strategy::Parents) => {
+            let is_few = question.files.numbers().len() <= FEW_FILES;
+            is_few && !has_vocabulary && !question.view().stored().devices().are_demanded()
+        }
+        (Grain::All | Grain::File, Strategy::LocalTables) => true,
+        _ => false,
     };
+    if !is_asked {
+        return Ok(None);
+    }
     let Some(words) = few_words(question)? else {
         return Ok(None);
     };
-    if is_total {
+    if task.strategy == Strategy::Parents {
+        let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
+        let of_file = |&file: &u32| {
+            let mut times = 0;
+            for word in &words {
+                interrupt.check()?;
+                times += snapshot.count_word_at(file as usize, word, interrupt)?;
+            }
+            Ok(CountedWord::of_file(file, times))
+        };
+        let files = question.files.numbers().iter();
+        return files.map(of_file).collect::<Result<_>>().map(Some);
+    }
+    if task.strategy == Strategy::Weights {
         let count = task.answer(move |view, run| {
             words.iter().try_fold(0u64, |sum, word| {
                 check(run.stop)?;
