@@ -1,7 +1,8 @@
 //! Suite `cold`: the first question of a database that was just opened, its files in the page cache.
 //!
 //! Every measurement is a process of its own, which opens the database and asks one question once. The word and the places
-//! are those of the largest file, found when the database was built. What an index of postings answers is asked again with one.
+//! are those of the largest file, found when the database was built. What indexes answer is asked again with
+//! one of postings, one of occurrences and one of suffixes.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -33,13 +34,18 @@ enum Question {
     Content,
     WordCount,
     FilesWithWords,
-    /// Creates the index.
-    Index,
+    Places,
+    PhraseCount,
+    TopNgram,
+    /// Creates an index.
+    Postings,
+    Occurrences,
+    Suffixes,
 }
 
 impl Question {
     /// All that are measured.
-    const MEASURED: [Question; 10] = [
+    const MEASURED: [Question; 13] = [
         Question::Extract,
         Question::SearchInFile,
         Question::CountInFile,
@@ -50,15 +56,40 @@ impl Question {
         Question::Content,
         Question::WordCount,
         Question::FilesWithWords,
+        Question::Places,
+        Question::PhraseCount,
+        Question::TopNgram,
     ];
 
-    /// Those that an index of postings answers.
-    const INDEXED: [Question; 4] = [
+    /// The indexes that are created.
+    const INDEXES: [Question; 3] = [
+        Question::Postings,
+        Question::Occurrences,
+        Question::Suffixes,
+    ];
+
+    /// Those that these answer.
+    const INDEXED: [Question; 9] = [
+        Question::SearchInFile,
         Question::CountInFile,
         Question::FilesOfWord,
+        Question::PlacesInFile,
         Question::Phrase,
         Question::FilesWithWords,
+        Question::Places,
+        Question::PhraseCount,
+        Question::TopNgram,
     ];
+
+    /// The kind of index that is created; none if something is asked.
+    fn index(self) -> Option<&'static str> {
+        match self {
+            Question::Postings => Some("postings"),
+            Question::Occurrences => Some("occurrences"),
+            Question::Suffixes => Some("suffixes"),
+            _ => None,
+        }
+    }
 
     fn title(self) -> &'static str {
         match self {
@@ -73,7 +104,12 @@ impl Question {
             Question::Content => "SQL: files whose content is LIKE a phrase",
             Question::WordCount => "SQL: all words with counts",
             Question::FilesWithWords => "SQL: files with both words",
-            Question::Index => "CREATE INDEX USING postings",
+            Question::Places => "SQL: places of a word",
+            Question::PhraseCount => "SQL: count of a phrase",
+            Question::TopNgram => "SQL: the most frequent 3-gram",
+            Question::Postings => "CREATE INDEX USING postings",
+            Question::Occurrences => "CREATE INDEX USING occurrences",
+            Question::Suffixes => "CREATE INDEX USING suffixes",
         }
     }
 
@@ -93,6 +129,16 @@ impl Question {
             Question::Phrase => {
                 format!("SELECT file, offset FROM ngrams('{corpus}', 2) WHERE ngram = '{phrase}'")
             }
+            Question::Places => {
+                format!("SELECT file, offset FROM \"{corpus}\" WHERE word = '{word}'")
+            }
+            Question::PhraseCount => {
+                format!("SELECT COUNT(*) FROM ngrams('{corpus}', 2) WHERE ngram = '{phrase}'")
+            }
+            Question::TopNgram => format!(
+                "SELECT ngram, COUNT(*) AS n FROM ngrams('{corpus}', 3) GROUP BY ngram \
+                 ORDER BY n DESC LIMIT 1"
+            ),
             Question::Content => {
                 format!("SELECT COUNT(*) FROM files('{corpus}') WHERE content LIKE '%{phrase}%'")
             }
@@ -178,14 +224,14 @@ pub fn run(options: &Options) -> Result<()> {
         let questions = (Question::MEASURED
             .map(|question| (question, false))
             .into_iter())
-        .chain([(Question::Index, true)])
+        .chain(Question::INDEXES.map(|question| (question, true)))
         .chain(Question::INDEXED.map(|question| (question, true)));
         for (question, is_indexed) in questions {
             eprintln!("{}: {}", corpus.name, question.title());
-            // There is one index.
-            let runs = match question {
-                Question::Index => 1,
-                _ => options.runs.max(1),
+            let runs = match question.index() {
+                // It is there then.
+                Some(_) => 1,
+                None => options.runs.max(1),
             };
             let mut runs = (0..runs)
                 .map(|_| {
@@ -216,7 +262,7 @@ pub fn run(options: &Options) -> Result<()> {
                 outcome.answers.to_string(),
             ];
             let title = outcome.question.title();
-            let is_again = outcome.is_indexed && outcome.question != Question::Index;
+            let is_again = outcome.is_indexed && outcome.question.index().is_none();
             let title = format!("{title}{}", if is_again { ", indexed" } else { "" });
             table.row(&title, cells);
         }
@@ -258,8 +304,8 @@ fn child(
 
 /// The child's side: asks one question and prints how long that took.
 pub fn run_child(job: &Job) -> Result<()> {
-    if job.question == Question::Index {
-        return create_index(job);
+    if let Some(kind) = job.question.index() {
+        return create_index(job, kind);
     }
     let begin = Instant::now();
     let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
@@ -282,21 +328,21 @@ pub fn run_child(job: &Job) -> Result<()> {
 }
 
 /// Creates an index and prints how long that took, and how large it is.
-fn create_index(job: &Job) -> Result<()> {
+fn create_index(job: &Job, kind: &str) -> Result<()> {
     let database = engines::ours::open_to_write(&job.directory, job.threads)?;
     let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
     let begin = Instant::now();
-    database.execute(&format!(
-        "CREATE INDEX words ON \"{corpus}\" USING postings"
-    ))?;
+    database.execute(&format!("CREATE INDEX {kind} ON \"{corpus}\" USING {kind}"))?;
     let seconds = begin.elapsed().as_secs_f64();
-    let sizes = database.query(&format!("SELECT SUM(bytes) FROM indexes('{corpus}')"))?;
+    let sizes = database.query(&format!(
+        "SELECT SUM(bytes) FROM indexes('{corpus}') WHERE kind = '{kind}'"
+    ))?;
     let size = sizes.into_iter().next().ok_or("no index")??;
     let zipfdb::Value::Integer(bytes) = size[0] else {
         return Err("an index without a file".into());
     };
     let outcome = Outcome {
-        question: Question::Index,
+        question: job.question,
         is_indexed: true,
         answers: bytes.try_into()?,
         open_seconds: 0.0,
