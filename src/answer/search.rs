@@ -64,12 +64,13 @@ impl PartitionOperation for SegmentSearch {
             name: PathName::OccurrenceIndex,
             needs: &[StructureKind::OccurrenceIndex],
             cost: |_, segment| segment.occurrence_index_cost(),
-            run: |word, segment, run| {
-                let found = segment.find_on_disk(Unit::Bytes, word.first, 0..u64::MAX)?;
-                match found {
-                    Some(found) => segment.by_file(found),
-                    None => answer::<SegmentSearch>(word, segment, run.unforced()),
-                }
+            run: |word, segment, run| match segment.find_on_disk(
+                Unit::Bytes,
+                word.first,
+                0..u64::MAX,
+            )? {
+                Some(found) => segment.by_file(found),
+                None => answer::<SegmentSearch>(word, segment, run.unforced()),
             },
         },
         AccessPath {
@@ -107,10 +108,8 @@ impl PartitionOperation for FileSearch {
             cost: |_, segment| segment.occurrence_index_cost(),
             run: |question, segment, run| {
                 let found = segment.find_in_file_on_disk(Unit::Bytes, *question)?;
-                match found {
-                    Some(found) => Ok(found),
-                    None => answer::<FileSearch>(question, segment, run.unforced()),
-                }
+                let other = || answer::<FileSearch>(question, segment, run.unforced());
+                found.map_or_else(other, Ok)
             },
         },
         AccessPath {
@@ -156,10 +155,8 @@ impl PartitionOperation for FilePositions {
             cost: |_, segment| segment.occurrence_index_cost(),
             run: |question, segment, run| {
                 let found = segment.find_in_file_on_disk(Unit::Words, *question)?;
-                match found {
-                    Some(found) => Ok(found),
-                    None => answer::<FilePositions>(question, segment, run.unforced()),
-                }
+                let other = || answer::<FilePositions>(question, segment, run.unforced());
+                found.map_or_else(other, Ok)
             },
         },
         AccessPath {

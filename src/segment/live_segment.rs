@@ -15,7 +15,6 @@ use zipfdb_storage::{
 use super::build_budget::BuildBudget;
 use super::cache::{Cache, Slots};
 use super::indexes::{SegmentIndex, SegmentIndexes};
-use super::stored_index::structure_of;
 use super::structure::{NgramPlan, NgramStructure, StructureKind};
 use crate::runtime::device::{Kind, Residence};
 use crate::{Error, Result};
@@ -169,7 +168,7 @@ impl LiveSegment {
     pub(crate) fn set_indexes(&self, records: &[IndexRecord]) {
         self.indexes.set(records);
         for kind in IndexKind::ALL {
-            self.slots.forget(structure_of(kind) as usize);
+            self.slots.forget(StructureKind::of_index(kind) as usize);
         }
     }
 
@@ -192,7 +191,8 @@ impl LiveSegment {
     /// An index has a new file.
     pub(crate) fn reopen_index(&self, record: &IndexRecord) {
         self.indexes.reopen(record);
-        self.slots.forget(structure_of(record.kind) as usize);
+        self.slots
+            .forget(StructureKind::of_index(record.kind) as usize);
     }
 
     /// Whether an index has a file that can be opened; with `is_thorough`, whether all of it can be read.

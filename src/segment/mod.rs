@@ -7,6 +7,7 @@ mod data;
 mod derived;
 mod edge_words;
 mod index_blocks;
+mod index_building;
 mod indexes;
 mod live_segment;
 mod ngram_index;

@@ -12,7 +12,6 @@ use super::index_blocks::{IndexBlocks, write_blocks};
 use super::live_segment::LiveSegment;
 use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
-use super::structure::StructureKind;
 use crate::Result;
 
 /// Where the rows of a table of n-grams lie.
@@ -23,7 +22,6 @@ pub(super) struct NgramIndex {
 
 impl IndexContent for NgramIndex {
     const INDEX: IndexKind = IndexKind::Ngrams;
-    const STRUCTURE: StructureKind = StructureKind::NgramIndex;
 
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<NgramIndex> {
         Ok(NgramIndex {

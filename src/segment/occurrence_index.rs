@@ -16,7 +16,6 @@ use super::index_blocks::{ReadBlocks, StoredBytes, StoredNumbers, write_bytes, w
 use super::live_segment::LiveSegment;
 use super::segment_view::{SegmentView, Unit};
 use super::stored_index::IndexContent;
-use super::structure::StructureKind;
 use crate::Result;
 
 /// The sections: sizes, the directory of first tokens, and of each array of the first unit.
@@ -52,7 +51,6 @@ struct PlaceQuestion<'a> {
 
 impl IndexContent for OccurrenceIndex {
     const INDEX: IndexKind = IndexKind::Occurrences;
-    const STRUCTURE: StructureKind = StructureKind::OccurrenceIndex;
 
     fn open(_: &LiveSegment, reader: &Arc<IndexReader>) -> Result<OccurrenceIndex> {
         let sizes = reader.section(SIZES_SECTION)?;
@@ -217,7 +215,7 @@ impl SegmentView {
                 None => Ok(Some(Vec::new())),
             }
         })?;
-        Ok(found.flatten())
+        Ok(self.or_forget(found))
     }
 
     /// The lists that are on disk; none if no index has them.
@@ -240,6 +238,14 @@ impl SegmentView {
             };
             Ok(Some(read.ok_or_else(strange)?))
         })?;
-        Ok(found.flatten())
+        Ok(self.or_forget(found))
+    }
+
+    /// What an index says. One that has no lists in a unit is not asked again.
+    fn or_forget<A>(&self, found: Option<Option<A>>) -> Option<A> {
+        if let Some(None) = found {
+            self.indexes.forget(OccurrenceIndex::INDEX);
+        }
+        found.flatten()
     }
 }

@@ -18,7 +18,6 @@ use super::index_blocks::{IndexBlocks, StoredNumbers, write_blocks, write_number
 use super::live_segment::LiveSegment;
 use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
-use super::structure::StructureKind;
 use crate::bisect::gallop;
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
@@ -132,7 +131,6 @@ fn first_blocks(files: &[FileEntry], block_words: u32) -> Option<Vec<u32>> {
 
 impl IndexContent for PostingsIndex {
     const INDEX: IndexKind = IndexKind::Postings;
-    const STRUCTURE: StructureKind = StructureKind::Postings;
 
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<PostingsIndex> {
         let record = &reader.header().record;

@@ -10,19 +10,13 @@ use zipfdb_storage::{IndexKind, IndexReader, IndexRecord, IndexWriter};
 
 use super::indexes::SegmentIndex;
 use super::live_segment::LiveSegment;
-use super::ngram_index::NgramIndex;
-use super::occurrence_index::OccurrenceIndex;
-use super::postings::PostingsIndex;
 use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
-use super::suffix_index::SuffixIndex;
 use crate::{Error, Result};
 
 /// What a file of one kind of index holds, as far as it is read when it is opened.
 pub(super) trait IndexContent: Sized + Send + Sync + 'static {
     const INDEX: IndexKind;
-    /// What it is called in the cache.
-    const STRUCTURE: StructureKind;
 
     /// Reads what finds the rest. The file is one of this segment.
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<Self>;
@@ -46,7 +40,7 @@ pub(super) trait IndexContent: Sized + Send + Sync + 'static {
 pub(super) struct StoredIndex<C>(Option<(Arc<SegmentIndex>, C)>);
 
 impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
-    const KIND: StructureKind = C::STRUCTURE;
+    const KIND: StructureKind = StructureKind::of_index(C::INDEX);
 
     fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |(_, content)| content.memory())
@@ -76,7 +70,8 @@ impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
 fn give_up<C: IndexContent>(live: &LiveSegment, index: &SegmentIndex, error: &dyn Display) {
     index.give_up(error);
     live.indexes.forget(C::INDEX);
-    live.slots.forget(C::STRUCTURE as usize);
+    live.slots
+        .forget(StructureKind::of_index(C::INDEX) as usize);
 }
 
 impl SegmentView {
@@ -104,31 +99,5 @@ impl SegmentView {
             }
             Err(error) => Err(error),
         }
-    }
-    /// Builds the file of an index.
-    ///
-    /// # Errors
-    /// If the segment is damaged, the file cannot be written, the index was dropped, or `stop` is set.
-    pub(crate) fn build_index(&self, record: &IndexRecord, stop: &AtomicBool) -> Result<()> {
-        let Some(segment) = self.stored_segment() else {
-            return Ok(());
-        };
-        let write = match record.kind {
-            IndexKind::Postings => PostingsIndex::write,
-            IndexKind::Occurrences => OccurrenceIndex::write,
-            IndexKind::Suffixes => SuffixIndex::write,
-            IndexKind::Ngrams => NgramIndex::write,
-        };
-        segment.write_index(record, |writer| write(self, record, writer, stop))
-    }
-}
-
-/// The structure in the cache that has what an index of a kind says.
-pub(super) fn structure_of(kind: IndexKind) -> StructureKind {
-    match kind {
-        IndexKind::Postings => PostingsIndex::STRUCTURE,
-        IndexKind::Occurrences => OccurrenceIndex::STRUCTURE,
-        IndexKind::Suffixes => SuffixIndex::STRUCTURE,
-        IndexKind::Ngrams => NgramIndex::STRUCTURE,
     }
 }

@@ -1,5 +1,7 @@
 //! What can be decoded or derived of a segment, by name.
 
+use zipfdb_storage::IndexKind;
+
 /// A decoded part or derived structure of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StructureKind {
@@ -70,6 +72,16 @@ impl StructureKind {
             TextBlocks,
         ]
     };
+
+    /// What finds answers in an index of a kind.
+    pub(crate) const fn of_index(kind: IndexKind) -> StructureKind {
+        match kind {
+            IndexKind::Postings => StructureKind::Postings,
+            IndexKind::Occurrences => StructureKind::OccurrenceIndex,
+            IndexKind::Suffixes => StructureKind::SuffixIndex,
+            IndexKind::Ngrams => StructureKind::NgramIndex,
+        }
+    }
 
     /// As `caches('corpus')` shows it.
     pub(crate) fn name(self) -> &'static str {

@@ -13,7 +13,6 @@ use super::index_blocks::{ReadBlocks, StoredNumbers, write_numbers};
 use super::live_segment::LiveSegment;
 use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
-use super::structure::StructureKind;
 use crate::Result;
 
 /// The sections: sizes, and the directory of each array.
@@ -42,7 +41,6 @@ struct SuffixQuestion<'a> {
 
 impl IndexContent for SuffixIndex {
     const INDEX: IndexKind = IndexKind::Suffixes;
-    const STRUCTURE: StructureKind = StructureKind::SuffixIndex;
 
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<SuffixIndex> {
         let sizes = reader.section(SIZES_SECTION)?;
