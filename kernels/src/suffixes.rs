@@ -10,6 +10,7 @@
 //! It is made from the grammar, costs 9 bytes a word, and is worth that only where words are not many more than
 //! symbols.
 
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
@@ -25,9 +26,10 @@ use crate::stop::{Stopped, check};
 use crate::windows::NGRAM_WORDS_MAX;
 use crate::{CountTable, Expander, Expansions, GrammarView};
 
+pub(crate) mod find;
 pub(crate) mod stored;
 
-use stored::find_ranks;
+use find::{SuffixSource, find_ranks};
 
 /// Places are in order of so many words.
 const DEPTH: usize = NGRAM_WORDS_MAX;
@@ -535,6 +537,30 @@ impl WordSuffixes {
             file += 1;
         }
         file
+    }
+}
+
+impl SuffixSource for WordSuffixes {
+    type Error = Infallible;
+
+    fn words(&self) -> u32 {
+        // Words are u32.
+        self.word_offsets.len() as u32 - 1
+    }
+
+    #[inline]
+    fn item(&self, place: u32) -> Result<u32, Infallible> {
+        Ok(self.text[place as usize])
+    }
+
+    #[inline]
+    fn place(&self, rank: u32) -> Result<u32, Infallible> {
+        Ok(self.places[rank as usize])
+    }
+
+    #[inline]
+    fn first_rank(&self, word: u32) -> Result<u32, Infallible> {
+        Ok(self.word_offsets[word as usize])
     }
 }
 

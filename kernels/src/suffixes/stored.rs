@@ -1,105 +1,11 @@
-//! A suffix array as an index stores it: n-grams are found where it lies, and it is read back whole.
+//! A suffix array as an index stores it, and read back whole.
 //!
 //! The invariant: what is read back is what was stored, or nothing: arrays that contradict each other are refused.
-
-use std::cmp::Ordering;
-use std::convert::Infallible;
-use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::{DEPTH, WordSuffixes, files_of};
 use crate::huge_pages::on_huge_pages;
-
-/// Where the arrays of a suffix array are read, number by number.
-pub trait SuffixSource {
-    /// What reading may fail with.
-    type Error;
-
-    /// How many distinct words there are.
-    fn words(&self) -> u32;
-
-    /// The word at a place of the text, plus one; 0 behind the end of each file.
-    fn item(&self, place: u32) -> Result<u32, Self::Error>;
-
-    /// The place of a rank.
-    fn place(&self, rank: u32) -> Result<u32, Self::Error>;
-
-    /// The first rank of a word, or for the number of words that behind the last.
-    fn first_rank(&self, word: u32) -> Result<u32, Self::Error>;
-}
-
-/// The ranks of an n-gram of at most [`NGRAM_WORDS_MAX`](crate::NGRAM_WORDS_MAX) words.
-///
-/// Work: O(log occurrences of the first word) places, and for each as many words as it shares.
-///
-/// # Errors
-/// If reading fails.
-pub fn find_ranks<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Range<u32>, S::Error> {
-    let Some((&first, rest)) = words.split_first() else {
-        return Ok(0..0);
-    };
-    if first >= source.words() {
-        return Ok(0..0);
-    }
-    let ranks = source.first_rank(first)?..source.first_rank(first + 1)?;
-    let compare = |rank: u32| {
-        let place = source.place(rank)?;
-        for (distance, &word) in (1..).zip(rest) {
-            // A zero is below any word, so what is behind the end of a file is never looked at.
-            match source
-                .item(place.saturating_add(distance))?
-                .cmp(&(word + 1))
-            {
-                Ordering::Equal => {}
-                unequal => return Ok(unequal),
-            }
-        }
-        Ok(Ordering::Equal)
-    };
-    let start = partition_point(ranks.clone(), |rank| Ok(compare(rank)?.is_lt()))?;
-    let end = partition_point(start..ranks.end, |rank| Ok(compare(rank)?.is_eq()))?;
-    Ok(start..end)
-}
-
-/// The first number of a range of which `is_before` is false; it is true of all before.
-fn partition_point<E>(
-    mut range: Range<u32>,
-    is_before: impl Fn(u32) -> Result<bool, E>,
-) -> Result<u32, E> {
-    while range.start < range.end {
-        let middle = range.start + (range.end - range.start) / 2;
-        match is_before(middle)? {
-            true => range.start = middle + 1,
-            false => range.end = middle,
-        }
-    }
-    Ok(range.start)
-}
-
-impl SuffixSource for WordSuffixes {
-    type Error = Infallible;
-
-    fn words(&self) -> u32 {
-        // Words are u32.
-        self.word_offsets.len() as u32 - 1
-    }
-
-    #[inline]
-    fn item(&self, place: u32) -> Result<u32, Infallible> {
-        Ok(self.text[place as usize])
-    }
-
-    #[inline]
-    fn place(&self, rank: u32) -> Result<u32, Infallible> {
-        Ok(self.places[rank as usize])
-    }
-
-    #[inline]
-    fn first_rank(&self, word: u32) -> Result<u32, Infallible> {
-        Ok(self.word_offsets[word as usize])
-    }
-}
 
 /// The arrays that a suffix array is stored as.
 #[derive(Clone, Copy, Debug)]
