@@ -9,7 +9,7 @@
 
 use crate::postings::{
     MalformedPostings, PostingsCodec, PostingsList, choose_codec, decode_counts, decode_ids,
-    encode_counts, encode_ids,
+    encode_counts, encode_ids, keep_common,
 };
 use crate::varints;
 
@@ -237,13 +237,8 @@ impl PackedList<'_> {
                 });
             }
             _ => {
-                let ids = self.ids()?;
-                let mut rest = &ids[..];
-                files.retain(|file| {
-                    let place = rest.partition_point(|id| id < file);
-                    rest = &rest[place..];
-                    rest.first() == Some(file)
-                });
+                let kept = keep_common(files, &self.ids()?);
+                files.truncate(kept);
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 use zipfdb_kernels::FileCount;
 use zipfdb_kernels::gpu::{DeviceLists, Gpu, ListSearch};
+use zipfdb_kernels::postings::keep_common_pairs;
 
 use super::corpus_view::CorpusView;
 use super::device_parts::{in_batches, is_too_much};
@@ -103,12 +104,9 @@ fn intersection(mut lists: Vec<&[FileCount]>) -> Vec<u32> {
         return Vec::new();
     };
     let mut files: Vec<u32> = shortest.iter().map(|&(file, _)| file).collect();
-    for &list in others {
-        let mut rest = list;
-        files.retain(|&wanted| {
-            rest = &rest[rest.partition_point(|&(file, _)| file < wanted)..];
-            rest.first().is_some_and(|&(file, _)| file == wanted)
-        });
+    for list in others {
+        let kept = keep_common_pairs(&mut files, list);
+        files.truncate(kept);
     }
     files
 }

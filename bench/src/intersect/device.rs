@@ -27,9 +27,10 @@ const THRESHOLDS: [usize; 6] = [1 << 14, 1 << 16, 1 << 17, 1 << 18, 1 << 20, 1 <
 const WORDS: std::ops::RangeInclusive<usize> = 2..=6;
 
 /// Methods of the CPU to compare with; the first is the paper's baseline.
-const CPU_METHODS: [SearchMethod; 4] = [
+const CPU_METHODS: [SearchMethod; 5] = [
     SearchMethod::SkipList,
     SearchMethod::Galloping,
+    SearchMethod::Vectors,
     SearchMethod::Hash16,
     SearchMethod::Hash32,
 ];

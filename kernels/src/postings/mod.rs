@@ -28,6 +28,7 @@ mod shared_lists;
 mod simple16;
 #[cfg(test)]
 mod tests;
+mod vector_search;
 
 pub use bisection::similar_order;
 pub(crate) use bit_layout::{BitArray, BitLayout, BlockLayout};
@@ -40,3 +41,5 @@ pub(crate) use list_line::{BLOCK as BLOCK_IDS, RESIDUAL_BITS_MAX};
 pub use search::{HashOffsets, ListIndex, SafeRange, SearchMethod, intersect_plain};
 pub use set_operations::{difference, intersect, intersect_count, union};
 pub use shared_lists::{SharedLists, decode_shared_lists, encode_shared_lists};
+pub(crate) use vector_search::keep_common;
+pub use vector_search::keep_common_pairs;

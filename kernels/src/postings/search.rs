@@ -4,7 +4,7 @@
 //! list, a [`ListIndex`], and in how they look a candidate up in it. Lists are taken by length, the shortest first.
 
 use super::list::count_below;
-use super::set_operations::keep_common;
+use super::vector_search::{keep_common, keep_merged};
 
 /// How a candidate is looked up in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub enum SearchMethod {
     Hash32,
     /// Steps that double, from the last id that was found (Bentley and Yao, 1976).
     Galloping,
+    /// Galloping over stretches of ids, of which the last few are compared as vectors (Lemire et al., 2016).
+    Vectors,
     /// Both lists from the front, without a branch that depends on ids.
     Merge,
     /// A bit for each id of the universe.
@@ -33,7 +35,7 @@ pub enum SearchMethod {
 
 impl SearchMethod {
     /// All of them.
-    pub const ALL: [SearchMethod; 10] = [
+    pub const ALL: [SearchMethod; 11] = [
         SearchMethod::Binary,
         SearchMethod::Interpolation,
         SearchMethod::Line,
@@ -41,6 +43,7 @@ impl SearchMethod {
         SearchMethod::Hash16,
         SearchMethod::Hash32,
         SearchMethod::Galloping,
+        SearchMethod::Vectors,
         SearchMethod::Merge,
         SearchMethod::BitSet,
         SearchMethod::SkipList,
@@ -56,6 +59,7 @@ impl SearchMethod {
             SearchMethod::Hash16 => "hs16",
             SearchMethod::Hash32 => "hs32",
             SearchMethod::Galloping => "gallop",
+            SearchMethod::Vectors => "vectors",
             SearchMethod::Merge => "merge",
             SearchMethod::BitSet => "bits",
             SearchMethod::SkipList => "skip",
@@ -191,6 +195,7 @@ enum SearchAids {
     Nothing,
     Interpolation,
     Galloping,
+    Vectors,
     Merge,
     Line(SafeRange),
     LocalLines(Vec<SafeRange>),
@@ -215,6 +220,7 @@ impl<'a> ListIndex<'a> {
             SearchMethod::Hash16 => hash(16),
             SearchMethod::Hash32 => hash(32),
             SearchMethod::Galloping => SearchAids::Galloping,
+            SearchMethod::Vectors => SearchAids::Vectors,
             SearchMethod::Merge => SearchAids::Merge,
             SearchMethod::BitSet => {
                 let mut words = vec![0; (universe as usize).div_ceil(64)];
@@ -245,6 +251,7 @@ impl<'a> ListIndex<'a> {
             SearchAids::Nothing
             | SearchAids::Interpolation
             | SearchAids::Galloping
+            | SearchAids::Vectors
             | SearchAids::Merge => 0,
             SearchAids::Line(_) => size_of::<SafeRange>(),
             SearchAids::LocalLines(lines) => size_of_val(&lines[..]),
@@ -281,7 +288,8 @@ impl<'a> ListIndex<'a> {
                     ids.get(passed) == Some(&id)
                 })
             }
-            SearchAids::Merge => keep_common(candidates, ids),
+            SearchAids::Vectors => keep_common(candidates, ids),
+            SearchAids::Merge => keep_merged(candidates, ids, |&id| id),
             SearchAids::BitSet(words) => keep_if(candidates, |id| {
                 let word = words.get(id as usize / 64).copied().unwrap_or(0);
                 word >> (id % 64) & 1 == 1

@@ -4,8 +4,9 @@
 //! their lengths, so that blocks without a candidate are not decoded. Nothing here knows how lists are encoded.
 
 use super::list::{PostingsCursor, PostingsList};
+use super::vector_search::keep_common;
 
-/// A list this many times as long is sought, else it is merged.
+/// A list this many times as long is sought, else it is decoded.
 const SEEK_RATIO: usize = 8;
 
 /// Appends the ids that all lists have; nothing if there are no lists.
@@ -60,19 +61,6 @@ fn keep_sought(candidates: &mut [u32], mut cursor: PostingsCursor<'_>) -> usize 
                 kept += usize::from(found == id);
             }
         }
-    }
-    kept
-}
-
-/// As [`keep_sought`] in ids of like number: no branch depends on ids but the one that ends.
-pub(super) fn keep_common(candidates: &mut [u32], ids: &[u32]) -> usize {
-    let (mut k, mut i, mut kept) = (0, 0, 0);
-    while k < candidates.len() && i < ids.len() {
-        let (candidate, id) = (candidates[k], ids[i]);
-        candidates[kept] = candidate;
-        kept += usize::from(candidate == id);
-        k += usize::from(candidate <= id);
-        i += usize::from(id <= candidate);
     }
     kept
 }
