@@ -8,8 +8,8 @@
 //! codec, the sizes of both parts (varints), files as the codec has them, counts as [`encode_counts`] has them.
 
 use crate::postings::{
-    MalformedPostings, PostingsCodec, PostingsList, choose_codec, decode_counts, decode_ids,
-    encode_counts, encode_ids, keep_common,
+    MalformedPostings, PostingsCodec, PostingsList, SEEK_RATIO, choose_codec, decode_counts,
+    decode_ids, encode_counts, encode_ids, keep_common,
 };
 use crate::varints;
 
@@ -222,10 +222,8 @@ impl PackedList<'_> {
     /// # Errors
     /// If the bytes are not a list.
     pub fn retain_common(&self, files: &mut Vec<u32>) -> Result<(), MalformedBlock> {
-        /// A list that is longer than the files by this factor is sought.
-        const SEEK_FACTOR: usize = 16;
         match self.coding {
-            ListCoding::Coded { codec, ids, .. } if self.count / SEEK_FACTOR > files.len() => {
+            ListCoding::Coded { codec, ids, .. } if self.count / SEEK_RATIO > files.len() => {
                 let list = PostingsList::new(codec, ids, self.count, self.files)?;
                 let mut cursor = list.cursor();
                 let mut at = cursor.next();
@@ -283,7 +281,7 @@ mod tests {
 
     /// Lists by token, of files below 500.
     fn lists() -> impl Strategy<Value = Vec<(u32, Vec<FileCount>)>> {
-        let list = prop::collection::btree_map(0u32..500, 1u32..2000, 0..60);
+        let list = prop::collection::btree_map(0u32..500, 1u32..2000, 0..200);
         let lists = prop::collection::btree_map(0u32..10_000, list, 0..30);
         lists.prop_map(|lists| {
             let lists = lists.into_iter();

@@ -39,6 +39,7 @@ pub(crate) use lines::{LIST_FRACTION, SEGMENT_FRACTION};
 pub use list::{PostingsCursor, PostingsList, SHORT_MAX, choose_codec, decode_ids, encode_ids};
 pub(crate) use list_line::{BLOCK as BLOCK_IDS, RESIDUAL_BITS_MAX};
 pub use search::{HashOffsets, ListIndex, SafeRange, SearchMethod, intersect_plain};
+pub(crate) use set_operations::SEEK_RATIO;
 pub use set_operations::{difference, intersect, intersect_count, union};
 pub use shared_lists::{SharedLists, decode_shared_lists, encode_shared_lists};
 pub(crate) use vector_search::keep_common;
