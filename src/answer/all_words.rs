@@ -6,11 +6,13 @@
 //! Parallel Lists Intersection", PVLDB 4(8), 2011, section 4, for lists of an index.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use zipfdb_kernels::FileCount;
 use zipfdb_kernels::gpu::{DeviceLists, Gpu, ListSearch};
 use zipfdb_kernels::postings::keep_common_pairs;
+use zipfdb_kernels::{CountTable, FileCount};
+use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::device_parts::{in_batches, is_too_much};
@@ -20,7 +22,7 @@ use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
 use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
-use crate::segment::SegmentView;
+use crate::segment::{SegmentView, StructureKind};
 
 /// Candidates of a batch on a device (Ao et al. 6.1).
 const BATCH_CANDIDATES: usize = 1 << 20;
@@ -40,33 +42,15 @@ impl PartitionOperation for AllWordsFiles {
             name: PathName::CountTable,
             needs: &[],
             cost: in_table_cost,
-            run: |words, segment, run| {
-                let table = segment.word_files(run.stop)?;
-                let Some(numbers) = numbers_of(segment, words)? else {
-                    return Ok(Vec::new());
-                };
-                let rows = numbers.iter().map(|&number| table.row(number as usize));
-                Ok(intersection(rows.collect()))
-            },
+            run: |words, segment, run| in_table(words, segment, segment.word_files(run.stop)?),
         },
         AccessPath {
             name: PathName::Postings,
             needs: &[],
             cost: in_postings_cost,
-            run: |words, segment, run| {
-                let mut tokens = Vec::with_capacity(words.len());
-                for word in *words {
-                    let found = segment.find_one_word(word)?;
-                    if found.first == found.end {
-                        return Ok(Vec::new());
-                    }
-                    tokens.push(found.first);
-                }
-                match segment.common_postings(&tokens)? {
-                    Some(files) => Ok(files),
-                    // The index is damaged, and given up.
-                    None => each_word(words, segment, run),
-                }
+            run: |words, segment, run| match in_postings(words, segment)? {
+                Some(files) => Ok(files),
+                None => each_word(words, segment, run),
             },
         },
         AccessPath {
@@ -79,6 +63,44 @@ impl PartitionOperation for AllWordsFiles {
             run: |words, segment, run| each_word(words, segment, run),
         },
     ];
+}
+
+/// The files of a segment that have all of some words, if that is looked up in what is there. Builds nothing, and so needs no
+/// other thread.
+fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
+    if !segment.pin_words_at_hand() {
+        return Ok(None);
+    }
+    if segment.pin_at_hand(&[StructureKind::WordFiles, StructureKind::Words]) {
+        let table = segment.word_files(&AtomicBool::new(false))?;
+        return in_table(words, segment, table).map(Some);
+    }
+    if !segment.has_index(IndexKind::Postings) || !segment.pin_at_hand(&[StructureKind::Postings]) {
+        return Ok(None);
+    }
+    in_postings(words, segment)
+}
+
+/// The files of a table's rows.
+fn in_table(words: &[&[u8]], segment: &SegmentView, table: &CountTable) -> Result<Vec<u32>> {
+    let Some(numbers) = numbers_of(segment, words)? else {
+        return Ok(Vec::new());
+    };
+    let rows = numbers.iter().map(|&number| table.row(number as usize));
+    Ok(intersection(rows.collect()))
+}
+
+/// The files of lists of an index; none if that is damaged, and given up.
+fn in_postings(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
+    let mut tokens = Vec::with_capacity(words.len());
+    for word in words {
+        let found = segment.find_one_word(word)?;
+        if found.first == found.end {
+            return Ok(Some(Vec::new()));
+        }
+        tokens.push(found.first);
+    }
+    segment.common_postings(&tokens)
 }
 
 /// Asks for the files of each word, and keeps those that have all.
@@ -231,6 +253,11 @@ impl CorpusView {
                 if words.is_empty() {
                     return Ok(Vec::new());
                 }
+                // To estimate all paths would take as long as to look it up.
+                let is_free = run.forced.is_none() && run.log.is_none();
+                if is_free && let Some(files) = at_hand(words, &segment)? {
+                    return Ok(files);
+                }
                 answer::<AllWordsFiles>(&&words[..], &segment, run)
             });
             answers.collect::<Result<Vec<Vec<u32>>>>()
@@ -249,6 +276,31 @@ impl CorpusView {
         answers.collect()
     }
 
+    /// As [`CorpusView::files_of_all`] for one set of words, on this thread; none if something would have to be built before, or
+    /// not all of it is told by lists.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn files_of_all_at_hand<W: AsRef<[u8]>>(
+        &self,
+        words: &[W],
+    ) -> Result<Option<Vec<usize>>> {
+        let stored = self.stored();
+        if words.is_empty() || !self.has_whole_files() || stored.devices().are_demanded() {
+            return Ok(None);
+        }
+        let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        let words: Vec<&[u8]> = words.into_iter().collect();
+        let mut found = Vec::with_capacity(stored.segments().len());
+        for index in 0..stored.segments().len() {
+            match at_hand(&words, &stored.segment_at(index))? {
+                Some(files) => found.push(files),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(self.whole_files(|segment| &found[segment])))
+    }
+
     /// The files that have all of some words, when segments have told those that they have whole.
     fn files_of_found<'a>(
         &self,
@@ -259,21 +311,8 @@ impl CorpusView {
         if words.is_empty() {
             return Ok((0..self.files().len()).collect());
         }
-        // Files in parts and edited files have words in several places.
-        let (mut files, mut others) = (Vec::new(), Vec::new());
-        for file in 0..self.files().len() {
-            match self.only_part(file) {
-                None => others.push(file),
-                Some(part) => {
-                    if found(part.segment as usize)
-                        .binary_search(&part.file)
-                        .is_ok()
-                    {
-                        files.push(file);
-                    }
-                }
-            }
-        }
+        let mut files = self.whole_files(found);
+        let mut others = self.files_in_several_places();
         let names = self.files();
         for word in words {
             let questions: Vec<_> = others
@@ -286,5 +325,41 @@ impl CorpusView {
         files.extend(others);
         files.sort_unstable();
         Ok(files)
+    }
+    /// Whether all files are told by one segment each, and no edits.
+    fn has_whole_files(&self) -> bool {
+        self.pending().is_none() && self.stored().index.cut().is_empty()
+    }
+
+    /// The files that segments have told and have whole, ascending.
+    fn whole_files<'a>(&self, found: impl Fn(usize) -> &'a [u32]) -> Vec<usize> {
+        let (stored, all_whole) = (self.stored(), self.has_whole_files());
+        let whole = |segment: usize, file: u32| {
+            let file = stored.file_number(segment, file);
+            if all_whole {
+                return Some(file as usize);
+            }
+            let file = self.file_now(file)? as usize;
+            self.only_part(file).map(|_| file)
+        };
+        let mut files = Vec::new();
+        for segment in 0..stored.segments().len() {
+            let told = found(segment).iter();
+            files.extend(told.filter_map(|&file| whole(segment, file)));
+        }
+        files.sort_unstable();
+        files
+    }
+
+    /// The files whose words are told by several segments, or by edits; ascending.
+    fn files_in_several_places(&self) -> Vec<usize> {
+        let cut = self.stored().index.cut().iter();
+        let cut = cut.filter_map(|&file| self.file_now(file));
+        let edited = self.pending().into_iter();
+        let edited = edited.flat_map(|pending| pending.edits.iter().map(|edit| edit.file));
+        let mut files: Vec<usize> = cut.chain(edited).map(|file| file as usize).collect();
+        files.sort_unstable();
+        files.dedup();
+        files
     }
 }

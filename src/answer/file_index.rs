@@ -46,6 +46,8 @@ pub(crate) struct FileIndex {
     /// `[files + 1]`: where the parts of each file lie in `parts`.
     part_offsets: Vec<u32>,
     parts: Vec<Part>,
+    /// Files of several parts, ascending.
+    cut: Vec<u32>,
     /// For each segment the files that its parts belong to.
     files_of: Vec<Vec<u32>>,
     /// A hash table of files by name: a power of two, at most half full.
@@ -76,6 +78,7 @@ impl FileIndex {
             files: Vec::new(),
             part_offsets: vec![0],
             parts: Vec::with_capacity(entries.len()),
+            cut: Vec::new(),
             files_of: (segments.iter())
                 .map(|files| vec![EMPTY; files.len()])
                 .collect(),
@@ -110,6 +113,9 @@ impl FileIndex {
                     bytes: entry.bytes,
                 });
                 (file.bytes, file.words) = (bytes, words);
+            }
+            if same_name.len() > 1 {
+                index.cut.push(index.files.len() as u32);
             }
             index.files.push(file);
             index.part_offsets.push(index.parts.len() as u32);
@@ -155,6 +161,11 @@ impl FileIndex {
         &self.parts[range]
     }
 
+    /// The files that have several parts, ascending.
+    pub(crate) fn cut(&self) -> &[u32] {
+        &self.cut
+    }
+
     /// The file that entry `number` of a segment's file table is a part of.
     pub(crate) fn file_of(&self, segment: u32, number: u32) -> usize {
         self.files_of[segment as usize][number as usize] as usize
@@ -194,6 +205,7 @@ mod tests {
         let parts = index.parts(3).iter();
         let starts: Vec<u64> = parts.map(|part| part.first_byte).collect();
         assert_eq!(starts, [0, 6, 8]);
+        assert_eq!(index.cut(), [3]);
         assert_eq!((index.files()[3].bytes, index.files()[3].words), (10, 5));
         assert_eq!(index.file_of(2, 0), 3);
         assert_eq!(index.file_of(4, 1), 2);

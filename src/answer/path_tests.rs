@@ -10,6 +10,7 @@ use std::any::type_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
 use zipfdb_kernels::{CountTable, FileOrder, Literal};
@@ -264,7 +265,10 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
             assert_eq!(view.files_of_words(few, run).unwrap(), expected);
         }
     });
+    let (is_whole, is_at_hand) = (AtomicBool::new(false), AtomicBool::new(false));
     corpus.ask::<AllWordsFiles>(covered, |view, run| {
+        let whole = view.pending().is_none() && view.stored().index.cut().is_empty();
+        is_whole.fetch_or(whole, Ordering::Relaxed);
         let words: Vec<Vec<u8>> = owned.keys().cloned().chain([b"absent".to_vec()]).collect();
         for all in (1..=4).flat_map(|count| words.windows(count)) {
             let files = (0..corpus.files.len()).filter(|&file| {
@@ -275,9 +279,14 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 all.iter().all(has)
             });
             let expected: Vec<usize> = files.collect();
+            if let Some(files) = view.files_of_all_at_hand(all).unwrap() {
+                assert_eq!(files, expected);
+                is_at_hand.store(true, Ordering::Relaxed);
+            }
             assert_eq!(view.files_of_all(&[all], run).unwrap(), [expected]);
         }
     });
+    assert_eq!(is_at_hand.into_inner(), is_whole.into_inner());
     let taken =
         |(_, text, _): &TokenizedFile| text[text.len() / 2..].iter().take(9).copied().collect();
     let mut literals: Vec<Vec<u8>> = corpus.files.iter().map(taken).collect();

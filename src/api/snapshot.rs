@@ -392,6 +392,10 @@ impl Snapshot {
     where
         W: AsRef<[u8]> + Sync,
     {
+        // Sooner done here than the pool is woken.
+        if let Some(files) = self.view.files_of_all_at_hand(words)? {
+            return Ok(self.names_of(files));
+        }
         let mut found = self.intersect_many(&[words])?;
         Ok(found.pop().expect("as many answers as questions"))
     }
@@ -408,11 +412,13 @@ impl Snapshot {
     {
         let queries: Vec<&[W]> = queries.iter().map(AsRef::as_ref).collect();
         let found = self.watched(|run| self.view.files_of_all(&queries, run))?;
-        let names = |files: Vec<usize>| files.into_iter().map(|file| &self.files()[file].name[..]);
-        Ok(found
-            .into_iter()
-            .map(|files| names(files).collect())
-            .collect())
+        let names = found.into_iter().map(|files| self.names_of(files));
+        Ok(names.collect())
+    }
+
+    fn names_of(&self, files: Vec<usize>) -> Vec<&str> {
+        let names = files.into_iter().map(|file| &self.files()[file].name[..]);
+        names.collect()
     }
 
     /// Where `word` occurs: the files that have it, in order of name, with the

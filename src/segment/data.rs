@@ -150,6 +150,12 @@ impl SegmentView {
         Ok(dictionary)
     }
 
+    /// Whether words are found without building anything, all of which this view then has.
+    pub(crate) fn pin_words_at_hand(&self) -> bool {
+        self.ordered.get().is_some()
+            && self.pin_at_hand(&[StructureKind::Dictionary, StructureKind::WordIndex])
+    }
+
     /// How often each word occurs, if the segment file says so.
     pub(super) fn stored_totals(&self) -> Result<Option<&[u32]>> {
         Ok(self.pin::<StoredTotals>()?.0.as_deref())

@@ -117,6 +117,18 @@ impl SegmentView {
         self.pins[kind as usize].get().is_some() || self.live.has(kind)
     }
 
+    /// Whether some structures are there, all of which this view then has.
+    pub(crate) fn pin_at_hand(&self, kinds: &[StructureKind]) -> bool {
+        kinds.iter().all(|&kind| {
+            let pin = &self.pins[kind as usize];
+            let held = pin
+                .get()
+                .is_none()
+                .then(|| self.live.slots.get(kind as usize));
+            held.is_none_or(|held| held.map(|held| pin.get_or_init(|| held)).is_some())
+        })
+    }
+
     /// Holds a structure that was made at a price in nanoseconds.
     pub(crate) fn hold<S: SegmentStructure>(&self, made: Arc<S>, price: u64) -> &S {
         let (index, bytes) = (S::KIND as usize, made.bytes() as u64);
