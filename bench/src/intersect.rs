@@ -5,6 +5,7 @@
 //! queries, and answers are compared before times are taken. What decodes or searches is in `zipfdb_kernels::postings`, and on a
 //! device, which `device` measures, in `zipfdb_kernels::gpu`.
 
+mod conjunctions;
 mod device;
 
 use std::collections::HashMap;
@@ -54,7 +55,13 @@ pub struct IntersectOptions {
     /// Adds lists drawn at random from this many ids, as a shuffled collection has them: a universe larger than that of any corpus.
     #[arg(long, value_name = "IDS")]
     drawn: Option<u32>,
-    /// Only these tables: contraction, codecs, searches, device.
+    /// Queries with tags, one a line as JSON: those whose tag is an intersection are asked of whole engines.
+    #[arg(long, value_name = "FILE")]
+    tagged: Option<PathBuf>,
+    /// Files that a corpus is cut into, about, at ends of lines, to be asked of whole engines; 0 for none.
+    #[arg(long, default_value_t = 1 << 17, value_name = "N")]
+    pieces: usize,
+    /// Only these tables: contraction, codecs, searches, device, conjunctions.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     tables: Vec<String>,
 }
@@ -250,6 +257,13 @@ pub fn run(options: &IntersectOptions) -> Result<()> {
             notes: &notes,
             results: &mut results,
         };
+        if suite.wants("conjunctions") {
+            suite.conjunctions(&corpus, &texts)?;
+        }
+        let of_lists = ["contraction", "codecs", "searches", "device"];
+        if !of_lists.iter().any(|table| suite.wants(table)) {
+            continue;
+        }
         let by_file = Lists::of(&texts, None);
         if suite.wants("codecs") {
             suite.codecs("files, in order of path", &by_file)?;
@@ -470,6 +484,18 @@ impl Suite<'_> {
 
     /// Queries of words that have lists, of two words at least.
     fn queries(&self, lists: &Lists) -> Result<Vec<Vec<u32>>> {
+        let mut queries = self.read_queries(lists)?;
+        queries.extend(self.synthetic(lists));
+        for query in &mut queries {
+            query.sort_unstable();
+            query.dedup();
+        }
+        queries.retain(|query| query.len() > 1);
+        Ok(queries)
+    }
+
+    /// The words of queries in a file that have lists.
+    fn read_queries(&self, lists: &Lists) -> Result<Vec<Vec<u32>>> {
         let mut queries = Vec::new();
         if let Some(path) = &self.options.queries {
             for line in String::from_utf8_lossy(&fs::read(path)?).lines() {
@@ -484,12 +510,6 @@ impl Suite<'_> {
                 queries.push(found.collect::<Vec<u32>>());
             }
         }
-        queries.extend(self.synthetic(lists));
-        for query in &mut queries {
-            query.sort_unstable();
-            query.dedup();
-        }
-        queries.retain(|query| query.len() > 1);
         Ok(queries)
     }
 

@@ -136,3 +136,93 @@ impl ToSql for Text<'_> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
     }
 }
+
+/// How [`MatchTable`] is made, for the table.
+pub fn configuration_of_words() -> String {
+    format!(
+        "SQLite {} FTS5: `content=''`, `detail=none`, `ascii` with all punctuation in tokens and a mark before letters that it would \
+         fold; after `optimize` and `VACUUM`; 256 MiB page cache.",
+        rusqlite::version(),
+    )
+}
+
+/// Stands before an upper-case letter, which the tokenizer folds.
+const UPPER_MARK: u8 = 1;
+
+/// An index of given words without positions, counts and text, in `words.db`.
+pub struct MatchTable {
+    connection: Connection,
+}
+
+impl MatchTable {
+    /// Fills a new one with the words of each document.
+    pub fn fill<'a>(
+        directory: &Path,
+        documents: impl Iterator<Item = Vec<&'a [u8]>>,
+    ) -> Result<MatchTable> {
+        let mut connection = Connection::open(directory.join("words.db"))?;
+        connection.pragma_update(None, "cache_size", CACHE_KIBIBYTES)?;
+        connection.pragma_update(None, "mmap_size", MAPPED_BYTES)?;
+        let punctuation = (b'!'..=b'~').filter(|byte| !byte.is_ascii_alphanumeric());
+        let in_tokens: String = [UPPER_MARK]
+            .into_iter()
+            .chain(punctuation)
+            .map(char::from)
+            .collect();
+        // A string within a string.
+        let in_tokens = in_tokens.replace('\'', "''").replace('"', "\"\"");
+        connection.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE words USING fts5(content, content='', detail=none, tokenize=\"ascii tokenchars '{in_tokens}'\")"
+        ))?;
+        let transaction = connection.transaction()?;
+        {
+            let mut insert = transaction.prepare("INSERT INTO words(content) VALUES (?1)")?;
+            let mut text = Vec::new();
+            for words in documents {
+                text.clear();
+                for word in words {
+                    put_marked(word, &mut text);
+                    text.push(b' ');
+                }
+                insert.execute((Text(&text),))?;
+            }
+        }
+        transaction.commit()?;
+        connection.execute("INSERT INTO words(words) VALUES ('optimize')", ())?;
+        connection.execute_batch("VACUUM")?;
+        Ok(MatchTable { connection })
+    }
+
+    /// The query for documents that have all of some words, which are UTF-8.
+    pub fn query(words: &[&[u8]]) -> String {
+        let words = words.iter().map(|word| {
+            let mut marked = Vec::new();
+            put_marked(word, &mut marked);
+            format!(
+                "\"{}\"",
+                String::from_utf8_lossy(&marked).replace('"', "\"\"")
+            )
+        });
+        words.collect::<Vec<String>>().join(" AND ")
+    }
+
+    /// What tells how many documents a query finds.
+    pub fn counter(&self) -> Result<impl FnMut(&str) -> Result<u64>> {
+        let sql = "SELECT count(*) FROM words WHERE words MATCH ?1";
+        let mut statement = self.connection.prepare(sql)?;
+        Ok(move |query: &str| {
+            let count: i64 = statement.query_row([query], |row| row.get(0))?;
+            Ok(count.unsigned_abs())
+        })
+    }
+}
+
+/// Appends a word so that no two are folded to the same.
+fn put_marked(word: &[u8], text: &mut Vec<u8>) {
+    for &byte in word {
+        if byte.is_ascii_uppercase() {
+            text.push(UPPER_MARK);
+        }
+        text.push(byte);
+    }
+}

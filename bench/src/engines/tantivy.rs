@@ -3,14 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tantivy::collector::Count;
 use tantivy::postings::SegmentPostings;
+use tantivy::query::{BooleanQuery, Occur, Query, TermQuery};
 use tantivy::schema::{
     Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions, Value,
 };
 use tantivy::store::{Compressor, ZstdCompressor};
-use tantivy::tokenizer::{LowerCaser, SimpleTokenizer, TextAnalyzer};
+use tantivy::tokenizer::{LowerCaser, PreTokenizedString, SimpleTokenizer, TextAnalyzer, Token};
 use tantivy::{
     DocAddress, Index, IndexSettings, IndexWriter, InvertedIndexReader, Searcher, TantivyDocument,
+    Term,
 };
 
 use super::{Account, Job, Purpose};
@@ -155,5 +158,78 @@ impl Reader {
             take(terms.key(), &mut postings);
         }
         Ok(())
+    }
+}
+
+/// How [`TermIndex`] is made, for the table.
+pub fn configuration_of_words() -> String {
+    format!(
+        "{}: words given as tokens, `IndexRecordOption::Basic`, no field norms, nothing stored, one segment; a `BooleanQuery` whose \
+         terms must all be there, built before the clock starts, and the collector `Count`.",
+        ::tantivy::version_string(),
+    )
+}
+
+/// An index of given words without positions, counts and text.
+pub struct TermIndex {
+    searcher: Searcher,
+    content: Field,
+}
+
+impl TermIndex {
+    /// Fills a new one with the words of each document, in their order.
+    pub fn fill<'a>(
+        directory: &Path,
+        documents: impl Iterator<Item = Vec<&'a [u8]>>,
+    ) -> Result<TermIndex> {
+        let mut schema = Schema::builder();
+        let indexing = TextFieldIndexing::default()
+            .set_index_option(IndexRecordOption::Basic)
+            .set_fieldnorms(false);
+        let options = TextOptions::default().set_indexing_options(indexing);
+        let content = schema.add_text_field("content", options);
+        let index = Index::create_in_dir(directory, schema.build())?;
+        let mut writer: IndexWriter = index.writer_with_num_threads(1, HEAP_SIZE)?;
+        for words in documents {
+            let tokens = words.iter().enumerate().map(|(position, word)| Token {
+                position,
+                text: String::from_utf8_lossy(word).into_owned(),
+                ..Token::default()
+            });
+            let tokens = tokens.collect();
+            let mut document = TantivyDocument::default();
+            let text = String::new();
+            document.add_pre_tokenized_text(content, PreTokenizedString { text, tokens });
+            writer.add_document(document)?;
+        }
+        writer.commit()?;
+        writer.wait_merging_threads()?;
+        let mut writer: IndexWriter = index.writer_with_num_threads(1, HEAP_SIZE)?;
+        let segments = index.searchable_segment_ids()?;
+        if segments.len() > 1 {
+            writer.merge(&segments).wait()?;
+        }
+        writer.garbage_collect_files().wait()?;
+        writer.wait_merging_threads()?;
+        let searcher = index.reader()?.searcher();
+        match searcher.segment_readers() {
+            [_] => Ok(TermIndex { searcher, content }),
+            _ => Err("the index has not one segment".into()),
+        }
+    }
+
+    /// The query for documents that have all of some words, which are UTF-8.
+    pub fn query(&self, words: &[&[u8]]) -> BooleanQuery {
+        let terms = words.iter().map(|word| {
+            let term = Term::from_field_text(self.content, &String::from_utf8_lossy(word));
+            let query = TermQuery::new(term, IndexRecordOption::Basic);
+            (Occur::Must, Box::new(query) as Box<dyn Query>)
+        });
+        BooleanQuery::new(terms.collect())
+    }
+
+    /// How many documents it finds.
+    pub fn count(&self, query: &BooleanQuery) -> Result<u64> {
+        Ok(self.searcher.search(query, &Count)? as u64)
     }
 }

@@ -1,0 +1,337 @@
+//! Conjunctions asked of whole engines: how many files have all of some words, by ZipfDB, tantivy and SQLite FTS5.
+//!
+//! Every engine has the same words of the same files, numbered alike: those of ZipfDB's tokenizer, which the others are given as
+//! tokens. So every engine must count the same, and does before times are taken. All run on one thread, on indexes that are in the
+//! page cache. Files are those of a corpus, and what it is cut into, so that there are enough of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::Value;
+use zipfdb::{Database, IngestMode, Snapshot, TermVectors};
+
+use super::{Lists, Suite, mix};
+use crate::Result;
+use crate::corpus::Corpus;
+use crate::engines::{
+    self, Engine, Job, Purpose, database_directory, directory_size, fts5::MatchTable, ours,
+    tantivy::TermIndex,
+};
+use crate::report::{MEGABYTE, Table};
+
+/// Words of a conjunction.
+const WORDS: std::ops::RangeInclusive<usize> = 2..=5;
+
+/// Conjunctions of each number of words that are drawn.
+const DRAWN: usize = 250;
+
+/// Files in a folder of a corpus that is cut.
+const FOLDER_FILES: usize = 1000;
+
+/// Queries that are told about together, as words of a list.
+struct Group {
+    name: String,
+    queries: Vec<Vec<u32>>,
+}
+
+/// Microseconds of each query; or of a query of a batch, on average.
+struct Latencies(Vec<f64>);
+
+impl Latencies {
+    fn at(&self, share: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let place = (sorted.len() as f64 * share) as usize;
+        sorted.get(place).copied().unwrap_or(f64::NAN)
+    }
+}
+
+impl Suite<'_> {
+    /// Conjunctions on the files of a corpus, and on what it is cut into.
+    pub(super) fn conjunctions(&mut self, corpus: &Corpus, texts: &[Vec<u8>]) -> Result<()> {
+        self.conjunctions_on("files", corpus)?;
+        let pieces = self.options.pieces;
+        if pieces > corpus.files.len() {
+            let directory = database_directory(&self.options.common)?;
+            cut(texts, corpus.size() as usize / pieces, directory.path())?;
+            self.conjunctions_on("pieces", &Corpus::open(directory.path())?)?;
+        }
+        Ok(())
+    }
+
+    fn conjunctions_on(&mut self, unit: &str, corpus: &Corpus) -> Result<()> {
+        let common = &self.options.common;
+        let directory = database_directory(common)?;
+        let own = |name: &str| -> Result<_> {
+            let path = directory.path().join(name);
+            fs::create_dir(&path)?;
+            Ok(path)
+        };
+        let job = Job {
+            engine: Engine::Ours,
+            purpose: Purpose::Ingest,
+            corpus: corpus.path.clone(),
+            directory: own("ours")?,
+            threads: common.threads,
+        };
+        eprintln!("{} {unit}: {}", self.corpus, Engine::Ours.title());
+        ours::ingest(&job, corpus, IngestMode::Grammar)?;
+        let database = ours::open_to_write(&job.directory, common.threads)?;
+        database.execute("CREATE INDEX by_word ON corpus USING postings")?;
+        let index_size = number(&database, "SELECT SUM(bytes) FROM indexes('corpus')")?;
+        drop(database);
+        let files_size = directory_size(&job.directory)?;
+        let (database, snapshot) = ours::open(&job.directory, common.threads)?;
+        let lists = lists_of(&snapshot)?;
+        let vectors = snapshot.term_vectors()?;
+        let groups = self.groups(&lists)?;
+
+        eprintln!("{} {unit}: {}", self.corpus, Engine::Tantivy.title());
+        let tantivy = own("tantivy")?;
+        let term_index = TermIndex::fill(&tantivy, documents(&vectors))?;
+        eprintln!("{} {unit}: {}", self.corpus, Engine::Fts5.title());
+        let fts5 = own("fts5")?;
+        let match_table = MatchTable::fill(&fts5, documents(&vectors))?;
+        drop((vectors, snapshot, database));
+        println!(
+            "{} {unit}, {} words, {} postings. MB: ZipfDB {:.2} with text, of which the index of postings {:.2}; tantivy {:.2}; \
+             FTS5 {:.2}\n",
+            lists.universe,
+            lists.len(),
+            lists.ids.len(),
+            files_size as f64 / MEGABYTE,
+            index_size as f64 / MEGABYTE,
+            directory_size(&tantivy)? as f64 / MEGABYTE,
+            directory_size(&fts5)? as f64 / MEGABYTE,
+        );
+
+        let words: Vec<&[u8]> = lists.by_number();
+        let titles = [
+            &format!("us a query, {unit}"),
+            "queries",
+            "found",
+            "ZipfDB, index",
+            "p99",
+            "ZipfDB, in memory",
+            "p99",
+            "ZipfDB, in batches",
+            "tantivy",
+            "p99",
+            "FTS5",
+            "p99",
+        ];
+        let mut table = Table::new(titles.map(str::to_owned));
+        let (with_index, on_index) = ours::open(&job.directory, 1)?;
+        let (with_table, on_table) = ours::open(&job.directory, 1)?;
+        on_table.inverted_index()?;
+        let mut count_matches = match_table.counter()?;
+        for group in &groups {
+            let of_words = |query: &Vec<u32>| -> Vec<&[u8]> {
+                query.iter().map(|&word| words[word as usize]).collect()
+            };
+            let asked: Vec<Vec<&[u8]>> = group.queries.iter().map(of_words).collect();
+            let expected: Vec<u64> = (on_index.intersect_many(&asked)?.iter())
+                .map(|files| files.len() as u64)
+                .collect();
+            let measure = |name: &str, ask: &mut dyn FnMut(usize) -> Result<u64>| {
+                self.latencies(name, &expected, ask)
+            };
+            let index = measure("ZipfDB", &mut |query| {
+                Ok(on_index.files_with(&asked[query])?.len() as u64)
+            })?;
+            let in_memory = measure("ZipfDB in memory", &mut |query| {
+                Ok(on_table.files_with(&asked[query])?.len() as u64)
+            })?;
+            let mut seconds: Vec<f64> = Vec::new();
+            for _ in 0..self.runs {
+                let begin = Instant::now();
+                on_index.intersect_many(&asked)?;
+                seconds.push(begin.elapsed().as_secs_f64());
+            }
+            seconds.sort_by(f64::total_cmp);
+            let in_batches = seconds[seconds.len() / 2] * 1e6 / asked.len() as f64;
+            let queries: Vec<_> = asked.iter().map(|words| term_index.query(words)).collect();
+            let tantivy = measure("tantivy", &mut |query| term_index.count(&queries[query]))?;
+            let queries: Vec<String> = asked.iter().map(|words| MatchTable::query(words)).collect();
+            let fts5 = measure("FTS5", &mut |query| count_matches(&queries[query]))?;
+            let found = Latencies(expected.iter().map(|&count| count as f64).collect());
+            let numbers = vec![
+                asked.len() as f64,
+                found.at(0.5),
+                index.at(0.5),
+                index.at(0.99),
+                in_memory.at(0.5),
+                in_memory.at(0.99),
+                in_batches,
+                tantivy.at(0.5),
+                tantivy.at(0.99),
+                fts5.at(0.5),
+                fts5.at(0.99),
+            ];
+            self.row("conjunctions", &mut table, &group.name, numbers);
+        }
+        drop((on_index, with_index, on_table, with_table));
+        table.print(&[
+            format!(
+                "Median and 99th percentile of queries, each of which is the median of {} runs, on one thread, warm; batches: the mean. \
+                 Tags and web queries are those of the files that were given, drawn ones have words of postings.",
+                self.runs
+            ),
+            format!("{}: {}", Engine::Tantivy.title(), engines::tantivy::configuration_of_words()),
+            format!("{}: {}", Engine::Fts5.title(), engines::fts5::configuration_of_words()),
+        ]);
+        Ok(())
+    }
+
+    /// Asks everything once, which has to give the same numbers, and then so often as there are runs: for each query the median.
+    fn latencies(
+        &self,
+        name: &str,
+        expected: &[u64],
+        ask: &mut dyn FnMut(usize) -> Result<u64>,
+    ) -> Result<Latencies> {
+        for (query, &count) in expected.iter().enumerate() {
+            let found = ask(query)?;
+            if found != count {
+                return Err(format!("{name} finds {found} files of {count}, query {query}").into());
+            }
+        }
+        let mut times = vec![Vec::with_capacity(self.runs); expected.len()];
+        for _ in 0..self.runs {
+            for (query, times) in times.iter_mut().enumerate() {
+                let begin = Instant::now();
+                ask(query)?;
+                times.push(begin.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        Ok(Latencies(times.into_iter().map(median).collect()))
+    }
+
+    /// Queries by tag, web queries by number of words, and drawn ones.
+    fn groups(&self, lists: &Lists) -> Result<Vec<Group>> {
+        let mut groups: BTreeMap<String, Vec<Vec<u32>>> = BTreeMap::new();
+        let mut add = |name: &str, mut words: Vec<u32>| {
+            words.sort_unstable();
+            words.dedup();
+            let count = words.len();
+            if WORDS.contains(&count) {
+                let name = format!("{name}, {count} words");
+                groups.entry(name).or_default().push(words);
+            }
+        };
+        if let Some(path) = &self.options.tagged {
+            for line in fs::read_to_string(path)?.lines() {
+                let query: Value = serde_json::from_str(line)?;
+                let tags = query["tags"].as_array().into_iter().flatten();
+                let tag = tags
+                    .filter_map(Value::as_str)
+                    .find_map(|tag| tag.strip_prefix("intersection:"));
+                let Some((tag, text)) = tag.zip(query["query"].as_str()) else {
+                    continue;
+                };
+                let words = text.split_whitespace().map(|word| {
+                    let word = word.trim_start_matches('+');
+                    lists.words.get(word.as_bytes()).copied()
+                });
+                // A word that no file has would leave nothing to intersect.
+                if let Some(words) = words.collect::<Option<Vec<u32>>>() {
+                    add(&format!("tag {tag}"), words);
+                }
+            }
+        }
+        for words in self.read_queries(lists)? {
+            add("web", words);
+        }
+        let mut state = 0;
+        for count in WORDS {
+            for _ in 0..DRAWN {
+                // Words of postings are drawn, so that frequent words are frequent.
+                let words = (0..count).map(|_| {
+                    state += 1;
+                    let at = (mix(state) % lists.ids.len() as u64) as u32;
+                    lists.offsets.partition_point(|&offset| offset <= at) as u32 - 1
+                });
+                add("drawn", words.collect());
+            }
+        }
+        let groups = groups.into_iter();
+        Ok(groups
+            .map(|(name, queries)| Group { name, queries })
+            .collect())
+    }
+}
+
+impl Lists {
+    /// The words by their numbers.
+    fn by_number(&self) -> Vec<&[u8]> {
+        let mut words = vec![&[][..]; self.words.len()];
+        for (word, &number) in &self.words {
+            words[number as usize] = word;
+        }
+        words
+    }
+}
+
+/// The lists of all words as a database has them.
+fn lists_of(snapshot: &Snapshot) -> Result<Lists> {
+    let index = snapshot.inverted_index()?;
+    let mut lists = Lists {
+        universe: u32::try_from(snapshot.files().len())?,
+        offsets: vec![0],
+        ids: Vec::new(),
+        counts: Vec::new(),
+        words: Default::default(),
+    };
+    for (number, (word, files)) in (0..).zip(index.iter()) {
+        lists.words.insert(word.text(), number);
+        lists.ids.extend(files.iter().map(|&(file, _)| file));
+        lists.offsets.push(u32::try_from(lists.ids.len())?);
+    }
+    Ok(lists)
+}
+
+/// The words of each file, each once.
+fn documents(vectors: &TermVectors) -> impl Iterator<Item = Vec<&[u8]>> {
+    (0..vectors.files()).map(|file| vectors.words(file).map(|(word, _)| word).collect())
+}
+
+/// The one number that a query gives.
+fn number(database: &Database, sql: &str) -> Result<i64> {
+    let mut rows = database.query(sql)?;
+    match rows
+        .next()
+        .transpose()?
+        .map(zipfdb::Row::into_values)
+        .as_deref()
+    {
+        Some([zipfdb::Value::Integer(number)]) => Ok(*number),
+        _ => Err(format!("{sql}: no number").into()),
+    }
+}
+
+/// Writes texts as files of at least so many bytes, which end where a line does.
+fn cut(texts: &[Vec<u8>], size: usize, directory: &Path) -> Result<()> {
+    let mut count = 0;
+    for text in texts {
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            let from = size.min(rest.len());
+            let line = rest[from..].iter().position(|&byte| byte == b'\n');
+            let (piece, others) = rest.split_at(line.map_or(rest.len(), |line| from + line + 1));
+            rest = others;
+            let folder = directory.join(format!("{:05}", count / FOLDER_FILES));
+            if count % FOLDER_FILES == 0 {
+                fs::create_dir(&folder)?;
+            }
+            fs::write(folder.join(format!("{:03}", count % FOLDER_FILES)), piece)?;
+            count += 1;
+        }
+    }
+    Ok(())
+}
