@@ -64,7 +64,8 @@ fn ask(open: impl Fn() -> Snapshot) {
         .collect();
     let words = ["w1", "w2", "w1999", "none"];
     let (first, last) = (names.first().unwrap(), names.last().unwrap());
-    let all: [&dyn Fn(&Snapshot); 17] = [
+    let all: [&dyn Fn(&Snapshot); 18] = [
+        &|snapshot| drop(snapshot.files_with(&["w1", "w2"]).unwrap()),
         &|snapshot| assert!(snapshot.count("w1").is_ok()),
         &|snapshot| assert!(snapshot.count_in(first, "w1").is_ok()),
         &|snapshot| assert!(snapshot.count_in(last, "w1").is_ok()),
