@@ -164,6 +164,7 @@ fn making(kind: StructureKind) -> Making {
         Suffixes => (&[WordGrammar], [0.0, 0.0, SUFFIX_BUILD_COST]),
         NgramTable => (&[WordUses], [TABLE_BUILD_COST, 0.0, 0.0]),
         Postings => (&[], [0.0, 1.0, 0.0]),
+        PostingsLists => (&[Postings], [0.0, 5.0, 0.0]),
         OccurrenceIndex | SuffixIndex | NgramIndex => (&[], [0.0, 0.0, 0.02]),
         TextBlocks => (&[], [0.0, 0.0, 0.0]),
         WordFiles | FileWords => (&[WordGrammar, Totals], [COUNT_ALL_SYMBOL_COST, 0.0, 0.0]),

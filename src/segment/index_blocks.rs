@@ -89,6 +89,23 @@ impl IndexBlocks {
         self.reader.part(self.section, start, end - start, crc32)
     }
 
+    /// All blocks, verified.
+    pub(super) fn all(&self) -> Result<Bytes> {
+        self.reader.section(self.section)
+    }
+
+    /// Bytes of all blocks.
+    pub(super) fn size(&self) -> u64 {
+        self.ends.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// Where a block lies among all.
+    pub(super) fn range(&self, block: usize) -> Range<usize> {
+        let start = block.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        // They are in memory.
+        start as usize..self.ends[block].0 as usize
+    }
+
     /// That the blocks make no sense.
     pub(super) fn corrupt(&self, fault: &'static str) -> zipfdb_storage::Error {
         self.reader.corrupt(fault)
@@ -231,7 +248,7 @@ impl StoredBytes {
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.0.ends.last().map_or(0, |(end, _)| *end)
+        self.0.size()
     }
 
     /// All bytes.

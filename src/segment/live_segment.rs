@@ -50,6 +50,8 @@ pub(crate) struct BuildBudgets {
     pub(crate) ngrams: BuildBudget,
     /// Without counts of all words in all files.
     pub(crate) counts: BuildBudget,
+    /// Without the lists of an index of postings in memory.
+    pub(crate) postings: BuildBudget,
 }
 
 /// Estimated distinct tokens of text that is not tokenized, as a multiple of the square root of its number of words.
@@ -115,6 +117,7 @@ impl LiveSegment {
                 places: [BuildBudget::new(), BuildBudget::new()],
                 ngrams: BuildBudget::new(),
                 counts: BuildBudget::new(),
+                postings: BuildBudget::new(),
             },
             ngram_plan: OnceLock::new(),
             indexes: SegmentIndexes::default(),
@@ -168,7 +171,7 @@ impl LiveSegment {
     pub(crate) fn set_indexes(&self, records: &[IndexRecord]) {
         self.indexes.set(records);
         for kind in IndexKind::ALL {
-            self.slots.forget(StructureKind::of_index(kind) as usize);
+            self.forget_index(kind);
         }
     }
 
@@ -191,8 +194,15 @@ impl LiveSegment {
     /// An index has a new file.
     pub(crate) fn reopen_index(&self, record: &IndexRecord) {
         self.indexes.reopen(record);
-        self.slots
-            .forget(StructureKind::of_index(record.kind) as usize);
+        self.forget_index(record.kind);
+    }
+
+    /// What has been read of an index of a kind is not used any more.
+    pub(super) fn forget_index(&self, kind: IndexKind) {
+        self.slots.forget(StructureKind::of_index(kind) as usize);
+        if kind == IndexKind::Postings {
+            self.slots.forget(StructureKind::PostingsLists as usize);
+        }
     }
 
     /// Whether an index has a file that can be opened; with `is_thorough`, whether all of it can be read.

@@ -3,8 +3,10 @@
 //! Invariant: what is given is what the segment gives, or nothing: an index that is damaged is given up. Bytes:
 //! `storage/FORMAT.md`.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::postings::similar_order;
@@ -16,14 +18,18 @@ use zipfdb_storage::{Bytes, FileEntry, IndexKind, IndexReader, IndexRecord, Inde
 
 use super::index_blocks::{IndexBlocks, StoredNumbers, write_blocks, write_numbers};
 use super::live_segment::LiveSegment;
-use super::segment_view::SegmentView;
+use super::segment_view::{SegmentStructure, SegmentView};
 use super::stored_index::IndexContent;
+use super::structure::StructureKind;
 use crate::bisect::gallop;
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
 /// Words of a block of postings: about what is read and decoded for one.
 const BLOCK_WORDS: usize = 32;
+
+/// Nanoseconds that reading a byte of lists takes, with its checksum.
+const LISTS_READ_BYTE_COST: f64 = 0.5;
 
 /// What reading a list gives.
 type ListResult<T> = std::result::Result<T, MalformedBlock>;
@@ -37,6 +43,26 @@ pub(super) struct PostingsIndex {
     ids: ListIds,
     /// By first token.
     blocks: IndexBlocks,
+}
+
+/// All lists of the index, verified: read once queries have taken as long without them.
+struct KeptLists(Bytes);
+
+/// A block of lists.
+enum BlockBytes<'a> {
+    Kept(&'a [u8]),
+    Read(Bytes),
+}
+
+impl Deref for BlockBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            BlockBytes::Kept(bytes) => bytes,
+            BlockBytes::Read(bytes) => bytes,
+        }
+    }
 }
 
 /// What the ids of lists are.
@@ -201,6 +227,21 @@ impl IndexContent for PostingsIndex {
     }
 }
 
+impl SegmentStructure for KeptLists {
+    const KIND: StructureKind = StructureKind::PostingsLists;
+
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<KeptLists>> {
+        let lists = segment.ask_index(|postings: &PostingsIndex| Ok(postings.blocks.all()?))?;
+        Ok(Arc::new(KeptLists(
+            lists.unwrap_or(Bytes::from(Vec::new())),
+        )))
+    }
+}
+
 /// The files of each word, numbered by their places in an order.
 fn renumbered(table: &CountTable, order: &[u32]) -> CountTable {
     let mut places = vec![0; order.len()];
@@ -218,10 +259,19 @@ fn renumbered(table: &CountTable, order: &[u32]) -> CountTable {
 
 impl PostingsIndex {
     /// The block that has a word, if any does, and its first token.
-    fn block_of(&self, token: u32) -> Result<Option<(u32, Bytes)>> {
-        let block = self.blocks.block_of(token);
-        let block = block.map(|block| Ok((self.blocks.key(block), self.blocks.block(block)?)));
-        block.transpose()
+    fn block_of<'a>(
+        &self,
+        token: u32,
+        kept: Option<&'a KeptLists>,
+    ) -> Result<Option<(u32, BlockBytes<'a>)>> {
+        let Some(block) = self.blocks.block_of(token) else {
+            return Ok(None);
+        };
+        let bytes = match kept.and_then(|kept| kept.0.get(self.blocks.range(block))) {
+            Some(bytes) => BlockBytes::Kept(bytes),
+            None => BlockBytes::Read(self.blocks.block(block)?),
+        };
+        Ok(Some((self.blocks.key(block), bytes)))
     }
 
     /// The lists of a block, which is of words with these first tokens.
@@ -249,10 +299,11 @@ impl PostingsIndex {
     fn common(
         &self,
         tokens: &[u32],
+        kept: Option<&KeptLists>,
         intersect: impl FnOnce(&[PackedList<'_>]) -> ListResult<Vec<u32>>,
     ) -> Result<Vec<u32>> {
-        let blocks = tokens.iter().map(|&token| self.block_of(token));
-        let blocks: Vec<Option<(u32, Bytes)>> = blocks.collect::<Result<_>>()?;
+        let blocks = tokens.iter().map(|&token| self.block_of(token, kept));
+        let blocks: Vec<Option<(u32, BlockBytes<'_>)>> = blocks.collect::<Result<_>>()?;
         let find = || {
             let mut lists = Vec::with_capacity(tokens.len());
             for (&token, block) in tokens.iter().zip(&blocks) {
@@ -330,13 +381,34 @@ impl SegmentView {
         Ok(write_blocks(writer, &blocks)?)
     }
 
+    /// What `read` finds in lists, which are kept once that pays.
+    fn ask_lists<A>(
+        &self,
+        read: impl FnOnce(&PostingsIndex, Option<&KeptLists>) -> Result<A>,
+    ) -> Result<Option<A>> {
+        if let Some(kept) = self.pinned::<KeptLists>() {
+            return self.ask_index(|postings: &PostingsIndex| read(postings, Some(kept)));
+        }
+        let begin = Instant::now();
+        let budget = &self.budgets.postings;
+        let found = self.ask_index(|postings: &PostingsIndex| {
+            let size = postings.blocks.size();
+            let price = (size as f64 * LISTS_READ_BYTE_COST) as u64; // below 2^40
+            let stop = AtomicBool::new(false);
+            let kept = self.pin_if_due::<KeptLists>(budget, price, size, &stop)?;
+            read(postings, kept)
+        });
+        budget.add_since(begin);
+        found
+    }
+
     /// The files of a word, told by its first token, with counts; none if no index tells.
     ///
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn postings(&self, token: u32) -> Result<Option<Vec<FileCount>>> {
-        self.ask_index(|postings: &PostingsIndex| {
-            let Some((first, bytes)) = postings.block_of(token)? else {
+        self.ask_lists(|postings, kept| {
+            let Some((first, bytes)) = postings.block_of(token, kept)? else {
                 return Ok(Vec::new());
             };
             let list = PackedLists::new(&bytes, first, postings.ids.universe()).find(token);
@@ -353,9 +425,9 @@ impl SegmentView {
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn common_postings(&self, tokens: &[u32]) -> Result<Option<Vec<u32>>> {
-        self.ask_index(|postings: &PostingsIndex| match &postings.ids {
+        self.ask_lists(|postings, kept| match &postings.ids {
             ListIds::Files(_) | ListIds::Reordered(_) => {
-                let found = postings.common(tokens, |lists| {
+                let found = postings.common(tokens, kept, |lists| {
                     let mut ids = lists[0].ids()?;
                     for list in &lists[1..] {
                         list.retain_common(&mut ids)?;
@@ -364,7 +436,7 @@ impl SegmentView {
                 })?;
                 Ok(postings.ids.files(found))
             }
-            ListIds::Blocks { .. } => postings.common(tokens, |lists| {
+            ListIds::Blocks { .. } => postings.common(tokens, kept, |lists| {
                 let files = |list: &PackedList<'_>| Ok(postings.ids.files(list.ids()?));
                 common_of(lists, files)
             }),
@@ -376,10 +448,10 @@ impl SegmentView {
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn phrase_files(&self, tokens: &[u32]) -> Result<Option<Vec<u32>>> {
-        let found = self.ask_index(|postings: &PostingsIndex| match &postings.ids {
+        let found = self.ask_lists(|postings, kept| match &postings.ids {
             ListIds::Blocks { words, starts } if tokens.len() <= *words as usize => {
                 // The phrase begins in a block, and ends there or in the next one of the file.
-                let found = postings.common(tokens, |lists| {
+                let found = postings.common(tokens, kept, |lists| {
                     common_of(lists, |list| Ok(blocks_before(starts, &list.ids()?)))
                 })?;
                 Ok(Some(postings.ids.files(found)))

@@ -70,8 +70,7 @@ impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
 fn give_up<C: IndexContent>(live: &LiveSegment, index: &SegmentIndex, error: &dyn Display) {
     index.give_up(error);
     live.indexes.forget(C::INDEX);
-    live.slots
-        .forget(StructureKind::of_index(C::INDEX) as usize);
+    live.forget_index(C::INDEX);
 }
 
 impl SegmentView {

@@ -30,6 +30,7 @@ pub(crate) enum StructureKind {
     WordFiles,
     FileWords,
     Postings,
+    PostingsLists,
     OccurrenceIndex,
     SuffixIndex,
     NgramIndex,
@@ -38,7 +39,7 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 29] = {
+    pub(crate) const ALL: [StructureKind; 30] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -66,6 +67,7 @@ impl StructureKind {
             WordFiles,
             FileWords,
             Postings,
+            PostingsLists,
             OccurrenceIndex,
             SuffixIndex,
             NgramIndex,
@@ -111,6 +113,7 @@ impl StructureKind {
             StructureKind::WordFiles => "files of words",
             StructureKind::FileWords => "words of files",
             StructureKind::Postings => "directory of postings",
+            StructureKind::PostingsLists => "lists of postings",
             StructureKind::OccurrenceIndex => "directory of occurrences",
             StructureKind::SuffixIndex => "directory of suffixes",
             StructureKind::NgramIndex => "directory of n-grams",
