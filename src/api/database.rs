@@ -230,6 +230,31 @@ impl Database {
         }
     }
 
+    /// A handle of the same open database that only reads: all its statements see a corpus as the first of them that reads it
+    /// did, whatever is committed meanwhile. It keeps what they have read, so drop it when the last statement is done. What a
+    /// transaction of this handle has not committed is not seen, and [`Database::corpus`] of both gives the same.
+    ///
+    /// ```
+    /// use zipfdb::{CorpusSettings, Database, Value};
+    ///
+    /// let db = Database::in_memory()?;
+    /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
+    /// corpus.append_many(&[("a.txt", "the cat")])?;
+    /// let frozen = db.frozen();
+    /// let count = |db: &Database| db.query("SELECT COUNT(*) FROM pets")?.next().expect("one row");
+    /// assert_eq!(count(&frozen)?[0], Value::Integer(2));
+    /// corpus.append_many(&[("b.txt", "the dog")])?;
+    /// assert_eq!(count(&frozen)?[0], Value::Integer(2));
+    /// assert_eq!(count(&db)?[0], Value::Integer(4));
+    /// assert!(frozen.execute("DELETE FROM pets").is_err());
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    pub fn frozen(&self) -> Database {
+        Database {
+            session: Arc::new(self.session.frozen()),
+        }
+    }
+
     /// The corpus called `name`, in any case of ASCII letters.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! `Session`: an open database as one line of statements sees it, with the transaction that BEGIN has started.
 //!
-//! Invariant: between BEGIN and COMMIT or ROLLBACK every statement of the session reads and edits in its transaction.
+//! Invariant: between BEGIN and COMMIT or ROLLBACK every statement of the session reads and edits in its transaction. A frozen
+//! session writes nothing and sees one snapshot of each corpus.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ pub(crate) struct Session {
     transaction: Mutex<Option<Transaction>>,
     /// Views of this session alone.
     temporary_views: Mutex<Vec<ViewRecord>>,
+    /// What a frozen session has read so far, by corpus; none if it is not frozen.
+    frozen: Option<Mutex<HashMap<String, Snapshot>>>,
 }
 
 impl Session {
@@ -32,6 +36,30 @@ impl Session {
             shared,
             transaction: Mutex::default(),
             temporary_views: Mutex::default(),
+            frozen: None,
+        }
+    }
+
+    /// A session with the temporary views of this one whose statements see a corpus as the first of them did.
+    pub(crate) fn frozen(&self) -> Session {
+        Session {
+            temporary_views: Mutex::new(self.temporary_views.lock().clone()),
+            frozen: Some(Mutex::default()),
+            ..Session::new(self.shared.clone())
+        }
+    }
+
+    /// # Errors
+    /// If the session is frozen.
+    pub(crate) fn check_writable(&self, subject: &str) -> Result<()> {
+        match self.frozen {
+            None => Ok(()),
+            Some(_) => Err(Error::Invalid {
+                subject: subject.into(),
+                reason:
+                    "a frozen handle only reads; hint: write with the handle that it was made of"
+                        .into(),
+            }),
         }
     }
 
@@ -65,6 +93,7 @@ impl Session {
         settings: CorpusSettings,
         interrupt: &Interrupt,
     ) -> Result<Corpus> {
+        self.check_writable("CREATE CORPUS")?;
         let writing = self.shared.writing(interrupt)?;
         let _turn = self.shared.runtime.turn(interrupt)?;
         writing.store.create_corpus(name, settings)?;
@@ -73,6 +102,7 @@ impl Session {
 
     /// As [`crate::Database::drop_corpus`].
     pub(crate) fn drop_corpus_until(&self, name: &str, interrupt: &Interrupt) -> Result<()> {
+        self.check_writable("DROP CORPUS")?;
         let writing = self.shared.writing(interrupt)?;
         let _turn = self.shared.runtime.turn(interrupt)?;
         let record = writing.store.corpus(name)?;
@@ -168,6 +198,7 @@ impl Session {
     /// # Errors
     /// If the database is open for reading only, and that of `interrupt`.
     pub(crate) fn transaction(&self, interrupt: &Interrupt) -> Result<Transaction> {
+        self.check_writable("BEGIN")?;
         Transaction::begin(&self.shared, None, interrupt)
     }
 
@@ -216,6 +247,15 @@ impl Session {
 
     /// What statements see of a corpus.
     pub(crate) fn snapshot(&self, corpus: &str, interrupt: &Interrupt) -> Result<Snapshot> {
+        if let Some(frozen) = &self.frozen {
+            if let Some(snapshot) = frozen.lock().get(corpus) {
+                return Ok(snapshot.clone());
+            }
+            // It may take parallel work, which nobody waits for under a lock. The first of several threads decides.
+            let snapshot = self.corpus(corpus)?.snapshot_until(interrupt)?;
+            let mut frozen = frozen.lock();
+            return Ok(frozen.entry(corpus.to_owned()).or_insert(snapshot).clone());
+        }
         match &mut *self.transaction.lock() {
             Some(transaction) => transaction.snapshot_until(corpus, interrupt),
             None => self.corpus(corpus)?.snapshot_until(interrupt),

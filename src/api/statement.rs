@@ -98,6 +98,7 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Rows::none());
         };
+        self.check_allowed(parsed)?;
         let plan = zipfdb_sql::bind(parsed, &*self.session, &shared(parameters)?)?;
         execute::execute(&self.session, plan, progress)
     }
@@ -114,10 +115,20 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Rows::none());
         };
+        self.check_allowed(parsed)?;
         let plans = (parameters.iter())
             .map(|set| Ok(zipfdb_sql::bind(parsed, &*self.session, &shared(set)?)?));
         let interrupt = self.session.shared().runtime.interrupt();
         execute::execute_many(&self.session, plans.collect::<Result<_>>()?, &interrupt)
+    }
+
+    /// # Errors
+    /// If it changes something and its handle is frozen.
+    fn check_allowed(&self, parsed: &zipfdb_sql::Statement) -> Result<()> {
+        if parsed.is_read_only() {
+            return Ok(());
+        }
+        self.session.check_writable("statement")
     }
 }
 
