@@ -57,6 +57,7 @@ const DIRECTION: [(&str, &[&str]); 10] = [
         &["zipfdb", "zipfdb-kernels", "zipfdb-storage", "zipfdb-tadoc"],
     ),
     ("bench/tadoc/Cargo.toml", &[]),
+    ("datafusion/Cargo.toml", &["zipfdb"]),
     ("fuzz/Cargo.toml", &["zipfdb-test-model"]),
 ];
 

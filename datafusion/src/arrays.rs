@@ -1,0 +1,283 @@
+//! Columns of ZipfDB's batches as arrays of Arrow.
+//!
+//! Numbers, and texts and BLOBs that lie one behind the other, pass without a copy. Words, names of files and n-grams are
+//! numbers with a dictionary there; here each distinct one of a batch is copied once. Invariant: an array has the type of its
+//! field, or there is an error.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, StringViewBuilder,
+};
+use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::exec_err;
+use datafusion::error::{DataFusionError, Result};
+use zipfdb::{BatchColumn, TextColumn, TextDictionary, Value};
+
+/// Bytes of a block that views point into; a longer text has a block of its own. Views have 32-bit offsets.
+const BLOCK_BYTES: usize = 1 << 24;
+
+/// A column as an array of the type of `field`.
+///
+/// # Errors
+/// If a value is of another type, or a text is not UTF-8.
+pub(crate) fn array(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+    match field.data_type() {
+        DataType::Int64 => integers(column, field),
+        DataType::Float64 => reals(column, field),
+        DataType::Utf8View => texts(column, field),
+        DataType::LargeBinary => blobs(column, field),
+        other => exec_err!("column \"{}\" cannot be of type {other}", field.name()),
+    }
+}
+
+fn integers(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+    let array = match column {
+        BatchColumn::Integers(integers) => Int64Array::from(integers),
+        BatchColumn::Values(values) => {
+            let integers = values.into_iter().map(|value| match value {
+                Value::Null => Ok(None),
+                Value::Integer(integer) => Ok(Some(integer)),
+                other => mistyped(field, &other),
+            });
+            integers.collect::<Result<Int64Array>>()?
+        }
+        _ => return exec_err!("column \"{}\" is no INTEGER", field.name()),
+    };
+    Ok(Arc::new(array))
+}
+
+fn reals(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+    let array = match column {
+        BatchColumn::Reals(reals) => Float64Array::from(reals),
+        BatchColumn::Values(values) => {
+            let reals = values.into_iter().map(|value| match value {
+                Value::Null => Ok(None),
+                Value::Real(real) => Ok(Some(real)),
+                other => mistyped(field, &other),
+            });
+            reals.collect::<Result<Float64Array>>()?
+        }
+        _ => return exec_err!("column \"{}\" is no REAL", field.name()),
+    };
+    Ok(Arc::new(array))
+}
+
+fn blobs(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+    match column {
+        BatchColumn::Texts(TextColumn { offsets, bytes }) => {
+            // Offsets are sizes of what is in memory, so they are as large as i64.
+            let rows = offsets.len();
+            let offsets = ScalarBuffer::<i64>::new(Buffer::from_vec(offsets), 0, rows);
+            let offsets = OffsetBuffer::new(offsets);
+            let array = LargeBinaryArray::try_new(offsets, Buffer::from_vec(bytes), None)?;
+            Ok(Arc::new(array))
+        }
+        column => {
+            let mut blobs = LargeBinaryBuilder::new();
+            let mut bytes = Vec::new();
+            for row in 0..column.len() {
+                bytes.clear();
+                match column.write_text(row, &mut bytes) {
+                    true => blobs.append_value(&bytes),
+                    false => match column.value(row) {
+                        Value::Null => blobs.append_null(),
+                        other => return mistyped(field, &other),
+                    },
+                }
+            }
+            Ok(Arc::new(blobs.finish()))
+        }
+    }
+}
+
+fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+    let mut texts = TextViews::default();
+    match column {
+        BatchColumn::Words {
+            indices,
+            dictionary,
+        } => {
+            let mut known: HashMap<u32, View> = HashMap::new();
+            let mut last: Option<(u32, View)> = None;
+            for index in indices {
+                let view = match last {
+                    Some((same, view)) if same == index => view,
+                    _ => *known
+                        .entry(index)
+                        .or_insert_with(|| texts.store(dictionary_text(&dictionary, index))),
+                };
+                last = Some((index, view));
+                texts.rows.push(Some(view));
+            }
+        }
+        BatchColumn::Texts(column) => {
+            for row in 0..column.len() {
+                texts.push(column.get(row));
+            }
+        }
+        BatchColumn::Values(values) => {
+            for value in values {
+                match value {
+                    Value::Null => texts.rows.push(None),
+                    Value::Text(text) => texts.push(text.as_bytes()),
+                    Value::Blob(_) => return not_utf8(field),
+                    other => return mistyped(field, &other),
+                }
+            }
+        }
+        column @ BatchColumn::Ngrams { .. } => {
+            let mut text = Vec::new();
+            for row in 0..column.len() {
+                text.clear();
+                column.write_text(row, &mut text);
+                texts.push(&text);
+            }
+        }
+        _ => return exec_err!("column \"{}\" is no TEXT", field.name()),
+    }
+    texts.array(field)
+}
+
+fn dictionary_text(dictionary: &TextDictionary, index: u32) -> &[u8] {
+    dictionary.bytes(index)
+}
+
+/// Where a text lies.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    block: usize,
+    offset: usize,
+    length: usize,
+}
+
+/// Texts in blocks, and which of them each row has.
+#[derive(Debug, Default)]
+struct TextViews {
+    blocks: Vec<Vec<u8>>,
+    rows: Vec<Option<View>>,
+}
+
+impl TextViews {
+    fn push(&mut self, text: &[u8]) {
+        let view = self.store(text);
+        self.rows.push(Some(view));
+    }
+
+    fn store(&mut self, text: &[u8]) -> View {
+        let is_full = |block: &Vec<u8>| block.len() + text.len() > BLOCK_BYTES;
+        if self.blocks.last().is_none_or(is_full) {
+            self.blocks.push(Vec::new());
+        }
+        let block = self.blocks.len() - 1;
+        let bytes = &mut self.blocks[block];
+        let offset = bytes.len();
+        bytes.extend_from_slice(text);
+        View {
+            block,
+            offset,
+            length: text.len(),
+        }
+    }
+
+    /// # Errors
+    /// If a text is not UTF-8, or of 4 GiB.
+    fn array(self, field: &Field) -> Result<ArrayRef> {
+        let mut builder = StringViewBuilder::with_capacity(self.rows.len());
+        let mut numbers = Vec::with_capacity(self.blocks.len());
+        for block in self.blocks {
+            if u32::try_from(block.len()).is_err() {
+                return exec_err!("column \"{}\" has a text of 4 GiB or more", field.name());
+            }
+            numbers.push(builder.append_block(Buffer::from_vec(block)));
+        }
+        for row in self.rows {
+            let Some(view) = row else {
+                builder.append_null();
+                continue;
+            };
+            // Blocks are shorter than 4 GiB.
+            let (offset, length) = (view.offset as u32, view.length as u32);
+            let appended = builder.try_append_view(numbers[view.block], offset, length);
+            if appended.is_err() {
+                return not_utf8(field);
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+}
+
+fn not_utf8<T>(field: &Field) -> Result<T> {
+    exec_err!(
+        "column \"{}\" has bytes that are not UTF-8, which no text of Arrow can hold; hint: leave the files out in which they \
+         are, or ask ZipfDB itself, where they are a BLOB",
+        field.name()
+    )
+}
+
+fn mistyped<T>(field: &Field, value: &Value) -> Result<T> {
+    Err(DataFusionError::Execution(format!(
+        "column \"{}\" should be {} and holds {value:?}",
+        field.name(),
+        field.data_type()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use datafusion::arrow::array::{Array, AsArray};
+    use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+
+    use super::*;
+
+    fn field(data_type: DataType) -> Field {
+        Field::new("c", data_type, true)
+    }
+
+    #[test]
+    fn values_of_any_kind_become_arrays_with_nulls() {
+        let texts = BatchColumn::Values(vec![
+            Value::Text("a".into()),
+            Value::Null,
+            Value::Text("a text that is not inlined".into()),
+        ]);
+        let array_of = |column, data_type| array(column, &field(data_type)).unwrap();
+        let texts = array_of(texts, DataType::Utf8View);
+        assert_eq!(
+            texts.as_string_view().value(2),
+            "a text that is not inlined"
+        );
+        assert!(texts.is_null(1));
+        let integers = BatchColumn::Values(vec![Value::Integer(7), Value::Null]);
+        let integers = array_of(integers, DataType::Int64);
+        assert_eq!(integers.as_primitive::<Int64Type>().value(0), 7);
+        assert_eq!(integers.null_count(), 1);
+        let reals = array_of(BatchColumn::Reals(vec![0.5]), DataType::Float64);
+        assert_eq!(reals.as_primitive::<Float64Type>().value(0), 0.5);
+        let blobs = BatchColumn::Values(vec![Value::Blob(vec![255]), Value::Null]);
+        let blobs = array_of(blobs, DataType::LargeBinary);
+        assert_eq!(blobs.as_binary::<i64>().value(0), [255]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error_that_names_the_column() {
+        let blob = BatchColumn::Values(vec![Value::Blob(vec![255])]);
+        let error = array(blob, &field(DataType::Utf8View)).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("column \"c\" has bytes that are not UTF-8")
+        );
+        let text = BatchColumn::Texts(TextColumn {
+            offsets: vec![0, 1],
+            bytes: vec![200],
+        });
+        assert!(array(text.clone(), &field(DataType::Utf8View)).is_err());
+        assert!(array(text.clone(), &field(DataType::Int64)).is_err());
+        let blobs = array(text, &field(DataType::LargeBinary)).unwrap();
+        assert_eq!(blobs.as_binary::<i64>().value(0), [200]);
+    }
+}

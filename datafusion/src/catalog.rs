@@ -1,0 +1,141 @@
+//! A catalog of DataFusion whose tables are corpora, and contexts that have it.
+//!
+//! Invariant: corpora are looked up in the database each time, by names in any case of ASCII letters, so they come and go as
+//! they do there. Other tables can be registered beside them, under names that no corpus has.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::{exec_err, not_impl_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use zipfdb::Database;
+
+use crate::functions::{CorpusFunction, FUNCTIONS};
+use crate::pushdown::ZipfPushdown;
+use crate::relation::Relation;
+use crate::table::{CorpusSource, ZipfTable};
+
+/// The catalog that [`context`] makes.
+pub const CATALOG: &str = "zipfdb";
+/// The only schema of a [`ZipfCatalog`].
+pub const SCHEMA: &str = "public";
+
+/// A context whose default catalog is [`CATALOG`]: corpora are tables by their names, beside those that are registered.
+pub fn context(database: &Database) -> SessionContext {
+    let config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true);
+    let context = SessionContext::new_with_config(config);
+    register(&context, CATALOG, database);
+    context
+}
+
+/// Adds the corpora of a database to a context, as tables `catalog.public.corpus`, with ZipfDB's table functions and the
+/// optimizer rule that pushes counts down and gives all scans of a query one snapshot of each corpus. The functions are those
+/// of the database that was registered last.
+pub fn register(context: &SessionContext, catalog: &str, database: &Database) {
+    let source = Arc::new(CorpusSource {
+        database: database.clone(),
+        is_frozen: false,
+    });
+    let provider = ZipfCatalog {
+        schema: Arc::new(CorpusSchema {
+            source: source.clone(),
+            others: RwLock::default(),
+        }),
+    };
+    context.register_catalog(catalog, Arc::new(provider));
+    for definition in FUNCTIONS {
+        let function = CorpusFunction::new(&source, definition);
+        context.register_udtf(definition.name, Arc::new(function));
+    }
+    let rule = ZipfPushdown::default();
+    // One rule serves all databases.
+    context.remove_optimizer_rule(ZipfPushdown::NAME);
+    context.add_optimizer_rule(Arc::new(rule));
+}
+
+/// The corpora of a database as a catalog with one schema, [`SCHEMA`].
+#[derive(Debug)]
+pub struct ZipfCatalog {
+    schema: Arc<CorpusSchema>,
+}
+
+impl CatalogProvider for ZipfCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.into()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| self.schema.clone() as Arc<dyn SchemaProvider>)
+    }
+}
+
+/// Corpora, and other tables beside them.
+#[derive(Debug)]
+struct CorpusSchema {
+    source: Arc<CorpusSource>,
+    others: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
+}
+
+impl CorpusSchema {
+    /// The name of a corpus as the database has it.
+    fn corpus(&self, name: &str) -> Option<String> {
+        let mut names = self.source.database.corpora().into_iter();
+        names.find(|corpus| corpus.eq_ignore_ascii_case(name))
+    }
+
+    fn other(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        others.get(name).cloned()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for CorpusSchema {
+    fn table_names(&self) -> Vec<String> {
+        let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.source.database.corpora();
+        names.extend(others.keys().cloned());
+        names.sort();
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let Some(corpus) = self.corpus(name) else {
+            return Ok(self.other(name));
+        };
+        let relation = Relation::corpus(&self.source.database, &corpus)?;
+        Ok(Some(Arc::new(ZipfTable::new(&self.source, relation))))
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.corpus(&name).is_some() {
+            return exec_err!("there is a corpus \"{name}\" already");
+        }
+        let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(others.insert(name, table))
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.corpus(name).is_some() {
+            return not_impl_err!(
+                "corpora are not dropped here; hint: `DROP CORPUS {name}` in ZipfDB's own dialect"
+            );
+        }
+        let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(others.remove(name))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.corpus(name).is_some() || self.other(name).is_some()
+    }
+}

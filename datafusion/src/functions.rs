@@ -1,0 +1,191 @@
+//! ZipfDB's table functions as those of DataFusion: `files('c')`, `ngrams('c', 2)` and the others, with the same arguments.
+//!
+//! Invariant: `FUNCTIONS` is the only list of them. A function that ZipfDB gets is a line in it; columns that the line does not
+//! name are INTEGER.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{ScalarValue, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+
+use crate::relation::{ColumnDefinition, ColumnKind, Relation, RowCounting};
+use crate::statement::quoted_text;
+use crate::table::{CorpusSource, ZipfTable};
+
+/// A table function.
+#[derive(Debug)]
+pub(crate) struct FunctionDefinition {
+    pub(crate) name: &'static str,
+    columns: &'static [ColumnDefinition],
+    counting: RowCounting,
+}
+
+const fn integer(name: &'static str) -> ColumnDefinition {
+    ColumnDefinition::new(name, ColumnKind::Integer)
+}
+
+const fn text(name: &'static str) -> ColumnDefinition {
+    ColumnDefinition::new(name, ColumnKind::Text)
+}
+
+const fn maybe_real(name: &'static str) -> ColumnDefinition {
+    ColumnDefinition::nullable(name, ColumnKind::Real)
+}
+
+const fn maybe_text(name: &'static str) -> ColumnDefinition {
+    ColumnDefinition::nullable(name, ColumnKind::Text)
+}
+
+/// All table functions.
+pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
+    FunctionDefinition {
+        name: "files",
+        columns: &[
+            text("file"),
+            ColumnDefinition::new("content", ColumnKind::Blob),
+            integer("bytes"),
+            integer("words"),
+        ],
+        counting: RowCounting::Files,
+    },
+    FunctionDefinition {
+        name: "ngrams",
+        columns: &[
+            text("ngram"),
+            text("file"),
+            integer("position"),
+            integer("offset"),
+        ],
+        counting: RowCounting::Ngrams,
+    },
+    FunctionDefinition {
+        name: "term_vectors",
+        columns: &[
+            text("file"),
+            text("word"),
+            integer("count"),
+            integer("rank"),
+        ],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "files_with",
+        columns: &[text("file")],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "segments",
+        columns: &[
+            maybe_real("ratio"),
+            maybe_real("recompressed"),
+            maybe_text("form"),
+        ],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "indexes",
+        columns: &[
+            maybe_text("name"),
+            maybe_text("kind"),
+            maybe_text("codec"),
+            maybe_text("unit"),
+            maybe_text("reorder"),
+            maybe_real("build_time"),
+        ],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "caches",
+        columns: &[maybe_text("kind"), maybe_real("price")],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "corpora",
+        columns: &[
+            maybe_text("corpus"),
+            maybe_text("tokenizer"),
+            maybe_real("ratio"),
+            maybe_real("recompressed"),
+            maybe_text("recompress_error"),
+        ],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "devices",
+        columns: &[
+            maybe_text("device"),
+            maybe_text("model"),
+            maybe_text("architecture"),
+        ],
+        counting: RowCounting::None,
+    },
+    FunctionDefinition {
+        name: "settings",
+        columns: &[
+            maybe_text("setting"),
+            maybe_text("value"),
+            maybe_text("default"),
+            maybe_text("description"),
+        ],
+        counting: RowCounting::None,
+    },
+];
+
+/// A table function of one database.
+#[derive(Debug)]
+pub(crate) struct CorpusFunction {
+    source: Arc<CorpusSource>,
+    definition: &'static FunctionDefinition,
+}
+
+impl CorpusFunction {
+    pub(crate) fn new(
+        source: &Arc<CorpusSource>,
+        definition: &'static FunctionDefinition,
+    ) -> CorpusFunction {
+        CorpusFunction {
+            source: source.clone(),
+            definition,
+        }
+    }
+}
+
+impl TableFunctionImpl for CorpusFunction {
+    /// # Errors
+    /// If an argument is not a text or an integer, or ZipfDB refuses the call.
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let name = self.definition.name;
+        let mut arguments = Vec::new();
+        let (mut corpus, mut ngram_words) = (None, None);
+        for (index, argument) in args.exprs().iter().enumerate() {
+            let Expr::Literal(value, _) = argument else {
+                return plan_err!("{name}(): argument {} is no literal", index + 1);
+            };
+            match (value.try_as_str(), value) {
+                (Some(Some(text)), _) => {
+                    corpus = corpus.or(Some(text));
+                    arguments.push(quoted_text(text));
+                }
+                (_, ScalarValue::Int64(Some(number))) => {
+                    if name == "ngrams" {
+                        ngram_words = usize::try_from(*number).ok();
+                    }
+                    arguments.push(number.to_string());
+                }
+                _ => {
+                    return plan_err!(
+                        "{name}(): argument {} is neither a text nor an integer",
+                        index + 1
+                    );
+                }
+            }
+        }
+        let from = format!("{name}({})", arguments.join(", "));
+        let columns = self.definition.columns;
+        let relation = Relation::new(&self.source.database, from, columns, ngram_words)?;
+        let relation = relation.counted(corpus, self.definition.counting)?;
+        Ok(Arc::new(ZipfTable::new(&self.source, relation)))
+    }
+}

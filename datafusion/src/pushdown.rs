@@ -1,0 +1,220 @@
+//! The optimizer rule: counts by word, file or n-gram are asked of ZipfDB, and all scans of a query see one snapshot.
+//!
+//! Invariant: the plan gives the same rows under the same names. A count is replaced only where all that lies between it and
+//! the scan is projections and aliases, and ZipfDB takes all conditions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::Result;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{
+    Aggregate, Expr, LogicalPlan, Projection, Sort, TableScan, TableScanBuilder,
+};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::resolve::{column_of, scan_below};
+use crate::table::{CorpusSource, Grouping, ZipfTable};
+
+/// Columns whose counts ZipfDB takes from its grammar.
+const KEYS: &[&str] = &["word", "file", "ngram"];
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(crate) struct ZipfPushdown;
+
+impl ZipfPushdown {
+    pub(crate) const NAME: &str = "zipfdb_pushdown";
+}
+
+impl OptimizerRule for ZipfPushdown {
+    fn name(&self) -> &str {
+        ZipfPushdown::NAME
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let mut frozen = HashMap::new();
+        plan.transform_up_with_subqueries(|plan| match plan {
+            LogicalPlan::TableScan(scan) => freeze(scan, &mut frozen),
+            LogicalPlan::Aggregate(aggregate) => match grouped(&aggregate)? {
+                Some(counts) => Ok(Transformed::yes(counts)),
+                None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
+            },
+            LogicalPlan::Sort(sort) => match first_groups(&sort)? {
+                Some(sorted) => Ok(Transformed::yes(sorted)),
+                None => Ok(Transformed::no(LogicalPlan::Sort(sort))),
+            },
+            other => Ok(Transformed::no(other)),
+        })
+    }
+}
+
+/// The table of a scan, if it is one of ours.
+fn table_of(scan: &TableScan) -> Option<ZipfTable> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    provider.downcast_ref::<ZipfTable>().cloned()
+}
+
+/// The same scan of another table.
+fn scan_of(
+    scan: &TableScan,
+    table: ZipfTable,
+    projection: Option<Vec<usize>>,
+) -> Result<TableScan> {
+    TableScanBuilder::new(scan.table_name.clone(), provider_as_source(Arc::new(table)))
+        .with_projection(projection)
+        .build()
+}
+
+/// Lets a scan read a frozen handle, the same for all scans of a plan.
+fn freeze(
+    mut scan: TableScan,
+    frozen: &mut HashMap<*const CorpusSource, Arc<CorpusSource>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let Some(mut table) = table_of(&scan).filter(|table| !table.source.is_frozen) else {
+        return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+    };
+    let source = frozen.entry(Arc::as_ptr(&table.source)).or_insert_with(|| {
+        Arc::new(CorpusSource {
+            database: table.source.database.frozen(),
+            is_frozen: true,
+        })
+    });
+    table.source = source.clone();
+    scan.source = provider_as_source(Arc::new(table));
+    Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+}
+
+/// Counts of groups as a scan of ZipfDB; none if they are not such.
+fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let input = &aggregate.input;
+    let Some(scan) = scan_below(input).filter(|scan| scan.fetch.is_none()) else {
+        return Ok(None);
+    };
+    let Some(table) = table_of(scan).filter(|table| table.grouping.is_none()) else {
+        return Ok(None);
+    };
+    let Some(filters) = table.translated(&scan.filters) else {
+        return Ok(None);
+    };
+    let relation = &table.relation.schema;
+    let key = |expression: &Expr| {
+        let column = column_of(input, expression)?;
+        KEYS.contains(&relation.field(column).name().as_str())
+            .then_some(column)
+    };
+    let Some(keys) = (aggregate.group_expr.iter().map(key)).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    if !(aggregate.aggr_expr.iter()).all(|expression| is_row_count(input, &table, expression)) {
+        return Ok(None);
+    }
+    let mut fields: Vec<Field> = Vec::new();
+    for (index, key) in keys.iter().enumerate() {
+        // The same key twice needs two names.
+        let name = match keys[..index].contains(key) {
+            false => relation.field(*key).name().clone(),
+            true => format!("key_{index}"),
+        };
+        fields.push(relation.field(*key).clone().with_name(name));
+    }
+    for index in 0..aggregate.aggr_expr.len() {
+        fields.push(Field::new(format!("count_{index}"), DataType::Int64, false));
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let counts = ZipfTable {
+        grouping: Some(Grouping {
+            keys,
+            schema: schema.clone(),
+            filters,
+            order: Vec::new(),
+            limit: None,
+        }),
+        ..table
+    };
+    let scan = scan_of(scan, counts, None)?;
+    let named =
+        (schema.fields().iter().zip(aggregate.schema.iter())).map(|(field, (qualifier, named))| {
+            let column = Column::new(Some(scan.table_name.clone()), field.name());
+            Expr::Column(column).alias_qualified(qualifier.cloned(), named.name())
+        });
+    let named = named.collect();
+    let scan = Arc::new(LogicalPlan::TableScan(scan));
+    let projection = Projection::try_new_with_schema(named, scan, aggregate.schema.clone())?;
+    Ok(Some(LogicalPlan::Projection(projection)))
+}
+
+/// Whether an aggregate is the number of rows: `COUNT` of what is never NULL.
+fn is_row_count(input: &LogicalPlan, table: &ZipfTable, expression: &Expr) -> bool {
+    let function = match expression {
+        Expr::Alias(alias) => return is_row_count(input, table, &alias.expr),
+        Expr::AggregateFunction(function) => function,
+        _ => return false,
+    };
+    let AggregateFunction { func, params } = function;
+    let is_plain = *func == count_udaf()
+        && !params.distinct
+        && params.filter.is_none()
+        && params.order_by.is_empty();
+    let [argument] = &params.args[..] else {
+        return false;
+    };
+    let is_never_null = match argument {
+        Expr::Literal(value, _) => !value.is_null() && *value != ScalarValue::Null,
+        argument => column_of(input, argument)
+            .is_some_and(|column| !table.relation.schema.field(column).is_nullable()),
+    };
+    is_plain && is_never_null
+}
+
+/// A sort of counts that keeps the first ones, whose scan gives only these; none if it is not such.
+fn first_groups(sort: &Sort) -> Result<Option<LogicalPlan>> {
+    let (Some(limit), Some(scan)) = (sort.fetch, scan_below(&sort.input)) else {
+        return Ok(None);
+    };
+    if scan.fetch.is_some() || !scan.filters.is_empty() || i64::try_from(limit).is_err() {
+        return Ok(None);
+    }
+    let Some(mut table) = table_of(scan) else {
+        return Ok(None);
+    };
+    let Some(grouping) = &mut table.grouping else {
+        return Ok(None);
+    };
+    let key = |key: &datafusion::logical_expr::SortExpr| {
+        let direction = if key.asc { "ASC" } else { "DESC" };
+        Some((column_of(&sort.input, &key.expr)?, direction))
+    };
+    let Some(order) = (sort.expr.iter().map(key)).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    if grouping.limit.is_some() {
+        return Ok(None);
+    }
+    grouping.order = order;
+    grouping.limit = Some(limit);
+    let scan = LogicalPlan::TableScan(scan_of(scan, table, scan.projection.clone())?);
+    let input = with_scan(&sort.input, scan)?;
+    Ok(Some(LogicalPlan::Sort(Sort {
+        input: Arc::new(input),
+        ..sort.clone()
+    })))
+}
+
+/// The same projections and aliases over another scan.
+fn with_scan(plan: &LogicalPlan, scan: LogicalPlan) -> Result<LogicalPlan> {
+    let transformed = plan.clone().transform_up(|plan| match plan {
+        LogicalPlan::TableScan(_) => Ok(Transformed::yes(scan.clone())),
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(transformed.data)
+}

@@ -1,0 +1,227 @@
+//! `ZipfTable`: a relation of ZipfDB, or counts of groups of its rows, as a table of DataFusion.
+//!
+//! Invariant: a scan gives the rows of one statement, which has all that DataFusion asked for: columns, conditions, limit.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::stats::Precision;
+use datafusion::common::{exec_datafusion_err, internal_err};
+use datafusion::datasource::TableType;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use zipfdb::{Database, Value};
+
+use crate::filter::translate;
+use crate::relation::{Relation, failed};
+use crate::scan::ScanExec;
+use crate::statement::{Select, quoted_name};
+
+/// What tables read from.
+#[derive(Debug)]
+pub(crate) struct CorpusSource {
+    pub(crate) database: Database,
+    /// Whether all its statements see one snapshot of each corpus.
+    pub(crate) is_frozen: bool,
+}
+
+/// Counts of groups in place of rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Grouping {
+    /// Keys, as columns of the relation.
+    pub(crate) keys: Vec<usize>,
+    /// Columns behind the keys: keys and then counts.
+    pub(crate) schema: SchemaRef,
+    /// Translated conditions on rows.
+    pub(crate) filters: Vec<String>,
+    /// Columns of `schema` to sort by, each with its direction.
+    pub(crate) order: Vec<(usize, &'static str)>,
+    /// Groups at most, the first of that order.
+    pub(crate) limit: Option<usize>,
+}
+
+/// A corpus or a call of a table function, as a table.
+#[derive(Debug, Clone)]
+pub(crate) struct ZipfTable {
+    pub(crate) source: Arc<CorpusSource>,
+    pub(crate) relation: Arc<Relation>,
+    /// None for the rows themselves.
+    pub(crate) grouping: Option<Grouping>,
+}
+
+impl ZipfTable {
+    pub(crate) fn new(source: &Arc<CorpusSource>, relation: Relation) -> ZipfTable {
+        ZipfTable {
+            source: source.clone(),
+            relation: Arc::new(relation),
+            grouping: None,
+        }
+    }
+
+    /// Conditions on rows in ZipfDB's dialect; none if one of them cannot be said there.
+    pub(crate) fn translated(&self, filters: &[Expr]) -> Option<Vec<String>> {
+        let filters = filters.iter();
+        filters
+            .map(|filter| translate(filter, &self.relation))
+            .collect()
+    }
+
+    /// A column of the table as the statement has it.
+    fn column_sql(&self, column: usize) -> String {
+        let name = |column: usize| quoted_name(self.relation.schema.field(column).name());
+        match &self.grouping {
+            None => name(column),
+            Some(grouping) => match grouping.keys.get(column) {
+                Some(key) => name(*key),
+                None => "COUNT(*)".into(),
+            },
+        }
+    }
+
+    /// The statement of a scan. Without columns it is the number of rows, which has no limit.
+    fn statement(
+        &self,
+        projection: &[usize],
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Select> {
+        let Some(mut filters) = self.translated(filters) else {
+            return internal_err!("a condition that was not taken: {filters:?}");
+        };
+        let mut select = Select {
+            columns: projection.iter().map(|c| self.column_sql(*c)).collect(),
+            from: self.relation.from.clone(),
+            limit,
+            ..Select::default()
+        };
+        if let Some(grouping) = &self.grouping {
+            filters.extend(grouping.filters.iter().cloned());
+            select.groups = (0..grouping.keys.len())
+                .map(|key| self.column_sql(key))
+                .collect();
+            let order = grouping.order.iter();
+            select.order = order
+                .map(|(column, direction)| format!("{} {direction}", self.column_sql(*column)))
+                .collect();
+            select.limit = [limit, grouping.limit].into_iter().flatten().min();
+        }
+        select.filters = filters;
+        if projection.is_empty() {
+            return Ok(counting(select));
+        }
+        Ok(select)
+    }
+
+    /// How many rows a scan gives, if that is cheap to say.
+    async fn row_count(&self, has_filters: bool) -> Result<Precision<usize>> {
+        if self.grouping.is_some() {
+            return Ok(Precision::Absent);
+        }
+        let Some(sql) = self.relation.count.clone() else {
+            return Ok(Precision::Absent);
+        };
+        let source = self.source.clone();
+        let task = SpawnedTask::spawn_blocking(move || count(&source.database, &sql));
+        let rows = task.join_unwind().await;
+        let rows = rows.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        Ok(match has_filters {
+            false => Precision::Exact(rows),
+            true => Precision::Inexact(rows),
+        })
+    }
+}
+
+/// The number of rows of a statement without its limit.
+fn counting(mut select: Select) -> Select {
+    select.limit = None;
+    select.order.clear();
+    if select.groups.is_empty() {
+        select.columns = vec!["COUNT(*)".into()];
+        return select;
+    }
+    select.columns = vec!["1".into()];
+    Select {
+        columns: vec!["COUNT(*)".into()],
+        from: format!("({select})"),
+        ..Select::default()
+    }
+}
+
+/// The only value of a statement, a number of rows.
+fn count(database: &Database, sql: &str) -> Result<usize> {
+    let mut rows = database.query(sql).map_err(|error| failed(sql, error))?;
+    let row = rows
+        .next()
+        .transpose()
+        .map_err(|error| failed(sql, error))?;
+    let value = row.and_then(|row| row.into_values().into_iter().next());
+    let count = match value {
+        Some(Value::Integer(count)) => usize::try_from(count).ok(),
+        _ => None,
+    };
+    count.ok_or_else(|| exec_datafusion_err!("{sql}: no number of rows"))
+}
+
+#[async_trait]
+impl TableProvider for ZipfTable {
+    fn schema(&self) -> SchemaRef {
+        match &self.grouping {
+            Some(grouping) => grouping.schema.clone(),
+            None => self.relation.schema.clone(),
+        }
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let is_taken =
+            |filter: &Expr| self.grouping.is_none() && translate(filter, &self.relation).is_some();
+        let answer = filters.iter().map(|filter| match is_taken(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        });
+        Ok(answer.collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = self.schema();
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let projection = projection.map_or(&all[..], |columns| columns);
+        let select = self.statement(projection, filters, limit)?;
+        let mut rows = self.row_count(!filters.is_empty()).await?;
+        if let Some(limit) = limit {
+            rows = match rows {
+                Precision::Absent => Precision::Absent,
+                rows => rows.min(&Precision::Exact(limit)),
+            };
+        }
+        let fields = projection
+            .iter()
+            .map(|column| schema.field(*column).clone());
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let grouped = self.grouping.as_ref().and_then(|grouping| grouping.limit);
+        let limit = [limit, grouped].into_iter().flatten().min();
+        Ok(Arc::new(ScanExec::new(
+            self.source.clone(),
+            select.to_string(),
+            schema,
+            limit,
+            rows,
+        )))
+    }
+}
