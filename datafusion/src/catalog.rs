@@ -53,7 +53,7 @@ pub fn register(context: &SessionContext, catalog: &str, database: &Database) {
         let function = CorpusFunction::new(&source, definition);
         context.register_udtf(definition.name, Arc::new(function));
     }
-    let rule = ZipfPushdown::default();
+    let rule = ZipfPushdown;
     // One rule serves all databases.
     context.remove_optimizer_rule(ZipfPushdown::NAME);
     context.add_optimizer_rule(Arc::new(rule));

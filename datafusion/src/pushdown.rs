@@ -1,31 +1,33 @@
 //! The optimizer rule: counts by word, file or n-gram are asked of ZipfDB, and all scans of a query see one snapshot.
 //!
 //! Invariant: the plan gives the same rows under the same names. A count is replaced only where all that lies between it and
-//! the scan is projections and aliases, and ZipfDB takes all conditions.
+//! the scan is projections and aliases, and ZipfDB takes all conditions. Keys of groups are never NULL.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::TableProvider;
+use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, LogicalPlan, Projection, Sort, TableScan, TableScanBuilder,
+    Aggregate, Expr, LogicalPlan, Projection, Sort, SortExpr, TableScan, TableScanBuilder,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::resolve::{column_of, scan_below};
+use crate::statement::quoted_name;
 use crate::table::{CorpusSource, Grouping, ZipfTable};
 
 /// Columns whose counts ZipfDB takes from its grammar.
 const KEYS: &[&str] = &["word", "file", "ngram"];
 
 /// The rule.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ZipfPushdown;
 
 impl ZipfPushdown {
@@ -100,32 +102,42 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let Some(scan) = scan_below(input).filter(|scan| scan.fetch.is_none()) else {
         return Ok(None);
     };
-    let Some(table) = table_of(scan).filter(|table| table.grouping.is_none()) else {
+    let Some(table) = table_of(scan) else {
         return Ok(None);
     };
-    let Some(filters) = table.translated(&scan.filters) else {
-        return Ok(None);
-    };
-    let relation = &table.relation.schema;
+    let columns = table.schema();
     let key = |expression: &Expr| {
         let column = column_of(input, expression)?;
-        KEYS.contains(&relation.field(column).name().as_str())
-            .then_some(column)
+        let field = columns.field(column);
+        let is_key = KEYS.contains(&field.name().as_str()) && !field.is_nullable();
+        is_key.then_some(column)
     };
-    let Some(keys) = (aggregate.group_expr.iter().map(key)).collect::<Option<Vec<_>>>() else {
+    let keys = aggregate.group_expr.iter().map(key);
+    let Some(keys) = keys.collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
-    if !(aggregate.aggr_expr.iter()).all(|expression| is_row_count(input, &table, expression)) {
+    let is_count = |expression| is_row_count(input, &columns, expression);
+    if !aggregate.aggr_expr.iter().all(is_count) {
         return Ok(None);
     }
+    let counted = match &table.grouping {
+        None => table
+            .translated(&scan.filters)
+            .map(|filters| (keys.clone(), filters, "COUNT(*)".into())),
+        Some(groups) if scan.filters.is_empty() => groups_counted(&table, groups, &keys),
+        Some(_) => None,
+    };
+    let Some((relation_keys, filters, count)) = counted else {
+        return Ok(None);
+    };
     let mut fields: Vec<Field> = Vec::new();
     for (index, key) in keys.iter().enumerate() {
         // The same key twice needs two names.
         let name = match keys[..index].contains(key) {
-            false => relation.field(*key).name().clone(),
+            false => columns.field(*key).name().clone(),
             true => format!("key_{index}"),
         };
-        fields.push(relation.field(*key).clone().with_name(name));
+        fields.push(columns.field(*key).clone().with_name(name));
     }
     for index in 0..aggregate.aggr_expr.len() {
         fields.push(Field::new(format!("count_{index}"), DataType::Int64, false));
@@ -133,7 +145,8 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let schema = Arc::new(Schema::new(fields));
     let counts = ZipfTable {
         grouping: Some(Grouping {
-            keys,
+            keys: relation_keys,
+            count,
             schema: schema.clone(),
             filters,
             order: Vec::new(),
@@ -153,10 +166,31 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(projection)))
 }
 
+/// How many groups there are for each value of some of their keys, where these are all keys but one: keys, conditions and the
+/// count of a statement. That is what DataFusion makes of `COUNT(DISTINCT key)`.
+fn groups_counted(
+    table: &ZipfTable,
+    groups: &Grouping,
+    keys: &[usize],
+) -> Option<(Vec<usize>, Vec<String>, String)> {
+    let keys = keys.iter().map(|key| groups.keys.get(*key).copied());
+    let keys = keys.collect::<Option<Vec<usize>>>()?;
+    let mut others = (groups.keys.iter()).filter(|key| !keys.contains(key));
+    let (other, None) = (others.next()?, others.next()) else {
+        return None;
+    };
+    let name = quoted_name(table.relation.schema.field(*other).name());
+    let count = format!("COUNT(DISTINCT {name})");
+    groups
+        .limit
+        .is_none()
+        .then(|| (keys, groups.filters.clone(), count))
+}
+
 /// Whether an aggregate is the number of rows: `COUNT` of what is never NULL.
-fn is_row_count(input: &LogicalPlan, table: &ZipfTable, expression: &Expr) -> bool {
+fn is_row_count(input: &LogicalPlan, columns: &Schema, expression: &Expr) -> bool {
     let function = match expression {
-        Expr::Alias(alias) => return is_row_count(input, table, &alias.expr),
+        Expr::Alias(alias) => return is_row_count(input, columns, &alias.expr),
         Expr::AggregateFunction(function) => function,
         _ => return false,
     };
@@ -169,9 +203,10 @@ fn is_row_count(input: &LogicalPlan, table: &ZipfTable, expression: &Expr) -> bo
         return false;
     };
     let is_never_null = match argument {
-        Expr::Literal(value, _) => !value.is_null() && *value != ScalarValue::Null,
-        argument => column_of(input, argument)
-            .is_some_and(|column| !table.relation.schema.field(column).is_nullable()),
+        Expr::Literal(value, _) => !value.is_null(),
+        argument => {
+            column_of(input, argument).is_some_and(|column| !columns.field(column).is_nullable())
+        }
     };
     is_plain && is_never_null
 }
@@ -190,7 +225,7 @@ fn first_groups(sort: &Sort) -> Result<Option<LogicalPlan>> {
     let Some(grouping) = &mut table.grouping else {
         return Ok(None);
     };
-    let key = |key: &datafusion::logical_expr::SortExpr| {
+    let key = |key: &SortExpr| {
         let direction = if key.asc { "ASC" } else { "DESC" };
         Some((column_of(&sort.input, &key.expr)?, direction))
     };

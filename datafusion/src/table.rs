@@ -34,7 +34,9 @@ pub(crate) struct CorpusSource {
 pub(crate) struct Grouping {
     /// Keys, as columns of the relation.
     pub(crate) keys: Vec<usize>,
-    /// Columns behind the keys: keys and then counts.
+    /// What is counted, as an expression of the statement.
+    pub(crate) count: String,
+    /// Keys, and then counts.
     pub(crate) schema: SchemaRef,
     /// Translated conditions on rows.
     pub(crate) filters: Vec<String>,
@@ -77,7 +79,7 @@ impl ZipfTable {
             None => name(column),
             Some(grouping) => match grouping.keys.get(column) {
                 Some(key) => name(*key),
-                None => "COUNT(*)".into(),
+                None => grouping.count.clone(),
             },
         }
     }
