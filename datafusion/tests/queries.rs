@@ -834,15 +834,13 @@ async fn what_is_pushed_down_changes_no_answer() {
             0 => format!("SELECT * FROM {{}} WHERE {first}"),
             1 => format!("SELECT COUNT(*), COUNT(file) FROM {{}} WHERE {first}"),
             2 => format!("SELECT {key}, COUNT(*) FROM {{}} WHERE {first} GROUP BY {key}"),
-            3 => format!(
-                "SELECT file, COUNT(DISTINCT {key}) FROM {{}} WHERE {first} GROUP BY file HAVING COUNT(*) > 1"
-            ),
+            3 => {
+                format!("SELECT file, COUNT(DISTINCT {key}) FROM {{}} WHERE {first} GROUP BY file")
+            }
             4 => format!(
                 "SELECT {key}, file, COUNT(*) AS n FROM {{}} WHERE {first} GROUP BY 2, 1 ORDER BY n DESC, 1, 2 LIMIT 4"
             ),
-            5 => format!(
-                "SELECT COUNT(DISTINCT {key}), COUNT(DISTINCT file) FROM {{}} WHERE {first}"
-            ),
+            5 => format!("SELECT COUNT(DISTINCT {key}) AS n FROM {{}} WHERE {first}"),
             6 => format!(
                 "SELECT a.file, b.position FROM {{}} AS a JOIN {{}} AS b USING ({key}) WHERE a.position < 3 AND b.position < 3 \
                           AND a.{key} IN (SELECT {key} FROM {{}} WHERE {first})"
