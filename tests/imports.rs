@@ -13,12 +13,13 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree};
 
 /// The crates, by their roots.
-const ROOTS: [&str; 5] = [
+const ROOTS: [&str; 6] = [
     "src/lib.rs",
     "sql/src/lib.rs",
     "storage/src/lib.rs",
     "kernels/src/lib.rs",
     "cli/src/main.rs",
+    "datafusion/src/lib.rs",
 ];
 
 /// A module, by the names from the crate's root on.

@@ -25,7 +25,7 @@ const UNSAFE_FORBIDDEN: [(&str, &str); 4] = [
 ];
 
 /// Which crates of ours a crate may use.
-const DIRECTION: [(&str, &[&str]); 10] = [
+const DIRECTION: [(&str, &[&str]); 11] = [
     (
         "Cargo.toml",
         &[

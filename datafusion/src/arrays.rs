@@ -14,7 +14,7 @@ use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
-use zipfdb::{BatchColumn, TextColumn, TextDictionary, Value};
+use zipfdb::{BatchColumn, TextColumn, Value};
 
 /// Bytes of a block that views point into; a longer text has a block of its own. Views have 32-bit offsets.
 const BLOCK_BYTES: usize = 1 << 24;
@@ -107,7 +107,7 @@ fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
                     Some((same, view)) if same == index => view,
                     _ => *known
                         .entry(index)
-                        .or_insert_with(|| texts.store(dictionary_text(&dictionary, index))),
+                        .or_insert_with(|| texts.store(dictionary.bytes(index))),
                 };
                 last = Some((index, view));
                 texts.rows.push(Some(view));
@@ -139,10 +139,6 @@ fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
         _ => return exec_err!("column \"{}\" is no TEXT", field.name()),
     }
     texts.array(field)
-}
-
-fn dictionary_text(dictionary: &TextDictionary, index: u32) -> &[u8] {
-    dictionary.bytes(index)
 }
 
 /// Where a text lies.

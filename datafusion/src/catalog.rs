@@ -16,7 +16,8 @@ use zipfdb::Database;
 use crate::functions::{CorpusFunction, FUNCTIONS};
 use crate::pushdown::ZipfPushdown;
 use crate::relation::Relation;
-use crate::table::{CorpusSource, ZipfTable};
+use crate::source::CorpusSource;
+use crate::table::ZipfTable;
 
 /// The catalog that [`context`] makes.
 pub const CATALOG: &str = "zipfdb";

@@ -11,8 +11,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 
 use crate::relation::{ColumnDefinition, ColumnKind, Relation, RowCounting};
+use crate::source::CorpusSource;
 use crate::statement::quoted_text;
-use crate::table::{CorpusSource, ZipfTable};
+use crate::table::ZipfTable;
 
 /// A table function.
 #[derive(Debug)]

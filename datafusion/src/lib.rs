@@ -30,6 +30,7 @@ mod pushdown;
 mod relation;
 mod resolve;
 mod scan;
+mod source;
 mod statement;
 mod table;
 

@@ -20,8 +20,9 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::resolve::{column_of, scan_below};
+use crate::source::CorpusSource;
 use crate::statement::quoted_name;
-use crate::table::{CorpusSource, Grouping, ZipfTable};
+use crate::table::{Grouping, ZipfTable};
 
 /// Columns whose counts ZipfDB takes from its grammar.
 const KEYS: &[&str] = &["word", "file", "ngram"];

@@ -29,7 +29,7 @@ use zipfdb::{Batch, InterruptHandle, Value};
 
 use crate::arrays::array;
 use crate::relation::failed;
-use crate::table::CorpusSource;
+use crate::source::CorpusSource;
 
 /// Batches that wait for who reads them.
 const BATCHES_AHEAD: usize = 2;

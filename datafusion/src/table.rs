@@ -19,15 +19,8 @@ use zipfdb::{Database, Value};
 use crate::filter::translate;
 use crate::relation::{Relation, failed};
 use crate::scan::ScanExec;
+use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
-
-/// What tables read from.
-#[derive(Debug)]
-pub(crate) struct CorpusSource {
-    pub(crate) database: Database,
-    /// Whether all its statements see one snapshot of each corpus.
-    pub(crate) is_frozen: bool,
-}
 
 /// Counts of groups in place of rows.
 #[derive(Debug, Clone)]

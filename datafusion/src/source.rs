@@ -1,0 +1,13 @@
+//! `CorpusSource`: the database that tables read.
+//!
+//! Invariant: all tables of a query that come from one source are given one frozen source by the optimizer rule.
+
+use zipfdb::Database;
+
+/// What tables read from.
+#[derive(Debug)]
+pub(crate) struct CorpusSource {
+    pub(crate) database: Database,
+    /// Whether all its statements see one snapshot of each corpus.
+    pub(crate) is_frozen: bool,
+}
