@@ -12,29 +12,57 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, Operator};
 use crate::relation::Relation;
 use crate::statement::{quoted_name, quoted_text};
 
-/// Comparisons and operators of one condition. ZipfDB takes 8,192 tokens outside of lists.
-const NODES_MAX: usize = 64;
-/// Literals of one IN. ZipfDB takes about 130,000.
-const LIST_MAX: usize = 10_000;
 /// Conditions within each other. ZipfDB takes 32.
 const DEPTH_MAX: usize = 12;
 /// Bytes of a pattern of LIKE, which escapes can make three times as long. ZipfDB takes 50,000.
 const PATTERN_BYTES_MAX: usize = 16_000;
-/// Bytes of a literal. ZipfDB takes 16 MiB a statement.
-const TEXT_BYTES_MAX: usize = 1 << 16;
+
+/// What the conditions of one call may take. DataFusion offers what was left over again in each of its three passes, so this
+/// is less than a third of what a statement of ZipfDB takes: 8,192 tokens outside of lists, 262,144 in all, 16 MiB.
+#[derive(Debug, Clone, Copy)]
+struct Budget {
+    /// Comparisons and operators.
+    nodes: usize,
+    /// Literals in lists.
+    items: usize,
+    /// Bytes of literals.
+    bytes: usize,
+}
+
+const BUDGET: Budget = Budget {
+    nodes: 300,
+    items: 20_000,
+    bytes: 1 << 20,
+};
 
 /// A condition in ZipfDB's dialect, in parentheses where it needs some; none if it cannot be said there with the same meaning.
 pub(crate) fn translate(expression: &Expr, relation: &Relation) -> Option<String> {
-    let mut translator = Translator {
-        relation,
-        nodes_left: NODES_MAX,
-    };
+    translate_within(expression, relation, &mut BUDGET.clone())
+}
+
+/// For each of the conditions of one scan whether it can be translated, together with those before it.
+pub(crate) fn are_translated(expressions: &[&Expr], relation: &Relation) -> Vec<bool> {
+    let mut budget = BUDGET;
+    let translated = expressions.iter().map(|expression| {
+        let mut rest = budget;
+        let is_translated = translate_within(expression, relation, &mut rest).is_some();
+        if is_translated {
+            budget = rest;
+        }
+        is_translated
+    });
+    translated.collect()
+}
+
+fn translate_within(expression: &Expr, relation: &Relation, budget: &mut Budget) -> Option<String> {
+    let mut translator = Translator { relation, budget };
     translator.condition(expression, 0)
 }
 
 struct Translator<'a> {
     relation: &'a Relation,
-    nodes_left: usize,
+    /// What is left.
+    budget: &'a mut Budget,
 }
 
 /// A column that can be compared.
@@ -52,9 +80,9 @@ struct Literal {
     is_plain_ngram: bool,
 }
 
-impl Translator<'_> {
+impl<'a> Translator<'a> {
     fn condition(&mut self, expression: &Expr, depth: usize) -> Option<String> {
-        self.nodes_left = self.nodes_left.checked_sub(1)?;
+        self.budget.nodes = self.budget.nodes.checked_sub(1)?;
         let depth = (depth < DEPTH_MAX).then_some(depth + 1)?;
         match expression {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
@@ -79,7 +107,7 @@ impl Translator<'_> {
         }
     }
 
-    fn column(&self, expression: &Expr) -> Option<Compared<'_>> {
+    fn column(&self, expression: &Expr) -> Option<Compared<'a>> {
         let Expr::Column(column) = expression else {
             return None;
         };
@@ -92,7 +120,12 @@ impl Translator<'_> {
         })
     }
 
-    fn comparison(&self, column: &Expr, operator: Operator, value: &ScalarValue) -> Option<String> {
+    fn comparison(
+        &mut self,
+        column: &Expr,
+        operator: Operator,
+        value: &ScalarValue,
+    ) -> Option<String> {
         let operator = match operator {
             Operator::Eq => "=",
             Operator::NotEq => "<>",
@@ -103,7 +136,7 @@ impl Translator<'_> {
             _ => return None,
         };
         let column = self.column(column)?;
-        let literal = column.literal(value)?;
+        let literal = column.literal(value, self.budget)?;
         let (name, value) = (&column.sql, &literal.sql);
         Some(match operator {
             // The first finds the n-gram, the second sees that it is written so.
@@ -115,14 +148,17 @@ impl Translator<'_> {
         })
     }
 
-    fn between(&self, between: &Between) -> Option<String> {
+    fn between(&mut self, between: &Between) -> Option<String> {
         let (Expr::Literal(low, _), Expr::Literal(high, _)) =
             (between.low.as_ref(), between.high.as_ref())
         else {
             return None;
         };
         let column = self.column(&between.expr)?;
-        let (low, high) = (column.literal(low)?, column.literal(high)?);
+        let (low, high) = (
+            column.literal(low, self.budget)?,
+            column.literal(high, self.budget)?,
+        );
         let not = if between.negated { "NOT " } else { "" };
         Some(format!(
             "({} {not}BETWEEN {} AND {})",
@@ -130,17 +166,18 @@ impl Translator<'_> {
         ))
     }
 
-    fn in_list(&self, list: &InList) -> Option<String> {
-        if list.list.is_empty() || list.list.len() > LIST_MAX {
+    fn in_list(&mut self, list: &InList) -> Option<String> {
+        if list.list.is_empty() {
             return None;
         }
+        self.budget.items = self.budget.items.checked_sub(list.list.len())?;
         let column = self.column(&list.expr)?;
         let (mut values, mut are_plain) = (Vec::new(), true);
         for item in &list.list {
             let Expr::Literal(value, _) = item else {
                 return None;
             };
-            let literal = column.literal(value)?;
+            let literal = column.literal(value, self.budget)?;
             are_plain &= literal.is_plain_ngram;
             values.push(literal.sql);
         }
@@ -153,12 +190,13 @@ impl Translator<'_> {
         })
     }
 
-    fn like(&self, like: &Like) -> Option<String> {
+    fn like(&mut self, like: &Like) -> Option<String> {
         let Expr::Literal(pattern, _) = like.pattern.as_ref() else {
             return None;
         };
         let column = self.column(&like.expr)?;
         let pattern = pattern.try_as_str()??;
+        self.budget.bytes = self.budget.bytes.checked_sub(pattern.len())?;
         let is_glob = !like.case_insensitive
             && like.escape_char.is_none()
             && *column.data_type == DataType::Utf8View
@@ -173,7 +211,7 @@ impl Translator<'_> {
 
 impl Compared<'_> {
     /// A literal that compares with the column alike in both; none if there is a doubt.
-    fn literal(&self, value: &ScalarValue) -> Option<Literal> {
+    fn literal(&self, value: &ScalarValue, budget: &mut Budget) -> Option<Literal> {
         match (self.data_type, value) {
             // The least integer is read as the negative of one that is none.
             (DataType::Int64, ScalarValue::Int64(Some(number))) if *number > i64::MIN => {
@@ -184,8 +222,8 @@ impl Compared<'_> {
             }
             (DataType::Utf8View, value) => {
                 let text = value.try_as_str()??;
-                let is_short = text.len() <= TEXT_BYTES_MAX && !text.contains('\0');
-                is_short.then(|| Literal {
+                budget.bytes = budget.bytes.checked_sub(text.len())?;
+                (!text.contains('\0')).then(|| Literal {
                     sql: quoted_text(text),
                     is_plain_ngram: self.ngram_words.is_none_or(|n| is_plain_ngram(text, n)),
                 })
@@ -279,5 +317,10 @@ mod tests {
         };
         assert!(translated(any(5)).is_some());
         assert!(translated(any(200)).is_none());
+        let long = "x".repeat(BUDGET.bytes + 1);
+        assert!(translated(col("word").eq(lit(long))).is_none());
+        let list = |items| col("word").in_list(vec![lit("a"); items], false);
+        assert!(translated(list(BUDGET.items)).is_some());
+        assert!(translated(list(BUDGET.items + 1)).is_none());
     }
 }

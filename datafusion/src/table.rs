@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use zipfdb::{Database, Value};
 
-use crate::filter::translate;
+use crate::filter::{are_translated, translate};
 use crate::relation::{Relation, failed};
 use crate::scan::ScanExec;
 use crate::source::CorpusSource;
@@ -178,9 +178,11 @@ impl TableProvider for ZipfTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        let is_taken =
-            |filter: &Expr| self.grouping.is_none() && translate(filter, &self.relation).is_some();
-        let answer = filters.iter().map(|filter| match is_taken(filter) {
+        let taken = match self.grouping {
+            None => are_translated(filters, &self.relation),
+            Some(_) => vec![false; filters.len()],
+        };
+        let answer = taken.into_iter().map(|is_taken| match is_taken {
             true => TableProviderFilterPushDown::Exact,
             false => TableProviderFilterPushDown::Unsupported,
         });

@@ -572,6 +572,44 @@ async fn explain_shows_the_statements_that_were_pushed_down() {
     );
 }
 
+#[test]
+fn conditions_beyond_what_a_statement_takes_are_left_to_datafusion() {
+    // DataFusion walks a chain of conditions by calling itself.
+    let thread = std::thread::Builder::new().stack_size(64 << 20);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let asked = thread.spawn(move || runtime.block_on(ask_many_conditions()));
+    asked.unwrap().join().unwrap();
+}
+
+async fn ask_many_conditions() {
+    let (database, texts) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    let all = occurrences(&texts);
+    let list: Vec<String> = (0..30_000).map(|n| format!("'x{n}'")).collect();
+    let sql = format!(
+        "SELECT COUNT(*) FROM pets WHERE word NOT IN ({}) AND word <> 'the'",
+        list.join(", ")
+    );
+    let expected = all.iter().filter(|found| found.word != "the").count();
+    assert_eq!(through(&context, &sql).await, [[expected.to_string()]]);
+
+    let each = (0..900).map(|n| format!("(word > 'a{n}' OR position <> {n})"));
+    let sql = format!(
+        "SELECT COUNT(*) FROM pets WHERE {}",
+        each.collect::<Vec<_>>().join(" AND ")
+    );
+    let is_kept = |found: &&Occurrence| found.word > format!("a{}", found.position);
+    let expected = all.iter().filter(is_kept).count();
+    assert_eq!(through(&context, &sql).await, [[expected.to_string()]]);
+    let pushed = statements(&context, &sql).await;
+    assert!(
+        pushed[0].len() > 5000 && pushed[0].len() < 20_000,
+        "{pushed:?}"
+    );
+}
+
 #[tokio::test]
 async fn rows_can_be_counted_without_columns() {
     let (database, texts) = pets();
