@@ -79,7 +79,7 @@ impl CorpusOnDisk {
         corpus.copy_from(sources.path(), &options).unwrap();
         // With those of the other kinds nothing is built that these have.
         let kinds = IndexKind::ALL.into_iter();
-        for kind in kinds.take(if seed % 2 == 0 { 1 } else { 4 }) {
+        for kind in kinds.take(if seed.is_multiple_of(2) { 1 } else { 4 }) {
             let name = kind.name();
             let options = match kind {
                 IndexKind::Postings if seed % 4 == 1 => " WITH (unit = 'block:64')",
