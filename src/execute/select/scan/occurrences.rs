@@ -10,6 +10,7 @@ use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
 use super::rows::{BUFFER, RowCursor, SequenceRows};
 use super::selection::WantedWords;
 use crate::Result;
+use crate::answer::found::FileOffsets;
 use crate::answer::{Occurrence, PhrasePlace, PlaceRanges, WordStream};
 use crate::expression::integer_of_count;
 
@@ -117,6 +118,8 @@ pub(super) enum SoughtWords {
     Numbered(Vec<u32>),
     /// One word, of which rows tell only files and offsets.
     Unnumbered(Vec<u8>),
+    /// The same, whose offsets are found: files ascend.
+    Found(Vec<FileOffsets>),
 }
 
 /// Gives the occurrences of few words, file by file.
@@ -180,6 +183,11 @@ impl FilePlaces {
             SoughtWords::Numbered(words) => &words[..],
             SoughtWords::Unnumbered(word) => {
                 return Ok(FilePlaces::of_word(0, offsets_of(word)?, Vec::new()));
+            }
+            SoughtWords::Found(found) => {
+                let at = found.binary_search_by_key(&(file as usize), |(file, _)| *file);
+                let offsets = at.map_or(Vec::new(), |at| found[at].1.clone());
+                return Ok(FilePlaces::of_word(0, offsets, Vec::new()));
             }
         };
         let asks_position = question.uses(SequenceColumn::Position);

@@ -24,6 +24,7 @@ use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
 use crate::Result;
 use crate::answer::PlaceRanges;
 use crate::answer::cost::STREAM_COUNT_FACTOR;
+use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
@@ -157,7 +158,10 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
         return finish(task, counted);
     }
     if let Some(word) = unnumbered_word(task)? {
-        let sought = SoughtWords::Unnumbered(word);
+        let sought = match search_at_once(task, &word)? {
+            Some(found) => SoughtWords::Found(found),
+            None => SoughtWords::Unnumbered(word),
+        };
         return Ok(Box::new(LookupCursor::new(question, sought)));
     }
     let words = question.words()?;
@@ -365,6 +369,26 @@ fn unnumbered_word(task: &SequenceTask) -> Result<Option<Vec<u8>>> {
     }
     let words = few_words(question)?.unwrap_or_default();
     Ok(<[Vec<u8>; 1]>::try_from(words).ok().map(|[word]| word))
+}
+
+/// Where a word stands, in all files at once, if it is asked for in many and is not frequent.
+fn search_at_once(task: &SequenceTask, word: &[u8]) -> Result<Option<Vec<FileOffsets>>> {
+    /// Fewer files are asked one by one.
+    const FILES_MIN: usize = 16;
+    /// More offsets than fit into 8 MiB are found file by file.
+    const OFFSETS_MAX: u64 = 1 << 20;
+    let question = &task.question;
+    let is_asked = question.files.numbers().len() >= FILES_MIN
+        && !question.snapshot.knows_lookups()
+        && !question.view().stored().devices().are_demanded();
+    if !is_asked {
+        return Ok(None);
+    }
+    let sought = word.to_vec();
+    task.answer(move |view, run| match view.count(&sought, run)? {
+        ..=OFFSETS_MAX => view.search(&sought, run).map(Some),
+        _ => Ok(None),
+    })
 }
 
 fn weights(task: &SequenceTask, words: Option<Vec<u32>>) -> Result<Vec<CountedWord>> {
