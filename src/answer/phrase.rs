@@ -57,12 +57,7 @@ impl PartitionOperation for PhraseCount {
             needs: &[StructureKind::SuffixIndex],
             cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, words.len()),
             run: |words, segment, run| {
-                let begin = Instant::now();
-                let Some(found) = segment.ngram_count_on_disk(words)? else {
-                    return answer::<PhraseCount>(words, segment, run.unforced());
-                };
-                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
-                Ok(found)
+                count_on_disk(words, segment, run, SegmentView::ngram_count_on_disk)
             },
         },
         AccessPath {
@@ -70,12 +65,7 @@ impl PartitionOperation for PhraseCount {
             needs: &[StructureKind::NgramIndex],
             cost: |words, segment| segment.ngram_index_cost(IndexKind::Ngrams, words.len()),
             run: |words, segment, run| {
-                let begin = Instant::now();
-                let Some(found) = segment.ngram_total_on_disk(words)? else {
-                    return answer::<PhraseCount>(words, segment, run.unforced());
-                };
-                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
-                Ok(found)
+                count_on_disk(words, segment, run, SegmentView::ngram_total_on_disk)
             },
         },
         AccessPath {
@@ -121,6 +111,21 @@ impl PartitionOperation for PhraseCount {
             },
         },
     ];
+}
+
+/// How often an n-gram occurs as an index tells that `ask` reads, or by another path if that is damaged.
+fn count_on_disk(
+    words: &[u32],
+    segment: &SegmentView,
+    run: Run<'_>,
+    ask: impl FnOnce(&SegmentView, &[u32]) -> Result<Option<u64>>,
+) -> Result<u64> {
+    let begin = Instant::now();
+    let Some(count) = ask(segment, words)? else {
+        return answer::<PhraseCount>(&words, segment, run.unforced());
+    };
+    segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+    Ok(count)
 }
 
 /// Where an n-gram occurs.

@@ -84,9 +84,10 @@ impl IndexBlocks {
 
     /// The bytes of a block, verified.
     pub(super) fn block(&self, block: usize) -> Result<Bytes> {
-        let start = block.checked_sub(1).map_or(0, |before| self.ends[before].0);
-        let (end, crc32) = self.ends[block];
-        self.reader.part(self.section, start, end - start, crc32)
+        let Range { start, end } = self.range(block);
+        let (start, size) = (start as u64, (end - start) as u64);
+        let crc32 = self.ends[block].1;
+        self.reader.part(self.section, start, size, crc32)
     }
 
     /// All blocks, verified.
@@ -102,7 +103,7 @@ impl IndexBlocks {
     /// Where a block lies among all.
     pub(super) fn range(&self, block: usize) -> Range<usize> {
         let start = block.checked_sub(1).map_or(0, |before| self.ends[before].0);
-        // They are in memory.
+        // A file is smaller than memory can be addressed.
         start as usize..self.ends[block].0 as usize
     }
 
