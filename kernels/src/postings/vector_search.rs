@@ -14,7 +14,7 @@ pub(crate) fn keep_common(candidates: &mut [u32], ids: &[u32]) -> usize {
     keep_by_ratio::<COMPARED, u32>(candidates, ids, |&id| id)
 }
 
-/// As [`keep_common`], of ids each of which something stands beside.
+/// Moves the candidates that a list has, in which something stands beside each id, to the front; how many there are.
 ///
 /// Ids that do not lie side by side make no vectors: stretches are halved down to one.
 pub fn keep_common_pairs<T>(candidates: &mut [u32], pairs: &[(u32, T)]) -> usize {
