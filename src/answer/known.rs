@@ -17,6 +17,8 @@ pub(crate) struct Known {
     pub(crate) offsets: HashMap<usize, HashMap<Vec<u8>, Vec<u64>>>,
     /// By offset and length.
     pub(crate) extracts: HashMap<usize, HashMap<(u64, u64), Vec<u8>>>,
+    /// The files that have all of some words, by these.
+    pub(crate) files_with: HashMap<Vec<Vec<u8>>, Vec<usize>>,
 }
 
 impl Known {
@@ -33,6 +35,7 @@ impl Known {
             counts: by_file(view, counted.into_iter(), counts),
             offsets: by_file(view, searched.into_iter(), offsets),
             extracts: by_file(view, ranges, extracts),
+            files_with: HashMap::new(),
         }
     }
 }

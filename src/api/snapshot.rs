@@ -89,6 +89,12 @@ impl Snapshot {
         self.known.is_some()
     }
 
+    /// The files that have all of some words, if that is known.
+    pub(crate) fn known_files_with(&self, words: &[Vec<u8>]) -> Option<&[usize]> {
+        let known = self.known.as_ref()?;
+        known.files_with.get(words).map(Vec::as_slice)
+    }
+
     /// How often a word, told by its number, occurs in a file.
     pub(crate) fn count_at(&self, file: usize, word: u32, interrupt: &Interrupt) -> Result<u64> {
         self.count_word_at(file, self.view.word(word), interrupt)

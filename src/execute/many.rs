@@ -76,6 +76,37 @@ mod tests {
     }
 
     #[test]
+    fn intersections_of_many_sets_are_those_of_each() {
+        let database = Database::in_memory().unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        for file in 0..40u32 {
+            let words: Vec<String> = (1..=file).map(|n| format!("w{}", file % (n + 1))).collect();
+            let sql = "INSERT INTO c (file, content) VALUES (?, ?)";
+            let row = [format!("f{file:02}").into(), words.join(" ").into()];
+            database.query_with(sql, &row).unwrap();
+        }
+        let sets: Vec<Vec<Value>> = (0..60u32)
+            .map(|set| {
+                [set % 7, set % 5 + 1]
+                    .map(|n| format!("w{n}").into())
+                    .to_vec()
+            })
+            .collect();
+        let sql = "SELECT binding(), file FROM files_with('c', ?, ?)";
+        let collect = |sets: &[Vec<Value>]| -> Vec<Vec<Value>> {
+            let rows = database.query_many(sql, sets).unwrap();
+            rows.map(|row| row.unwrap().into_values()).collect()
+        };
+        let many = collect(&sets);
+        let each = (0..).zip(&sets).flat_map(|(number, set)| {
+            let rows = collect(std::slice::from_ref(set)).into_iter();
+            rows.map(move |row| vec![Value::Integer(number), row[1].clone()])
+        });
+        assert!(!many.is_empty());
+        assert_eq!(many, each.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn edits_of_all_sets_are_one_change() {
         let database = pets();
         let rows = |last: i64| {

@@ -562,7 +562,7 @@ mod tests {
         assert_eq!(at_bar("DROP VIEW |"), ["IF EXISTS"]);
         assert_eq!(at_bar("create view |"), ["if not exists"]);
         assert_eq!(at_bar("CREATE INDEX i |"), ["ON"]);
-        assert_eq!(at_bar("create index i on n|"), ["notes"]);
+        assert_eq!(at_bar("create index i on not|"), ["notes"]);
         assert_eq!(at_bar("create index i on notes |"), ["using"]);
         assert_eq!(at_bar("CREATE INDEX i ON notes USING |"), INDEX_KINDS);
         let options = "CREATE INDEX i ON notes USING postings WITH (";

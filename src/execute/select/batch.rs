@@ -1,4 +1,4 @@
-//! Look-ups of many parameter sets, answered together where a device takes them.
+//! Look-ups of many parameter sets, answered together where a device takes them, and intersections of lists everywhere.
 //!
 //! Invariant: what is known beforehand is what the scan of a set would look up in the same snapshot. A set whose question is of
 //! another kind is answered as if there were no others.
@@ -51,6 +51,9 @@ pub(super) fn batch(
     queries: &[Query],
     context: &Context,
 ) -> Result<Option<KnownLookups>> {
+    if queries.first().and_then(intersection_of).is_some() {
+        return batch_intersections(session, queries, context);
+    }
     let devices = &session.shared().runtime.devices;
     let Some(corpus) = queries.first().and_then(corpus_of) else {
         return Ok(None);
@@ -114,6 +117,53 @@ pub(super) fn batch(
         snapshot: snapshot.knowing(known),
         sets,
     }))
+}
+
+/// Intersects the lists of all sets at once, which all threads or a device then do. As [`batch`], for queries of `files_with`.
+fn batch_intersections(
+    session: &Arc<Session>,
+    queries: &[Query],
+    context: &Context,
+) -> Result<Option<KnownLookups>> {
+    let Some((corpus, _)) = queries.first().and_then(intersection_of) else {
+        return Ok(None);
+    };
+    let snapshot = session.snapshot(corpus, &context.interrupt)?;
+    // No set has more files than there are.
+    let bytes = snapshot.files().len().max(1) * size_of::<usize>();
+    let sets = (context.memory / MEMORY_SHARE / bytes).min(queries.len());
+    let words = queries[..sets].iter().map_while(intersection_of);
+    let words = words.take_while(|(of, _)| *of == corpus);
+    let words: Vec<&[Vec<u8>]> = words.map(|(_, words)| words).collect();
+    if words.len() < SETS_MIN {
+        return Ok(None);
+    }
+    let view = snapshot.view();
+    let found = (context.interrupt).watch(snapshot.pool(), |stop| {
+        view.files_of_all(&words, Run::until(stop))
+    })?;
+    let known = Known {
+        files_with: (words.iter().map(|words| words.to_vec()))
+            .zip(found)
+            .collect(),
+        ..Known::default()
+    };
+    Ok(Some(KnownLookups {
+        corpus: corpus.to_owned(),
+        sets: words.len() as u64,
+        snapshot: snapshot.knowing(known),
+    }))
+}
+
+/// The corpus and the words of a query of one block that reads `files_with`.
+fn intersection_of(query: &Query) -> Option<(&str, &[Vec<u8>])> {
+    match &query.blocks[..] {
+        [block] => match &block.source {
+            Source::Relation(Relation::FilesWith { corpus, words }) => Some((corpus, words)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The corpus whose words or files a query of one block reads.

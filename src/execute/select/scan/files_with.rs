@@ -62,11 +62,16 @@ impl FilesWithScan {
     }
 
     fn find(&self) -> Result<BatchRest> {
-        let (words, description) = (self.words.clone(), self.description.clone());
-        let files = self.snapshot.ask(&self.interrupt, move |view, stop| {
-            let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
-            Ok(found.pop().unwrap_or_default())
-        })?;
+        let files = match self.snapshot.known_files_with(&self.words) {
+            Some(files) => files.to_vec(),
+            None => {
+                let (words, description) = (self.words.clone(), self.description.clone());
+                self.snapshot.ask(&self.interrupt, move |view, stop| {
+                    let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
+                    Ok(found.pop().unwrap_or_default())
+                })?
+            }
+        };
         let names = self.snapshot.files();
         let mut rows = RowCollector::default();
         for file in files {
