@@ -385,7 +385,7 @@ impl SegmentView {
         Ok(found)
     }
 
-    /// The occurrences of a word in a file, counted from its start, likewise.
+    /// The occurrences of a word in a file, counted from its start, from an index on disk; none if there is none.
     fn find_in_file_on_disk(&self, unit: Unit, question: WordInPart) -> Result<Option<Vec<u64>>> {
         let range = self.file_range(unit, question.file)?;
         let start = range.start;
@@ -411,10 +411,16 @@ impl SegmentView {
             return Ok(None);
         };
         let (mut found, mut rest) = (Vec::with_capacity(places.len()), &positions[..]);
+        // Where the file at hand begins, added up on the way: there may be very many.
+        let files = self.files()?;
+        let (mut file, mut first_word, mut first_byte) = (0, 0, 0);
         for of_file in places.chunk_by(|left, right| left.0 == right.0) {
-            let file = of_file[0].0;
-            let first_word = self.file_range(Unit::Words, file)?.start;
-            let first_byte = self.file_range(Unit::Bytes, file)?.start;
+            let next = of_file[0].0 as usize;
+            for passed in &files[file..next] {
+                first_word += passed.words;
+                first_byte += passed.bytes;
+            }
+            file = next;
             for (_, position) in of_file {
                 let position = first_word + position;
                 rest = &rest[gallop(rest.len(), |at| rest[at] < position)..];
