@@ -228,21 +228,21 @@ impl ScanRun {
         Ok(true)
     }
 
-    /// Whether somebody still reads.
+    /// Sends a batch to the stream; false if the stream was dropped.
     fn send(&self, batch: RecordBatch) -> bool {
         self.metrics.record_output(batch.num_rows());
         self.sender.blocking_send(Ok(batch)).is_ok()
     }
 }
 
-/// Ends a statement that nobody reads any more.
+/// Interrupts the statement of a stream that is dropped.
 #[derive(Debug, Default)]
 struct Ending {
     state: Mutex<(bool, Option<InterruptHandle>)>,
 }
 
 impl Ending {
-    /// Keeps what interrupts the statement; says whether somebody still reads.
+    /// Keeps the interrupt handle of the statement; false if the stream was dropped already.
     fn watch(&self, handle: Option<InterruptHandle>) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 = handle;

@@ -1,4 +1,4 @@
-//! How often each word occurs in each block of so many words of a file.
+//! Counts of words in blocks: each file is cut into blocks of `block_words` words.
 //!
 //! In   a grammar over words
 //! Out  `[blocks]`, those of one file after those of the file before: words with counts, ascending

@@ -157,7 +157,7 @@ pub(crate) struct Emitted {
     stack: Vec<OpenNode>,
     /// How many nodes there are.
     nodes: usize,
-    /// Beyond so many offsets none are copied.
+    /// The number of offsets up to which ranges are copied; beyond it links are followed.
     copied_max: usize,
     /// For each node where its offsets begin in `offsets`, and how many there are, in 32 bits each; 0 if that is not known.
     /// Empty before there are many.

@@ -377,7 +377,7 @@ impl SegmentView {
     ) -> Option<f64> {
         has_ngrams(n).then(|| match self.has(S::KIND) {
             true => work / self.thread_count(),
-            // What is on disk is read back at once for whoever asks for all n-grams: one n-gram is found where it lies.
+            // An index is read whole for all n-grams; a single n-gram is looked up in the file.
             false => match self.plan_of_index() {
                 Some(plan) if plan.structure.kind() == S::KIND && self.has_room(plan.bytes) => {
                     (work + plan.price) / self.thread_count()

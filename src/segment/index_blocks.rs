@@ -113,6 +113,26 @@ impl IndexBlocks {
     }
 }
 
+/// A section of so many numbers of eight bytes each.
+pub(super) fn read_sizes<const N: usize>(reader: &IndexReader, section: usize) -> Result<[u64; N]> {
+    let bytes = reader.section(section)?;
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    let numbers: Vec<u64> = numbers.iter().copied().map(u64::from_le_bytes).collect();
+    match (<[u64; N]>::try_from(numbers), rest) {
+        (Ok(sizes), []) => Ok(sizes),
+        _ => Err(reader.corrupt("its sizes make no sense")),
+    }
+}
+
+/// Writes numbers of eight bytes each: a section.
+pub(super) fn write_sizes(writer: &mut IndexWriter, sizes: &[u64]) -> Result<()> {
+    for size in sizes {
+        writer.write(&size.to_le_bytes())?;
+    }
+    writer.end_section();
+    Ok(())
+}
+
 /// Writes blocks with their directory: two sections.
 pub(super) fn write_blocks(
     writer: &mut IndexWriter,

@@ -12,7 +12,9 @@ use zipfdb_kernels::{LINK_BYTES_MAX, PlaceSource, WordPlaces, stored_places};
 use zipfdb_storage::{IndexKind, IndexReader, IndexRecord, IndexWriter};
 
 use super::derived::{Offsets, Positions};
-use super::index_blocks::{ReadBlocks, StoredBytes, StoredNumbers, write_bytes, write_numbers};
+use super::index_blocks::{
+    ReadBlocks, StoredBytes, StoredNumbers, read_sizes, write_bytes, write_numbers, write_sizes,
+};
 use super::live_segment::LiveSegment;
 use super::segment_view::{SegmentView, Unit};
 use super::stored_index::IndexContent;
@@ -53,12 +55,9 @@ impl IndexContent for OccurrenceIndex {
     const INDEX: IndexKind = IndexKind::Occurrences;
 
     fn open(_: &LiveSegment, reader: &Arc<IndexReader>) -> Result<OccurrenceIndex> {
-        let sizes = reader.section(SIZES_SECTION)?;
+        let [words, offsets, positions] = read_sizes(reader, SIZES_SECTION)?;
         let strange = || reader.corrupt("its sizes make no sense");
-        let (&[words, offsets, positions], []) = sizes.as_chunks::<8>() else {
-            return Err(strange().into());
-        };
-        let size = |bytes| u32::try_from(u64::from_le_bytes(bytes)).map_err(|_| strange());
+        let size = |size: u64| u32::try_from(size).map_err(|_| strange());
         let words = size(words)? as usize;
         let unit = |unit: Unit, size: u32| -> zipfdb_storage::Result<_> {
             let first = UNITS_SECTION + unit as usize * UNIT_SECTIONS;
@@ -97,11 +96,8 @@ impl IndexContent for OccurrenceIndex {
         let tokens = &segment.word_table()?.tokens;
         let units = [offsets, positions];
         let nodes = |places: &WordPlaces| places.node_starts().count() as u64 + 1;
-        let sizes = units.map(|places| places.map_or(0, nodes));
-        for size in [tokens.len() as u64].into_iter().chain(sizes) {
-            writer.write(&size.to_le_bytes())?;
-        }
-        writer.end_section();
+        let [offset_nodes, position_nodes] = units.map(|places| places.map_or(0, nodes));
+        write_sizes(writer, &[tokens.len() as u64, offset_nodes, position_nodes])?;
         let first_tokens = tokens.iter().copied().map(u64::from);
         write_numbers(writer, first_tokens, tokens.len())?;
         for places in units {

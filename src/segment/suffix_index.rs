@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::{SuffixArrays, SuffixSource, WordSuffixes, find_ranks};
 use zipfdb_storage::{IndexKind, IndexReader, IndexRecord, IndexWriter};
 
-use super::index_blocks::{ReadBlocks, StoredNumbers, write_numbers};
+use super::index_blocks::{ReadBlocks, StoredNumbers, read_sizes, write_numbers, write_sizes};
 use super::live_segment::LiveSegment;
 use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
@@ -43,12 +43,9 @@ impl IndexContent for SuffixIndex {
     const INDEX: IndexKind = IndexKind::Suffixes;
 
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<SuffixIndex> {
-        let sizes = reader.section(SIZES_SECTION)?;
+        let [text, words] = read_sizes(reader, SIZES_SECTION)?;
         let strange = || reader.corrupt("its sizes make no sense");
-        let (&[text, words], []) = sizes.as_chunks::<8>() else {
-            return Err(strange().into());
-        };
-        let size = |bytes| usize::try_from(u64::from_le_bytes(bytes)).map_err(|_| strange());
+        let size = |size| usize::try_from(size).map_err(|_| strange());
         let (text, words) = (size(text)?, size(words)?);
         let files = live.text_size().1 as usize; // a segment's files are counted by a u32
         let places = text.checked_sub(files).ok_or_else(strange)?;
@@ -80,10 +77,7 @@ impl IndexContent for SuffixIndex {
             word_offsets,
             shared,
         } = suffixes.arrays();
-        for size in [text.len(), word_offsets.len() - 1] {
-            writer.write(&(size as u64).to_le_bytes())?;
-        }
-        writer.end_section();
+        write_sizes(writer, &[text.len() as u64, word_offsets.len() as u64 - 1])?;
         for array in [text, places] {
             let numbers = array.iter().copied().map(u64::from);
             write_numbers(writer, numbers, array.len())?;

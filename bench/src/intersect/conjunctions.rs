@@ -315,7 +315,7 @@ fn number(database: &Database, sql: &str) -> Result<i64> {
     }
 }
 
-/// Writes texts as files of at least so many bytes, which end where a line does.
+/// Cuts texts at ends of lines into pieces of at least `size` bytes, but for the last of a text, and writes each piece as a file.
 fn cut(texts: &[Vec<u8>], size: usize, directory: &Path) -> Result<()> {
     let mut count = 0;
     for text in texts {

@@ -57,8 +57,8 @@ impl NgramTable {
         parts.collect::<Vec<_>>().concat()
     }
 
-    /// The table of some blocks that follow each other, of a segment with so many files and words; none if they contradict each
-    /// other.
+    /// Decodes consecutive blocks, given with their first words, of a segment with `files` files and `words` words. None if a block
+    /// is malformed.
     pub fn of_blocks(
         files: usize,
         words: u32,

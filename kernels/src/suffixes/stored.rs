@@ -31,8 +31,8 @@ impl WordSuffixes {
         }
     }
 
-    /// The suffix array of these arrays, of a segment with so many files; none if they contradict each other. Of `shared` the low
-    /// four bits count.
+    /// Builds a suffix array of a segment with `files` files from stored arrays, of which `shared` has values in its low four bits.
+    /// None if the arrays contradict each other.
     ///
     /// Work: O(words), a read of the text for each.
     pub fn of_arrays(
