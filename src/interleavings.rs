@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shuttle::thread;
 use zipfdb_storage::{Durability, LogPosition};
@@ -101,30 +101,36 @@ struct Worker {
 impl Worker {
     /// As `Background` does it.
     fn add(&self, corpus: u64) {
-        self.queue.add(corpus, || {
-            let mut running = self.thread.lock();
-            if let Some(earlier) = running.take() {
-                earlier.join().unwrap();
-            }
-            let (queue, done) = (self.queue.clone(), self.done.clone());
-            let refused = self.refused.clone();
-            *running = Some(thread::spawn(move || {
-                queue.run(|corpus, stop| {
-                    for _ in 0..3 {
-                        thread::yield_now();
-                        if stop.load(Ordering::SeqCst) {
-                            return None;
-                        }
+        self.queue.add(corpus, || self.start());
+    }
+
+    fn add_at(&self, corpus: u64, due: Instant) {
+        self.queue.add_at(corpus, due, || self.start());
+    }
+
+    fn start(&self) -> bool {
+        let mut running = self.thread.lock();
+        if let Some(earlier) = running.take() {
+            earlier.join().unwrap();
+        }
+        let (queue, done) = (self.queue.clone(), self.done.clone());
+        let refused = self.refused.clone();
+        *running = Some(thread::spawn(move || {
+            queue.run(|corpus, stop| {
+                for _ in 0..3 {
+                    thread::yield_now();
+                    if stop.load(Ordering::SeqCst) {
+                        return None;
                     }
-                    if refused.lock().remove(&corpus) {
-                        return Some(Duration::ZERO);
-                    }
-                    *done.lock().entry(corpus).or_default() += 1;
-                    None
-                });
-            }));
-            true
-        });
+                }
+                if refused.lock().remove(&corpus) {
+                    return Some(Duration::ZERO);
+                }
+                *done.lock().entry(corpus).or_default() += 1;
+                None
+            });
+        }));
+        true
     }
 
     fn close(&self) {
@@ -145,7 +151,7 @@ fn whoever_waits_for_queued_work_finds_it_done() {
                 thread::spawn(move || {
                     for corpus in [number % 2, 2] {
                         worker.add(corpus);
-                        let Ok(()) = worker.queue.wait(corpus, || Ok::<(), Infallible>(()));
+                        let Ok(()) = worker.queue.wait(corpus, || Ok::<_, Infallible>(true));
                         assert!(worker.done.lock().contains_key(&corpus));
                     }
                 })
@@ -169,7 +175,7 @@ fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
                     for corpus in [number, 2] {
                         worker.add(corpus);
                         worker.queue.cancel(2);
-                        let Ok(()) = worker.queue.wait(corpus, || Ok::<(), Infallible>(()));
+                        let Ok(()) = worker.queue.wait(corpus, || Ok::<_, Infallible>(true));
                     }
                 })
             })
@@ -192,7 +198,7 @@ fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() 
                 let worker = worker.clone();
                 thread::spawn(move || {
                     worker.add(number);
-                    let Ok(()) = worker.queue.wait(number, || Ok::<(), Infallible>(()));
+                    let Ok(()) = worker.queue.wait(number, || Ok::<_, Infallible>(true));
                     while !worker.done.lock().contains_key(&number) {
                         thread::yield_now();
                     }
@@ -203,6 +209,38 @@ fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() 
             thread.join().unwrap();
         }
         worker.close();
+    });
+}
+
+#[test]
+fn what_is_timed_is_worked_on_or_forgotten_by_a_rest_or_a_close() {
+    const LONG: Duration = Duration::from_secs(3600);
+    explore(2_000, || {
+        let worker = Arc::new(Worker::default());
+        let now = Instant::now();
+        let timing = {
+            let worker = worker.clone();
+            thread::spawn(move || {
+                worker.add_at(0, now + LONG);
+                worker.add_at(1, now + LONG);
+                worker.add_at(1, now);
+                while !worker.done.lock().contains_key(&1) {
+                    thread::yield_now();
+                }
+            })
+        };
+        worker.add(2);
+        let Ok(()) = worker.queue.wait(2, || Ok::<_, Infallible>(true));
+        timing.join().unwrap();
+        // Only the hour is left.
+        while !worker.queue.rest() {
+            thread::yield_now();
+        }
+        assert!(!worker.done.lock().contains_key(&0));
+        worker.add_at(0, now + LONG);
+        worker.close();
+        worker.add_at(0, now);
+        assert!(worker.queue.rest());
     });
 }
 
@@ -220,7 +258,7 @@ fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
                     0 => Err(()),
                     _ => {
                         patience -= 1;
-                        Ok(())
+                        Ok(true)
                     }
                 };
                 let _gave_up = worker.queue.wait(0, go_on);

@@ -244,6 +244,88 @@ fn only_much_text_is_packed_if_the_corpus_leaves_it_open() {
 }
 
 #[test]
+fn files_that_are_replaced_are_packed_too() {
+    let (folder, top, other) = (
+        folder(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let mut numbers = Numbers(17);
+    for name in ["f03.txt", "large", "new"] {
+        fs::write(other.path().join(name), text(&mut numbers, 700)).unwrap();
+    }
+    let grammar = open(&top.path().join("grammar.zdb"), "unicode", &folder, "");
+    let packed = open(&top.path().join("text.zdb"), "unicode", &folder, "");
+    for (database, compression) in [(&grammar, "grammar"), (&packed, "fast")] {
+        let path = other.path().display();
+        let options = format!("on_conflict = 'replace', compression = '{compression}'");
+        let copy = format!("COPY c FROM '{path}' WITH ({options})");
+        database.execute(&copy).unwrap();
+    }
+    assert!(!forms(&grammar).contains(&SegmentForm::Text));
+    assert!(forms(&packed).contains(&SegmentForm::Text));
+    assert_eq!(answers(&packed), answers(&grammar));
+}
+
+#[test]
+fn large_changes_become_a_grammar_by_way_of_packed_text_while_they_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.zdb");
+    let database = Database::open(&path).unwrap();
+    let create = "CREATE CORPUS c WITH (ingest = 'fast', recompress_threshold = '64KiB')";
+    database.execute(create).unwrap();
+    let content = "the cat and the dog ".repeat(500);
+    for round in 0..20_u64 {
+        let mut edits = database.begin().unwrap();
+        let rows: Vec<_> = (0..4)
+            .map(|file| (format!("f{round}-{file}"), &content))
+            .collect();
+        edits.append_many("c", &rows).unwrap();
+        edits.commit().unwrap();
+        let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
+        assert_eq!(snapshot.count("cat").unwrap(), (round + 1) * 2_000);
+    }
+    database.execute("RECOMPRESS c").unwrap();
+    assert_eq!(forms(&database), [SegmentForm::Grammar]);
+    drop(database);
+    let snapshot = Database::open(&path).unwrap().corpus("c").unwrap();
+    assert_eq!(snapshot.snapshot().unwrap().count("cat").unwrap(), 40_000);
+}
+
+#[test]
+fn a_few_changes_are_merged_when_they_are_as_old_as_wanted() {
+    let database = Database::in_memory().unwrap();
+    let merged = |segments: usize| {
+        let begin = Instant::now();
+        let corpus = database.corpus("c").unwrap();
+        while corpus.pending_bytes().unwrap() > 0 || corpus.segments().unwrap().len() < segments {
+            assert!(begin.elapsed() < Duration::from_secs(120), "it is not done");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let insert = |file: &str| {
+        let sql = format!("INSERT INTO c (file, content) VALUES ('{file}', 'the cat')");
+        database.execute(&sql).unwrap();
+    };
+    database.execute("CREATE CORPUS c").unwrap();
+    insert("a");
+    database
+        .execute("SET recompress_rate = '1MiB'; SET recompress_interval = 5")
+        .unwrap();
+    merged(1);
+    insert("b");
+    merged(2);
+    database.execute("SET recompress_interval = '1h'").unwrap();
+    insert("c");
+    database.execute("SET recompress_interval = 5").unwrap();
+    merged(3);
+    insert("d");
+    // What waits for its time holds nobody up who closes the database.
+    database.execute("SET recompress_interval = '1h'").unwrap();
+    insert("e");
+}
+
+#[test]
 fn indexes_are_built_once_text_has_become_a_grammar() {
     let (folder, top) = (folder(), tempfile::tempdir().unwrap());
     let path = top.path().join("text.zdb");

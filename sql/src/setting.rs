@@ -23,6 +23,11 @@ pub enum Setting {
     MemoryLimit(Option<u64>),
     /// `SET recompress_at_exit = 'on' | 'off'`: whether the command line merges pending changes when it ends.
     RecompressAtExit(bool),
+    /// `SET recompress_interval = '10min'` or milliseconds: changes that have been pending for so long are merged in the
+    /// background, however few they are; 0 for never.
+    RecompressInterval(u64),
+    /// `SET recompress_rate = '20MiB'`: bytes of text a second that recompression in the background reads at most; 0 for no bound.
+    RecompressRate(u64),
     /// `SET recompress_threads = 2`: how many threads recompress in the background; 0 for none, no number for `'auto'`, half of
     /// all.
     RecompressThreads(Option<u64>),
@@ -34,7 +39,7 @@ pub enum Setting {
 
 impl Setting {
     /// All settings with the values they have at the start, sorted by name.
-    pub const DEFAULTS: [Setting; 11] = [
+    pub const DEFAULTS: [Setting; 13] = [
         Setting::BatchWindow(0),
         Setting::BusyTimeout(5000),
         Setting::Device(Device::Auto),
@@ -42,6 +47,8 @@ impl Setting {
         Setting::GpuMemoryLimit(None),
         Setting::MemoryLimit(None),
         Setting::RecompressAtExit(false),
+        Setting::RecompressInterval(0),
+        Setting::RecompressRate(0),
         Setting::RecompressThreads(None),
         Setting::StatementTimeout(0),
         Setting::Strategy(None),
@@ -49,7 +56,7 @@ impl Setting {
     ];
 
     /// Names of all settings, sorted.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 13] = [
         "batch_window",
         "busy_timeout",
         "device",
@@ -57,6 +64,8 @@ impl Setting {
         "gpu_memory_limit",
         "memory_limit",
         "recompress_at_exit",
+        "recompress_interval",
+        "recompress_rate",
         "recompress_threads",
         "statement_timeout",
         "strategy",
@@ -73,6 +82,8 @@ impl Setting {
             Setting::GpuMemoryLimit(_) => "gpu_memory_limit",
             Setting::MemoryLimit(_) => "memory_limit",
             Setting::RecompressAtExit(_) => "recompress_at_exit",
+            Setting::RecompressInterval(_) => "recompress_interval",
+            Setting::RecompressRate(_) => "recompress_rate",
             Setting::RecompressThreads(_) => "recompress_threads",
             Setting::StatementTimeout(_) => "statement_timeout",
             Setting::Strategy(_) => "strategy",

@@ -452,6 +452,8 @@ fn types_arguments_and_ranges() {
         SET device = 'cuda:x'
         SET gpu_memory_limit = '1KiB'
         SET gpu_memory_limit = 'all'
+        SET recompress_interval = '2d'
+        SET recompress_rate = -1
         SET recompress_threads = 1025
         SET recompress_threads = 'many'
         SET recompress_threads = 1.5

@@ -135,6 +135,10 @@ fn settings() {
         SET statement_timeout = '2 min';
         SET gpu_memory_limit = '2GiB';
         SET gpu_memory_limit = 'AUTO';
+        SET recompress_interval = '10min';
+        SET recompress_interval = 1500;
+        SET recompress_rate = '20MiB';
+        SET recompress_rate = 0;
         SET recompress_threads = 0;
         SET recompress_threads = '2';
         SET recompress_threads = 'Auto';

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use super::path::Run;
 use super::*;
 use crate::api::snapshot::{Snapshot, owned};
-use crate::maintain::ingest::{NewSegment, ingest};
+use crate::maintain::ingest::{NewGrammar, NewSegment, ingest};
 use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};
 use crate::runtime::device::Devices;
@@ -112,7 +112,7 @@ pub(super) fn segments_of(
     texts: &Texts,
     tokenizer: Tokenizer,
     segment_size: u64,
-) -> Vec<NewSegment> {
+) -> Vec<NewGrammar> {
     let directory = TempDir::new().unwrap();
     for (name, text) in texts {
         let path = directory.path().join(name);
@@ -126,11 +126,15 @@ pub(super) fn segments_of(
     };
     let mut segments = Vec::new();
     let mut publish = |segment: NewSegment| {
+        let NewSegment::Grammar(segment) = segment else {
+            panic!("it is packed text")
+        };
         segments.push(segment);
         Ok(no_info())
     };
     let listing = list_sources(directory.path(), None, &NEVER).unwrap();
     ingest(
+        SegmentForm::Grammar,
         listing,
         &settings,
         OnError::Stop,
@@ -159,14 +163,14 @@ fn no_info() -> SegmentInfo {
     }
 }
 
-fn view((id, segment): (usize, NewSegment)) -> Arc<LiveSegment> {
+fn view((id, segment): (usize, NewGrammar)) -> Arc<LiveSegment> {
     let grammar = segment.grammar.check().unwrap();
     let view = LiveSegment::in_memory(id as u64, segment.files, segment.dictionary, grammar);
     Arc::new(view)
 }
 
 /// The segments as a corpus.
-pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
+pub(super) fn stored(segments: Vec<NewGrammar>) -> Result<StoredView> {
     StoredView::new(
         "c".into(),
         segments.into_iter().enumerate().map(view).collect(),
@@ -176,7 +180,7 @@ pub(super) fn stored(segments: Vec<NewSegment>) -> Result<StoredView> {
 }
 
 /// A snapshot whose parallel work runs on so many threads.
-fn snapshot_on(threads: usize, segments: Vec<NewSegment>) -> Snapshot {
+fn snapshot_on(threads: usize, segments: Vec<NewGrammar>) -> Snapshot {
     let stored = Arc::new(stored(segments).unwrap());
     let view = CorpusView::new(stored, Overlay::default(), Tokenizer::Unicode, &NEVER);
     snapshot_of(threads, view.unwrap())
@@ -192,7 +196,7 @@ pub(super) fn snapshot_of(threads: usize, view: CorpusView) -> Snapshot {
     Snapshot::new(other.unwrap().shared().runtime.clone(), Arc::new(view))
 }
 
-fn snapshot(segments: Vec<NewSegment>) -> Snapshot {
+fn snapshot(segments: Vec<NewGrammar>) -> Snapshot {
     snapshot_on(2, segments)
 }
 
@@ -590,7 +594,7 @@ fn words_that_start_with_a_space_of_their_own_are_words_like_others() {
 fn a_corpus_without_files_answers_too() {
     let empty = snapshot(Vec::new());
     check(&empty, &Texts::new(), Tokenizer::Unicode);
-    let nothing = NewSegment {
+    let nothing = NewGrammar {
         files: Vec::new(),
         dictionary: Dictionary::default(),
         grammar: Grammar {
@@ -697,12 +701,12 @@ fn an_unknown_file_is_an_error_that_names_it_and_the_most_similar_one() {
 fn a_segment_that_contradicts_its_file_table_is_an_error() {
     let texts = texts(70, &[500, 500]);
     let good = segments_of(&texts, Tokenizer::Unicode, 1 << 30).remove(0);
-    let edited = |edit: &dyn Fn(&mut NewSegment)| {
+    let edited = |edit: &dyn Fn(&mut NewGrammar)| {
         let mut segment = good.clone();
         edit(&mut segment);
         segment
     };
-    let broken = |edit: &dyn Fn(&mut NewSegment)| snapshot(vec![edited(edit)]);
+    let broken = |edit: &dyn Fn(&mut NewGrammar)| snapshot(vec![edited(edit)]);
     let name = "dir/file0.txt";
     let is_inconsistent = |error: Error| matches!(error, Error::Inconsistent { segment: 0, .. });
 

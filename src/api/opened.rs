@@ -299,7 +299,7 @@ impl Opened {
         let mut state = sharing.state.lock();
         while !state.is_closed {
             let idle = state.idle_since.elapsed();
-            if state.writers == 0 && idle >= sharing.kept && self.background.is_idle() {
+            if state.writers == 0 && idle >= sharing.kept && self.background.rest() {
                 self.release(sharing);
                 break;
             }

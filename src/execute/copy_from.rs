@@ -8,24 +8,21 @@
 use std::fmt;
 use std::path::Path;
 
-use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition, SegmentInfo};
+use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition};
 
 use crate::api::corpus::Corpus;
 use crate::api::opened::Writing;
 use crate::execute::copy_notices;
 use crate::maintain::indexes::complete_indexes_until;
-use crate::maintain::ingest::{Means, NewText, Report, ingest, ingest_packed};
-use crate::maintain::recompress::{Scope, recompress, write, write_text};
-use crate::maintain::replace::replace;
+use crate::maintain::ingest::{Means, Report, ingest};
+use crate::maintain::recompress::{Scope, recompress, write};
+use crate::maintain::replace::{NewFiles, replace};
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
-use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, Source, list_sources};
+use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, list_sources};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::turns::Turn;
 use crate::{Error, NoProgress, Progress, Result};
-
-/// With [`IngestMode::Auto`] so much text is packed first: a grammar of less is made in a second or two.
-const PACKED_BYTES_MIN: u64 = 64 << 20;
 
 /// How to import files.
 #[derive(Clone, Copy)]
@@ -125,16 +122,9 @@ fn import(
             OnConflict::Replace => {
                 let replaced = interrupt.attend(|stop| {
                     let go_on = || interrupt.check();
-                    let (on_error, progress) = (options.on_error, options.progress);
-                    replace(
-                        writing,
-                        corpus.name(),
-                        &listing,
-                        on_error,
-                        progress,
-                        stop,
-                        &go_on,
-                    )
+                    let new = new_files(&listing, options);
+                    let progress = options.progress;
+                    replace(writing, corpus.name(), new, progress, stop, &go_on)
                 })?;
                 match replaced {
                     Some(report) => return Ok(with_notices(report, &left)),
@@ -166,11 +156,7 @@ fn add(
     let mut publication = writing.store.begin_publication(corpus.name())?;
     let record = publication.corpus().clone();
     let mut added = Vec::new();
-    let is_packed = match options.ingest.unwrap_or(record.settings.ingest) {
-        IngestMode::Grammar => false,
-        IngestMode::Fast => true,
-        IngestMode::Auto => is_large(&listing.sources),
-    };
+    let form = new_files(listing, options).form(&record);
     let report = interrupt.watch(&writing.runtime.pool, |stop| {
         let (listing, settings) = (listing.clone(), &record.settings);
         let (on_error, progress) = (options.on_error, options.progress);
@@ -179,17 +165,19 @@ fn add(
             devices: Some(&writing.runtime.devices),
             cache: Some(&writing.cache),
         };
-        let mut add = |info: SegmentInfo| {
-            added.push(info.segment_id);
-            info
-        };
-        if is_packed {
-            let mut publish =
-                |text: NewText| write_text(writing, &mut publication, &text).map(&mut add);
-            return ingest_packed(listing, settings, on_error, progress, means, &mut publish);
-        }
-        let mut publish = |segment| write(writing, &mut publication, &segment).map(&mut add);
-        ingest(listing, settings, on_error, progress, means, &mut publish)
+        ingest(
+            form,
+            listing,
+            settings,
+            on_error,
+            progress,
+            means,
+            &mut |new| {
+                let info = write(writing, &mut publication, new)?;
+                added.push(info.segment_id);
+                Ok(info)
+            },
+        )
     })?;
     interrupt.check()?;
     let Some((recompressing, turn)) = turns(writing, &record, listing, options, interrupt)? else {
@@ -213,10 +201,12 @@ fn add(
     Ok(Some(report))
 }
 
-/// Whether there is so much text that a grammar takes long; of files whose size is not known as much as there may be.
-fn is_large(sources: &[Source]) -> bool {
-    let sizes = sources.iter().map(|source| source.bytes);
-    sizes.fold(0, u64::saturating_add) >= PACKED_BYTES_MIN
+fn new_files<'a>(listing: &'a Listing, options: &CopyOptions<'_>) -> NewFiles<'a> {
+    NewFiles {
+        listing,
+        on_error: options.on_error,
+        ingest: options.ingest,
+    }
 }
 
 /// The turns to publish files to a corpus, of whose names the log says nothing then; none if the corpus has one of them.

@@ -246,6 +246,7 @@ fn execute_until(
             *settings = changed;
             drop(settings);
             shared.cache.set_limit(changed.memory_limit());
+            shared.background.set_timers(&shared.core());
             Ok(Rows::none())
         }
     }

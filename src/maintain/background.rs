@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zipfdb_storage::{CorpusRecord, Segment, SegmentForm};
@@ -15,7 +16,9 @@ use zipfdb_storage::{CorpusRecord, Segment, SegmentForm};
 use crate::api::core::Core;
 use crate::error::{no_threads, with_causes};
 use crate::maintain::indexes::{complete_indexes, missing_indexes};
+use crate::maintain::ingest::segment_form;
 use crate::maintain::recompress::{Scope, recompress};
+use crate::maintain::throttle::Throttle;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::runtime::sync::Mutex;
@@ -53,15 +56,40 @@ impl Background {
         else {
             return;
         };
-        if !is_wanted(core) || !is_due(core, &record) {
+        if !is_wanted(core) {
             return;
         }
-        let pending = core.edits.pending_bytes(corpus);
-        let threshold = threshold(core, &record);
+        if !is_due(core, &record) {
+            return self.set_timer(core, &record);
+        }
+        let most = threshold(core, &record).saturating_mul(PENDING_FACTOR_MAX);
         self.queue.add(corpus, || self.start(core, &record));
-        if pending >= threshold.saturating_mul(PENDING_FACTOR_MAX) {
-            // What was committed stays so: a statement whose time is up has done its work all the same.
-            drop(self.queue.wait(corpus, || interrupt.check()));
+        // What was committed stays so: a statement whose time is up has done its work all the same.
+        drop(self.wait(core, corpus, most, interrupt));
+    }
+
+    /// Waits while so many bytes of a corpus are pending, or more, and somebody works on it.
+    fn wait(&self, core: &Core, corpus: u64, most: u64, interrupt: &Interrupt) -> Result<()> {
+        self.queue.wait(corpus, || {
+            interrupt.check()?;
+            Ok(core.edits.pending_bytes(corpus) >= most)
+        })
+    }
+
+    /// Has the pending changes of a corpus merged when they are as old as the settings want, if there are some.
+    fn set_timer(&self, core: &Arc<Core>, record: &CorpusRecord) {
+        if let Some(due) = becomes_old(core, record.id) {
+            let start = || self.start(core, record);
+            self.queue.add_at(record.id, due, start);
+        }
+    }
+
+    /// As `set_timer`, of all corpora: the settings have changed.
+    pub(crate) fn set_timers(&self, core: &Arc<Core>) {
+        if is_wanted(core) && !core.store.is_read_only() {
+            for record in core.store.corpora() {
+                self.set_timer(core, &record);
+            }
         }
     }
 
@@ -95,10 +123,11 @@ impl Background {
         record: &CorpusRecord,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        match is_held(core, record, core.edits.pending_bytes(record.id)) {
-            true => self.queue.wait(record.id, || interrupt.check()),
-            false => Ok(()),
+        if !is_held(core, record, core.edits.pending_bytes(record.id)) {
+            return Ok(());
         }
+        let most = threshold(core, record).saturating_mul(PENDING_FACTOR_HELD);
+        self.wait(core, record.id, most, interrupt)
     }
 
     /// Refuses text for a corpus if recompressing it fails and more is pending in `overlay` than memory should be left to.
@@ -127,9 +156,9 @@ impl Background {
         })
     }
 
-    /// Whether nothing is recompressed, nor to be tried again.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_idle()
+    /// Whether nothing is recompressed, nor to be tried again; changes that were to be merged at some time stay pending then.
+    pub(crate) fn rest(&self) -> bool {
+        self.queue.rest()
     }
 
     /// A corpus has been recompressed otherwise: nothing is to be tried again.
@@ -166,6 +195,13 @@ impl Background {
     }
 }
 
+/// Whether what is pending of a corpus is packed before it is made a grammar.
+fn is_packed_first(core: &Core, record: &CorpusRecord) -> bool {
+    let pending = core.edits.pending_bytes(record.id);
+    pending >= record.settings.recompress_threshold
+        && segment_form(record.settings.ingest, pending) == SegmentForm::Text
+}
+
 /// How many bytes of a corpus are pending before it is recompressed.
 fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
     let size = core
@@ -175,12 +211,20 @@ fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
     threshold.max(size / PENDING_SHARE)
 }
 
-/// Whether so much of a corpus is pending that it is to be recompressed, or some of it is packed text.
+/// Whether so much of a corpus is pending, or for so long, that it is to be recompressed, or some of it is packed text.
 fn is_due(core: &Core, record: &CorpusRecord) -> bool {
     let pending = core.edits.pending_bytes(record.id);
     let is_much =
         pending >= record.settings.recompress_threshold && pending >= threshold(core, record);
-    is_much || has_packed(core, record)
+    let is_old = || becomes_old(core, record.id).is_some_and(|due| due <= Instant::now());
+    is_much || is_old() || has_packed(core, record)
+}
+
+/// When the oldest pending change of a corpus has been so for `recompress_interval`; none if that is never.
+fn becomes_old(core: &Core, corpus: u64) -> Option<Instant> {
+    let interval = core.runtime.settings.lock().recompress_interval;
+    let since = core.edits.pending_since(corpus)?;
+    (interval > 0).then(|| since + Duration::from_millis(interval))
 }
 
 /// Whether some of a corpus is packed text. Only what segments say of themselves is looked at, no file table.
@@ -203,7 +247,13 @@ fn run(queue: &Queue, core: &Core) {
         let record = records.find(|record| record.id == corpus)?;
         let done = recompress_due(core, &mut pool, &record, stop);
         match done {
-            Ok(()) => core.failures.clear(corpus),
+            Ok(()) => {
+                core.failures.clear(corpus);
+                // Of what was committed meanwhile.
+                if let Some(due) = becomes_old(core, corpus) {
+                    queue.add_at(corpus, due, || false);
+                }
+            }
             Err(Error::Interrupted) => {}
             Err(error) => {
                 return Some((core.failures).add(corpus, &record.name, with_causes(&error)));
@@ -232,8 +282,13 @@ fn recompress_due(
     };
     // Where nothing is due an index lacks files.
     if is_due(core, record) {
+        let throttle = Throttle::new(core.runtime.settings.lock().recompress_rate, stop);
         let go_on = || check(stop);
-        recompress(core, pool, name, Scope::Due, &NoProgress, stop, &go_on)?;
+        let recompress = |scope| recompress(core, pool, name, scope, &throttle, stop, &go_on);
+        if is_packed_first(core, record) {
+            recompress(Scope::Packed)?;
+        }
+        recompress(Scope::Due)?;
     }
     complete_indexes(core, pool, name, &NoProgress, stop);
     Ok(())

@@ -29,7 +29,9 @@ use std::time::{Duration, Instant};
 pub(crate) use view_texts::ViewTexts;
 use zipfdb_kernels::gompresso::{PackCodec, PackOptions, PackedError, PackedPieces, pack_pieces};
 use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu, token_buffer};
-use zipfdb_storage::{CorpusSettings, Dictionary, FileEntry, Grammar, SegmentInfo};
+use zipfdb_storage::{
+    CorpusSettings, Dictionary, FileEntry, Grammar, IngestMode, SegmentForm, SegmentInfo,
+};
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
 /// in all.
@@ -49,6 +51,9 @@ const MEMORY_A_TOKEN: u64 = 12;
 
 /// A segment of packed text has no more: each is decoded as a whole by questions that need all of its words.
 const PACKED_BYTES_MAX: u64 = 256 << 20;
+
+/// With [`IngestMode::Auto`] so much text is packed first: a grammar of less is made in a second or two.
+const PACKED_BYTES_MIN: u64 = 64 << 20;
 
 /// How text is packed that is to be stored fast.
 fn pack_options() -> PackOptions {
@@ -90,8 +95,26 @@ impl<'a> From<&'a AtomicBool> for Means<'a> {
 }
 
 /// Everything that a segment file is written from.
+pub(crate) enum NewSegment {
+    /// A grammar.
+    Grammar(NewGrammar),
+    /// Packed text.
+    Text(NewText),
+}
+
+impl NewSegment {
+    /// Whether no other segment follows.
+    pub(crate) fn is_last(&self) -> bool {
+        match self {
+            NewSegment::Grammar(new) => new.is_last,
+            NewSegment::Text(new) => new.is_last,
+        }
+    }
+}
+
+/// Everything that a segment file with a grammar is written from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSegment {
+pub(crate) struct NewGrammar {
     /// The files, or parts of files, by name.
     pub files: Vec<FileEntry>,
     /// Their tokens.
@@ -159,7 +182,7 @@ pub struct Times {
     pub write: Duration,
 }
 
-/// Makes segments of the files of `listing`, and calls `publish` with one after the other.
+/// Makes segments of a form of the files of `listing`, and calls `publish` with one after the other.
 ///
 /// Uses the current rayon pool. An error leaves it to the caller to forget the segments that were published before.
 ///
@@ -167,59 +190,34 @@ pub struct Times {
 /// [`Error::Unreadable`] for files that cannot be read, unless `on_error` says to skip them; [`Error::Io`] if reading
 /// fails in the middle of a file that is larger than a chunk; whatever `publish` fails with; [`Error::Interrupted`] soon
 /// after `means.stop` is set, unless a segment is being published: that ends first.
-pub fn ingest<'a>(
+pub(crate) fn ingest<'a>(
+    form: SegmentForm,
     listing: Listing,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
     means: impl Into<Means<'a>>,
-    publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
+    publish: &mut Publish<'_>,
 ) -> Result<Report> {
     let means = means.into();
-    let limits = limits(settings, means.memory());
+    let making = SegmentMaking::of(form, limits(settings, means.memory()));
     ingest_within(
-        limits, listing, settings, on_error, progress, means, publish,
+        making, listing, settings, on_error, progress, means, publish,
     )
 }
 
+/// Writes a segment.
+type Publish<'a> = dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send + 'a;
+
+/// As [`ingest`]: reports files that are left out or foreign too.
 fn ingest_within(
-    limits: Limits,
+    making: SegmentMaking,
     listing: Listing,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
     means: Means<'_>,
-    publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
-) -> Result<Report> {
-    ingest_files(listing, on_error, |texts| {
-        let making = SegmentMaking::of_grammars(limits);
-        make_segments(making, texts, settings, on_error, progress, means, publish)
-    })
-}
-
-/// As [`ingest`], but segments hold packed text.
-///
-/// # Errors
-/// As [`ingest`].
-pub(crate) fn ingest_packed(
-    listing: Listing,
-    settings: &CorpusSettings,
-    on_error: OnError,
-    progress: &dyn Progress,
-    means: Means<'_>,
-    publish: &mut (dyn FnMut(NewText) -> Result<SegmentInfo> + Send),
-) -> Result<Report> {
-    ingest_files(listing, on_error, |texts| {
-        let making = SegmentMaking::of_packed_text(limits(settings, means.memory()));
-        make_segments(making, texts, settings, on_error, progress, means, publish)
-    })
-}
-
-/// Has the files of a listing made segments, and reports those that are left out or foreign too.
-fn ingest_files(
-    listing: Listing,
-    on_error: OnError,
-    make: impl FnOnce(&SourceTexts) -> Result<Report>,
+    publish: &mut Publish<'_>,
 ) -> Result<Report> {
     if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
         return Err(Error::Unreadable {
@@ -229,7 +227,7 @@ fn ingest_files(
         });
     }
     let texts = SourceTexts::new(listing.sources, listing.encoding);
-    let mut report = make(&texts)?;
+    let mut report = make_segments(making, &texts, settings, on_error, progress, means, publish)?;
     report.foreign = texts.foreign();
     report.unreadable.extend(listing.unreadable);
     report
@@ -242,17 +240,26 @@ fn ingest_files(
 ///
 /// # Errors
 /// As [`ingest`].
-pub fn ingest_texts<'a>(
+pub(crate) fn ingest_texts(
+    form: SegmentForm,
     texts: &dyn Texts,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
-    means: impl Into<Means<'a>>,
-    publish: &mut (dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send),
+    means: Means<'_>,
+    publish: &mut Publish<'_>,
 ) -> Result<Report> {
-    let means = means.into();
-    let making = SegmentMaking::of_grammars(limits(settings, means.memory()));
+    let making = SegmentMaking::of(form, limits(settings, means.memory()));
     make_segments(making, texts, settings, on_error, progress, means, publish)
+}
+
+/// What so many bytes of new text become first in a corpus that ingests so.
+pub(crate) fn segment_form(mode: IngestMode, bytes: u64) -> SegmentForm {
+    match mode {
+        IngestMode::Fast => SegmentForm::Text,
+        IngestMode::Auto if bytes >= PACKED_BYTES_MIN => SegmentForm::Text,
+        IngestMode::Auto | IngestMode::Grammar => SegmentForm::Grammar,
+    }
 }
 
 /// How much text a segment may have: what its settings say, or less where so many bytes of memory do not allow that.
@@ -273,31 +280,28 @@ fn limits(settings: &CorpusSettings, memory: u64) -> Limits {
 }
 
 /// How drafts are made and become segments.
-struct SegmentMaking<S> {
+struct SegmentMaking {
     form: ContentForm,
     limits: Limits,
-    build: fn(NewDraft<'_>, &mut Report) -> Result<S>,
+    build: fn(NewDraft<'_>, &mut Report) -> Result<NewSegment>,
 }
 
-impl SegmentMaking<NewSegment> {
-    fn of_grammars(limits: Limits) -> SegmentMaking<NewSegment> {
-        SegmentMaking {
-            form: ContentForm::Tokens,
-            limits,
-            build,
-        }
-    }
-}
-
-impl SegmentMaking<NewText> {
-    fn of_packed_text(limits: Limits) -> SegmentMaking<NewText> {
-        SegmentMaking {
-            form: ContentForm::Text,
-            limits: Limits {
-                bytes: limits.bytes.min(PACKED_BYTES_MAX),
-                ..limits
+impl SegmentMaking {
+    fn of(form: SegmentForm, limits: Limits) -> SegmentMaking {
+        match form {
+            SegmentForm::Grammar => SegmentMaking {
+                form: ContentForm::Tokens,
+                limits,
+                build: |draft, report| build(draft, report).map(NewSegment::Grammar),
             },
-            build: pack_draft,
+            SegmentForm::Text => SegmentMaking {
+                form: ContentForm::Text,
+                limits: Limits {
+                    bytes: limits.bytes.min(PACKED_BYTES_MAX),
+                    ..limits
+                },
+                build: |draft, report| pack_draft(draft, report).map(NewSegment::Text),
+            },
         }
     }
 }
@@ -314,14 +318,14 @@ struct NewDraft<'a> {
     means: Means<'a>,
 }
 
-fn make_segments<S>(
-    making: SegmentMaking<S>,
+fn make_segments(
+    making: SegmentMaking,
     texts: &dyn Texts,
     settings: &CorpusSettings,
     on_error: OnError,
     progress: &dyn Progress,
     means: Means<'_>,
-    publish: &mut (dyn FnMut(S) -> Result<SegmentInfo> + Send),
+    publish: &mut Publish<'_>,
 ) -> Result<Report> {
     let SegmentMaking {
         form,
@@ -391,7 +395,7 @@ fn bytes_of(files: &[FileEntry]) -> u64 {
 }
 
 /// Makes a grammar of a draft of tokens.
-fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewSegment> {
+fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewGrammar> {
     let NewDraft {
         draft,
         files,
@@ -445,7 +449,7 @@ fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewSegment> {
     )?;
     end_stage(None);
     check(means.stop)?;
-    Ok(NewSegment {
+    Ok(NewGrammar {
         files,
         dictionary,
         grammar: Grammar {

@@ -8,3 +8,4 @@ pub(crate) mod ingest;
 pub(crate) mod recompress;
 pub(crate) mod repair;
 pub(crate) mod replace;
+pub(crate) mod throttle;

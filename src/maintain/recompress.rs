@@ -15,13 +15,13 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use zipfdb_kernels::gompresso::PackedPieces;
 use zipfdb_storage::{
-    CorpusRecord, Publication, SegmentInfo, SegmentParts, SegmentWriter, TextParts,
+    CorpusRecord, Publication, SegmentForm, SegmentInfo, SegmentParts, SegmentWriter, TextParts,
 };
 
 use crate::answer::{CorpusView, StoredView};
 use crate::api::core::Core;
 use crate::maintain::device_coder::encode_on_device;
-use crate::maintain::ingest::{Means, NewSegment, NewText, ViewTexts, ingest_texts, segment_bytes};
+use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts, segment_bytes};
 use crate::overlay::edits::Base;
 use crate::overlay::{Overlay, StoredFiles};
 use crate::paths::sources::OnError;
@@ -49,6 +49,8 @@ pub(crate) enum Scope {
     All,
     /// What edits touch, what is packed text, and what has become too small.
     Due,
+    /// What edits touch, to packed text, if no more has to be written again than there is new.
+    Packed,
 }
 
 /// So many segments that are not much larger than what is to be written are written along.
@@ -107,6 +109,10 @@ pub(crate) fn recompress(
         Scope::All if !is_edited && is_one_copy(&record, &stored, full) => Vec::new(),
         Scope::All => record.segments.clone(),
         Scope::Due => due(&record, full, &view, std::iter::empty())?,
+        Scope::Packed => match few_touched(&record, &view)? {
+            Some(touched) => touched,
+            None => return Ok(None),
+        },
     };
     // Edits that cancel each other out are merged too: what the log says of their files must be over.
     if replaced.is_empty() && !is_edited && !is_pending {
@@ -124,6 +130,10 @@ pub(crate) fn recompress(
         }));
     }
     let mut segments = Vec::new();
+    let form = match scope {
+        Scope::All | Scope::Due => SegmentForm::Grammar,
+        Scope::Packed => SegmentForm::Text,
+    };
     let means = Means {
         stop,
         devices: Some(&core.runtime.devices),
@@ -133,11 +143,19 @@ pub(crate) fn recompress(
     let meter = (core.runtime.underway).begin(record.id, &replaced, bytes, progress);
     let report = pool.install(|| {
         let (settings, on_error) = (&record.settings, OnError::Stop);
-        ingest_texts(&texts, settings, on_error, &meter, means, &mut |segment| {
-            let info = write(core, &mut publication, &segment)?;
-            segments.push(info.segment_id);
-            Ok(info)
-        })
+        ingest_texts(
+            form,
+            &texts,
+            settings,
+            on_error,
+            &meter,
+            means,
+            &mut |new| {
+                let info = write(core, &mut publication, new)?;
+                segments.push(info.segment_id);
+                Ok(info)
+            },
+        )
     })?;
     let kept = record.segments.iter().filter(|id| !replaced.contains(id));
     let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
@@ -167,41 +185,36 @@ pub(crate) fn recompress(
 pub(crate) fn write(
     core: &Core,
     publication: &mut Publication,
-    segment: &NewSegment,
+    segment: NewSegment,
 ) -> Result<SegmentInfo> {
-    let (header, path) = publication.next_segment(UNICODE_VERSION, segment.is_last)?;
-    let parts = SegmentParts {
-        header: &header,
-        files: &segment.files,
-        dictionary: &segment.dictionary,
-        grammar: &segment.grammar,
-    };
-    SegmentWriter::write_with(core.store.backend(), &path, parts, |grammar, dictionary| {
-        encode_on_device(grammar, dictionary, &core.runtime.devices)
-    })
-}
-
-/// Writes a segment of packed text of a publication.
-pub(crate) fn write_text(
-    core: &Core,
-    publication: &mut Publication,
-    segment: &NewText,
-) -> Result<SegmentInfo> {
-    let (header, path) = publication.next_segment(UNICODE_VERSION, segment.is_last)?;
-    let PackedPieces { front, blocks } = &segment.packed;
-    let text: Vec<&[u8]> = [front]
-        .into_iter()
-        .chain(blocks)
-        .map(|piece| &piece[..])
-        .collect();
-    let parts = TextParts {
-        header: &header,
-        files: &segment.files,
-        tokens: segment.tokens,
-        text: &text,
-    };
+    let is_last = segment.is_last();
+    let (header, path) = publication.next_segment(UNICODE_VERSION, is_last)?;
     let backend = core.store.backend();
-    Ok(SegmentWriter::write_text(backend, &path, parts)?)
+    match segment {
+        NewSegment::Grammar(new) => {
+            let parts = SegmentParts {
+                header: &header,
+                files: &new.files,
+                dictionary: &new.dictionary,
+                grammar: &new.grammar,
+            };
+            SegmentWriter::write_with(backend, &path, parts, |grammar, dictionary| {
+                encode_on_device(grammar, dictionary, &core.runtime.devices)
+            })
+        }
+        NewSegment::Text(new) => {
+            let PackedPieces { front, blocks } = &new.packed;
+            let pieces = [front].into_iter().chain(blocks);
+            let text: Vec<&[u8]> = pieces.map(|piece| &piece[..]).collect();
+            let parts = TextParts {
+                header: &header,
+                files: &new.files,
+                tokens: new.tokens,
+                text: &text,
+            };
+            Ok(SegmentWriter::write_text(backend, &path, parts)?)
+        }
+    }
 }
 
 /// Whether the segments are what one COPY of the files would make, if segments have up to `full` bytes of text.
@@ -241,20 +254,10 @@ pub(super) fn due<'a>(
     let sizes: Vec<u64> = (stored.segments().iter())
         .map(|segment| segment.text_bytes())
         .collect();
-    let packed = (0..sizes.len()).filter(|&segment| stored.segments()[segment].is_packed());
-    let mut chosen: BTreeSet<usize> = packed.collect();
+    let names = view.overlay().files().map(|(name, _)| &**name).chain(going);
     // What is to be written again: the edited files, and the others of their segments.
-    let mut bytes = 0;
-    for name in view.overlay().files().map(|(name, _)| &**name).chain(going) {
-        match stored.find_file(name) {
-            Some(file) => chosen.extend(stored.segments_of(file)),
-            None => {
-                bytes += view
-                    .find_file(name)
-                    .map_or(0, |file| view.files()[file].bytes)
-            }
-        }
-    }
+    let (mut chosen, bytes) = touched(view, names);
+    chosen.extend((0..sizes.len()).filter(|&segment| stored.segments()[segment].is_packed()));
     loop {
         close(stored, &mut chosen)?;
         let written = bytes + chosen.iter().map(|&segment| sizes[segment]).sum::<u64>();
@@ -269,10 +272,42 @@ pub(super) fn due<'a>(
         }
         chosen.extend(smaller);
     }
-    Ok(chosen
-        .into_iter()
-        .map(|segment| record.segments[segment])
-        .collect())
+    Ok(ids(record, chosen))
+}
+
+/// The segments that edits touch, and those that have other parts of their files, if they have no more text than is pending.
+fn few_touched(record: &CorpusRecord, view: &CorpusView) -> Result<Option<Vec<u64>>> {
+    let stored = view.stored();
+    let names = view.overlay().files().map(|(name, _)| &**name);
+    let (mut chosen, _) = touched(view, names);
+    close(stored, &mut chosen)?;
+    let sizes = chosen
+        .iter()
+        .map(|&segment| stored.segments()[segment].text_bytes());
+    let are_few = sizes.sum::<u64>() <= view.overlay().pending_bytes();
+    Ok(are_few.then(|| ids(record, chosen)))
+}
+
+/// The segments that have files of these names, by place, and how many bytes those have that no segment has.
+fn touched<'a>(view: &CorpusView, names: impl Iterator<Item = &'a str>) -> (BTreeSet<usize>, u64) {
+    let stored = view.stored();
+    let (mut segments, mut new) = (BTreeSet::new(), 0);
+    for name in names {
+        match stored.find_file(name) {
+            Some(file) => segments.extend(stored.segments_of(file)),
+            None => {
+                let file = view.find_file(name);
+                new += file.map_or(0, |file| view.files()[file].bytes);
+            }
+        }
+    }
+    (segments, new)
+}
+
+/// The numbers of segments.
+fn ids(record: &CorpusRecord, segments: BTreeSet<usize>) -> Vec<u64> {
+    let segments = segments.into_iter();
+    segments.map(|segment| record.segments[segment]).collect()
 }
 
 /// Adds the segments that have parts of files of chosen ones.
@@ -308,3 +343,6 @@ pub(super) fn files_of(view: &CorpusView, replaced: &[u64]) -> Result<Vec<u32>> 
     let files = (0..is_kept.len() as u32).filter(|&file| !is_kept[file as usize]);
     Ok(files.collect())
 }
+
+#[cfg(test)]
+mod tests;

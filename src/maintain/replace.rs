@@ -11,16 +11,39 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::answer::CorpusView;
+use zipfdb_storage::{CorpusRecord, IngestMode, SegmentForm};
+
 use crate::api::core::Core;
 use crate::drafts::{OpenText, SourceTexts, Texts};
-use crate::maintain::ingest::{Means, Report, ViewTexts, ingest_texts, segment_bytes};
+use crate::maintain::ingest::{
+    Means, Report, ViewTexts, ingest_texts, segment_bytes, segment_form,
+};
 use crate::maintain::recompress::{ViewFiles, due, files_of, write};
 use crate::overlay::Overlay;
 use crate::overlay::edits::Base;
 use crate::paths::sources::{Listing, OnError, Unreadable};
 use crate::{Error, Progress, Result};
 
-/// Puts all files of a listing into a corpus, in place of those that have their names; none if no file has. A file that is
+/// Files to put into a corpus.
+#[derive(Clone, Copy)]
+pub(crate) struct NewFiles<'a> {
+    pub(crate) listing: &'a Listing,
+    /// What to do about those that cannot be read.
+    pub(crate) on_error: OnError,
+    /// What they become; none for what the corpus says.
+    pub(crate) ingest: Option<IngestMode>,
+}
+
+impl NewFiles<'_> {
+    /// What the files become first in a corpus; those whose size is not known may be large.
+    pub(crate) fn form(&self, record: &CorpusRecord) -> SegmentForm {
+        let sizes = self.listing.sources.iter().map(|source| source.bytes);
+        let bytes = sizes.fold(0, u64::saturating_add);
+        segment_form(self.ingest.unwrap_or(record.settings.ingest), bytes)
+    }
+}
+
+/// Puts files into a corpus, in place of those that have their names; none if no file has. A file that is
 /// there stays if the one that is to replace it cannot be read and may be left out.
 ///
 /// The caller is no thread of the database's pool: it waits for its turns. `go_on` says whether it is to go on, and is asked
@@ -32,12 +55,14 @@ use crate::{Error, Progress, Result};
 pub(crate) fn replace(
     core: &Core,
     corpus: &str,
-    listing: &Listing,
-    on_error: OnError,
+    new: NewFiles<'_>,
     progress: &dyn Progress,
     stop: &AtomicBool,
     go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Option<Report>> {
+    let NewFiles {
+        listing, on_error, ..
+    } = new;
     if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
         return Err(Error::Unreadable {
             path: first.path.clone(),
@@ -49,6 +74,7 @@ pub(crate) fn replace(
     let _one = core.runtime.recompressing.wait_while(go_on)?;
     let turn = core.runtime.writing.wait_while(go_on)?;
     let (record, stored) = core.stored_view(corpus)?;
+    let form = new.form(&record);
     let overlay = core.edits.tip(record.id);
     let overlay = overlay.unwrap_or_else(|| Overlay::new(record.segments.as_slice().into()));
     let position = core.store.log_position();
@@ -96,13 +122,14 @@ pub(crate) fn replace(
         let mut report = pool.install(|| {
             let settings = &record.settings;
             ingest_texts(
+                form,
                 &texts,
                 settings,
                 on_error,
                 progress,
                 means,
-                &mut |segment| {
-                    let info = write(core, &mut publication, &segment)?;
+                &mut |new| {
+                    let info = write(core, &mut publication, new)?;
                     base.push(info.segment_id);
                     Ok(info)
                 },

@@ -7,6 +7,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
@@ -34,8 +35,27 @@ struct CorpusEdits {
     visible: Overlay,
     visible_at: LogPosition,
     /// What the overlays were made of: what is to be done again when what they rest on is replaced.
-    batches: Vec<(LogPosition, Arc<EditBatch>)>,
+    batches: Vec<PendingBatch>,
     asked: Asked,
+}
+
+/// A batch that is not merged.
+#[derive(Clone, Debug)]
+struct PendingBatch {
+    position: LogPosition,
+    /// When it was committed, or taken up from the log.
+    since: Instant,
+    batch: Arc<EditBatch>,
+}
+
+impl PendingBatch {
+    fn new(position: LogPosition, batch: Arc<EditBatch>) -> PendingBatch {
+        PendingBatch {
+            position,
+            since: Instant::now(),
+            batch,
+        }
+    }
 }
 
 /// The last commits that are to survive something.
@@ -109,13 +129,19 @@ impl Edits {
         (corpora.get(&corpus)).map_or(0, |edits| edits.tip.pending_bytes())
     }
 
+    /// Since when the oldest commit to a corpus that is not merged is known; none if all are merged.
+    pub(crate) fn pending_since(&self, corpus: u64) -> Option<Instant> {
+        let corpora = self.corpora.lock();
+        Some(corpora.get(&corpus)?.batches.first()?.since)
+    }
+
     /// All files that edits of a corpus name.
     pub(crate) fn files(&self, corpus: u64) -> HashSet<Arc<str>> {
         let corpora = self.corpora.lock();
         let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
         let batches = batches.unwrap_or_default().iter();
         batches
-            .flat_map(|(_, batch)| batch.files().cloned())
+            .flat_map(|pending| pending.batch.files().cloned())
             .collect()
     }
 
@@ -157,7 +183,8 @@ impl Edits {
             let edits = corpora.entry(commit.corpus).or_default();
             edits.tip = commit.overlay.clone();
             let batches = commit.batches.iter().cloned();
-            edits.batches.extend(batches.map(|batch| (position, batch)));
+            let batches = batches.map(|batch| PendingBatch::new(position, batch));
+            edits.batches.extend(batches);
             edits.asked = edits.asked.and(position, durability);
             asked = asked.or(edits.asked);
         }
@@ -217,7 +244,7 @@ impl Edits {
         let batches = {
             let corpora = self.corpora.lock();
             let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
-            let after = |(position, _): &&(LogPosition, _)| *position > merged;
+            let after = |pending: &&PendingBatch| pending.position > merged;
             batches
                 .unwrap_or_default()
                 .iter()
@@ -230,10 +257,10 @@ impl Edits {
             overlay: Overlay::new(base.segments),
             batches,
         };
-        for (_, batch) in &rebased.batches {
+        for pending in &rebased.batches {
             rebased
                 .overlay
-                .apply(batch, base.files, &mut || (base.go_on)())?;
+                .apply(&pending.batch, base.files, &mut || (base.go_on)())?;
         }
         Ok(rebased)
     }
@@ -272,7 +299,7 @@ impl Edits {
             };
             let batch = decode(&record)?;
             edits.tip.apply(&batch, &*edits.view, &mut || Ok(()))?;
-            edits.batches.push((position, Arc::new(batch)));
+            (edits.batches).push(PendingBatch::new(position, Arc::new(batch)));
             Ok::<(), crate::Error>(())
         })?;
         let mut corpora = self.corpora.lock();
@@ -281,7 +308,8 @@ impl Edits {
             edits.tip = grown.tip.clone();
             edits.visible = grown.tip;
             edits.batches.extend(grown.batches);
-            edits.visible_at = (edits.batches.last()).map_or(edits.visible_at, |&(at, _)| at);
+            edits.visible_at =
+                (edits.batches.last()).map_or(edits.visible_at, |last| last.position);
         }
         Ok(())
     }
@@ -291,7 +319,7 @@ impl Edits {
 struct GrownEdits {
     view: Arc<StoredView>,
     tip: Overlay,
-    batches: Vec<(LogPosition, Arc<EditBatch>)>,
+    batches: Vec<PendingBatch>,
 }
 
 /// What edits are put on.
@@ -308,7 +336,7 @@ pub(crate) struct Base<'a> {
 struct Rebased {
     corpus: u64,
     overlay: Overlay,
-    batches: Vec<(LogPosition, Arc<EditBatch>)>,
+    batches: Vec<PendingBatch>,
 }
 
 /// What the log keeps of a batch.

@@ -20,6 +20,10 @@ pub(crate) struct Settings {
     /// Bytes; none for a share of the machine's.
     memory_limit: Option<u64>,
     pub(crate) recompress_at_exit: bool,
+    /// Milliseconds; 0 for never.
+    pub(crate) recompress_interval: u64,
+    /// Bytes a second; 0 for no bound.
+    pub(crate) recompress_rate: u64,
     /// None for half of all.
     pub(crate) recompress_threads: Option<u64>,
     /// Milliseconds; 0 for none.
@@ -39,6 +43,8 @@ impl Default for Settings {
             strategy: None,
             memory_limit: None,
             recompress_at_exit: false,
+            recompress_interval: 0,
+            recompress_rate: 0,
             recompress_threads: None,
             statement_timeout: 0,
             value_size_limit: 1_000_000_000,
@@ -58,6 +64,8 @@ impl Settings {
             Setting::Strategy(strategy) => self.strategy = strategy,
             Setting::MemoryLimit(bytes) => self.memory_limit = bytes,
             Setting::RecompressAtExit(is_on) => self.recompress_at_exit = is_on,
+            Setting::RecompressInterval(milliseconds) => self.recompress_interval = milliseconds,
+            Setting::RecompressRate(bytes) => self.recompress_rate = bytes,
             Setting::RecompressThreads(threads) => self.recompress_threads = threads,
             Setting::StatementTimeout(milliseconds) => self.statement_timeout = milliseconds,
             Setting::ValueSizeLimit(bytes) => self.value_size_limit = bytes,
@@ -70,7 +78,7 @@ impl Settings {
     }
 
     /// Each setting as SET takes it, with what it does; sorted by name.
-    pub(crate) fn list(&self) -> [(Setting, &'static str); 11] {
+    pub(crate) fn list(&self) -> [(Setting, &'static str); 13] {
         [
             (
                 Setting::BatchWindow(self.batch_window),
@@ -99,6 +107,14 @@ impl Settings {
             (
                 Setting::RecompressAtExit(self.recompress_at_exit),
                 "Whether the command line recompresses corpora with pending changes when it ends: on or off.",
+            ),
+            (
+                Setting::RecompressInterval(self.recompress_interval),
+                "Time after which pending changes are merged in the background, however few they are; 0 for never.",
+            ),
+            (
+                Setting::RecompressRate(self.recompress_rate),
+                "Bytes of text a second that recompression in the background reads at most; 0 for no bound.",
             ),
             (
                 Setting::RecompressThreads(self.recompress_threads),
@@ -132,7 +148,9 @@ pub(crate) fn value_text(setting: Setting) -> String {
         Setting::GpuMemoryLimit(None) | Setting::MemoryLimit(None) => "auto".into(),
         Setting::Durability(durability) => durability.name().into(),
         Setting::Strategy(strategy) => strategy.map_or("auto", Strategy::name).into(),
+        Setting::RecompressRate(0) => "0".into(),
         Setting::MemoryLimit(Some(bytes))
+        | Setting::RecompressRate(bytes)
         | Setting::ValueSizeLimit(bytes)
         | Setting::GpuMemoryLimit(Some(bytes)) => {
             let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -147,10 +165,12 @@ pub(crate) fn value_text(setting: Setting) -> String {
         Setting::RecompressAtExit(is_on) => if is_on { "on" } else { "off" }.into(),
         Setting::RecompressThreads(None) => "auto".into(),
         Setting::RecompressThreads(Some(threads)) => threads.to_string(),
-        Setting::StatementTimeout(0) | Setting::BusyTimeout(0) => "0".into(),
-        Setting::StatementTimeout(milliseconds) | Setting::BusyTimeout(milliseconds) => {
-            format!("{milliseconds}ms")
-        }
+        Setting::StatementTimeout(milliseconds)
+        | Setting::BusyTimeout(milliseconds)
+        | Setting::RecompressInterval(milliseconds) => match milliseconds {
+            0 => "0".into(),
+            _ => format!("{milliseconds}ms"),
+        },
     }
 }
 
@@ -162,6 +182,7 @@ mod tests {
     fn settings_are_listed_by_name_with_their_values() {
         let mut settings = Settings::default();
         settings.set(Setting::Device(Device::Cuda(Some(1))));
+        settings.set(Setting::RecompressRate(20 << 20));
         settings.set(Setting::StatementTimeout(1500));
         settings.set(Setting::MemoryLimit(Some(1000)));
         settings.set(Setting::Strategy(Some(Strategy::RootStream)));
@@ -178,6 +199,8 @@ mod tests {
                 "auto",
                 "1000B",
                 "off",
+                "0",
+                "20MiB",
                 "auto",
                 "1500ms",
                 "root_stream",
@@ -196,6 +219,8 @@ mod tests {
                 "auto",
                 "auto",
                 "off",
+                "0",
+                "0",
                 "auto",
                 "0",
                 "auto",

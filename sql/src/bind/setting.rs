@@ -24,7 +24,7 @@ const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
 /// The least `value_size_limit` in bytes.
 const VALUE_SIZE_LIMIT_MIN: u64 = 1 << 10;
 
-/// The greatest `statement_timeout` and `busy_timeout` in milliseconds.
+/// The greatest `statement_timeout`, `busy_timeout` and `recompress_interval` in milliseconds.
 const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
 
 /// The greatest `recompress_threads`.
@@ -43,6 +43,13 @@ impl Binder<'_> {
             Setting::GpuMemoryLimit(_) => Setting::GpuMemoryLimit(self.gpu_memory_limit(value)?),
             Setting::MemoryLimit(_) => Setting::MemoryLimit(self.memory_limit(value)?),
             Setting::RecompressAtExit(_) => Setting::RecompressAtExit(self.on_or_off(value)?),
+            Setting::RecompressInterval(_) => {
+                Setting::RecompressInterval(self.time(value, "recompress_interval")?)
+            }
+            Setting::RecompressRate(_) => {
+                let (bounds, written) = (0..=MEMORY_LIMIT_MAX, "0..='1024GiB'");
+                Setting::RecompressRate(self.size(value, "recompress_rate", bounds, written)?)
+            }
             Setting::RecompressThreads(_) => Setting::RecompressThreads(self.threads(value)?),
             Setting::StatementTimeout(_) => {
                 Setting::StatementTimeout(self.time(value, "statement_timeout")?)

@@ -1,8 +1,8 @@
 //! Work that waits for a thread, and who waits for the work.
 //!
 //! The invariant: while a corpus is queued there is a thread that will come to it, so whoever waits for one does not wait for
-//! ever: not when the work panics, not when no thread can be started, not when the database is closed. Work that is to be
-//! tried again later keeps the thread, but nobody waits for it.
+//! ever: not when the work panics, not when no thread can be started, not when the database is closed. Work that waits for
+//! its time keeps the thread, but nobody waits for it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ struct QueueState {
     corpora: Vec<u64>,
     /// What is to be tried again, and when.
     later: Vec<(u64, Instant)>,
+    /// What is to be looked at when its time has come.
+    timers: Vec<(u64, Instant)>,
     /// Whether there is a thread that will look at them.
     is_running: bool,
     /// Nobody needs them any more.
@@ -35,16 +37,28 @@ struct QueueState {
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl QueueState {
-    /// Queues what is due to be tried again.
+    /// Queues that of which the time has come.
     fn take_up(&mut self) {
         let now = Instant::now();
-        let corpora = &mut self.corpora;
-        self.later.retain(|&(corpus, due)| {
-            if due <= now {
-                corpora.push(corpus);
+        for waiting in [&mut self.later, &mut self.timers] {
+            for (corpus, _) in waiting.extract_if(.., |(_, due)| *due <= now) {
+                if !self.corpora.contains(&corpus) {
+                    self.corpora.push(corpus);
+                }
             }
-            due > now
-        });
+        }
+    }
+
+    /// When the next time comes.
+    fn next_due(&self) -> Option<Instant> {
+        let waiting = self.later.iter().chain(&self.timers);
+        waiting.map(|&(_, due)| due).min()
+    }
+
+    /// Forgets what waits for its time to work on a corpus.
+    fn forget(&mut self, corpus: u64) {
+        self.later.retain(|&(later, _)| later != corpus);
+        self.timers.retain(|&(timed, _)| timed != corpus);
     }
 }
 
@@ -66,24 +80,48 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Whether there is nothing to work on and nothing to be tried again.
-    pub(super) fn is_idle(&self) -> bool {
-        let state = self.state.lock();
+    /// Has a corpus worked on at a time, if it is not before that. `start` is as for [`Queue::add`].
+    pub(crate) fn add_at(&self, corpus: u64, due: Instant, start: impl FnOnce() -> bool) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return;
+        }
+        match (state.timers.iter_mut()).find(|(timed, _)| *timed == corpus) {
+            Some((_, known)) => *known = due.min(*known),
+            None => state.timers.push((corpus, due)),
+        }
+        state.is_running = state.is_running || start();
+        if !state.is_running {
+            state.timers.clear();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Ends the thread if it only waits for times to come, which are forgotten. Returns whether there is none then.
+    pub(crate) fn rest(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.corpora.is_empty() && state.later.is_empty() && !state.timers.is_empty() {
+            state.timers.clear();
+            self.changed.notify_all();
+            while state.is_running && state.corpora.is_empty() {
+                self.changed.wait_for(&mut state, LOOK_INTERVAL);
+            }
+        }
         state.corpora.is_empty() && state.later.is_empty() && !state.is_running
     }
 
-    /// Returns when a corpus is not queued any more. `go_on` is asked every few milliseconds.
+    /// Returns when a corpus is not queued any more, or `go_on`, which is asked every few milliseconds, says that there is no
+    /// need to wait.
     ///
     /// # Errors
     /// That of `go_on`.
     pub(crate) fn wait<E>(
         &self,
         corpus: u64,
-        mut go_on: impl FnMut() -> Result<(), E>,
+        mut go_on: impl FnMut() -> Result<bool, E>,
     ) -> Result<(), E> {
         let mut state = self.state.lock();
-        while state.corpora.contains(&corpus) {
-            go_on()?;
+        while state.corpora.contains(&corpus) && go_on()? {
             self.changed.wait_for(&mut state, LOOK_INTERVAL);
         }
         Ok(())
@@ -95,14 +133,14 @@ impl Queue {
         if state.corpora.first() == Some(&corpus) {
             self.stop.store(true, Ordering::Relaxed);
         }
-        state.later.retain(|&(later, _)| later != corpus);
+        state.forget(corpus);
         self.changed.notify_all();
     }
 
-    /// A corpus is not to be tried again.
+    /// A corpus is not to be tried again, nor looked at later.
     pub(crate) fn forget(&self, corpus: u64) {
         let mut state = self.state.lock();
-        state.later.retain(|&(later, _)| later != corpus);
+        state.forget(corpus);
         self.changed.notify_all();
     }
 
@@ -111,11 +149,12 @@ impl Queue {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.later.clear();
+        state.timers.clear();
         self.stop.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
-    /// Works on what is queued until nothing is, nor is to be tried again. `work` is to end soon once its flag is set, and
+    /// Works on what is queued until nothing is, nor waits for its time. `work` is to end soon once its flag is set, and
     /// says after which time it is to be tried again, if it is.
     pub(crate) fn run(&self, mut work: impl FnMut(u64, &AtomicBool) -> Option<Duration>) {
         loop {
@@ -127,8 +166,9 @@ impl Queue {
                         self.stop.store(state.is_closed, Ordering::Relaxed);
                         break corpus;
                     }
-                    let Some(due) = state.later.iter().map(|&(_, due)| due).min() else {
+                    let Some(due) = state.next_due() else {
                         state.is_running = false;
+                        self.changed.notify_all();
                         return;
                     };
                     let left = due.saturating_duration_since(Instant::now());
@@ -169,6 +209,7 @@ impl Drop for Done<'_> {
             state.is_running = false;
             state.corpora.clear();
             state.later.clear();
+            state.timers.clear();
         }
         self.queue.changed.notify_all();
     }

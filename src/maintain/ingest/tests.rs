@@ -29,7 +29,14 @@ fn settings(tokenizer: Tokenizer, segment_size: u64) -> CorpusSettings {
     }
 }
 
-fn info(segment: &NewSegment) -> SegmentInfo {
+fn grammar(segment: NewSegment) -> NewGrammar {
+    match segment {
+        NewSegment::Grammar(grammar) => grammar,
+        NewSegment::Text(_) => panic!("it is packed text"),
+    }
+}
+
+fn info(segment: &NewGrammar) -> SegmentInfo {
     SegmentInfo {
         segment_id: 0,
         size: 0,
@@ -52,7 +59,7 @@ fn run_within(
     settings: &CorpusSettings,
     on_error: OnError,
     threads: usize,
-) -> Result<(Report, Vec<NewSegment>)> {
+) -> Result<(Report, Vec<NewGrammar>)> {
     let mut segments = Vec::new();
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -63,13 +70,14 @@ fn run_within(
         ..limits
     };
     let mut publish = |segment: NewSegment| {
+        let segment = grammar(segment);
         let info = info(&segment);
         segments.push(segment);
         Ok(info)
     };
     let report = pool.install(|| {
         ingest_within(
-            limits,
+            SegmentMaking::of(SegmentForm::Grammar, limits),
             listing,
             settings,
             on_error,
@@ -81,13 +89,13 @@ fn run_within(
     Ok((report, segments))
 }
 
-fn run(path: &Path, settings: &CorpusSettings) -> (Report, Vec<NewSegment>) {
+fn run(path: &Path, settings: &CorpusSettings) -> (Report, Vec<NewGrammar>) {
     let listing = list_sources(path, None, &NEVER).unwrap();
     run_within(NO_LIMITS, listing, settings, OnError::Stop, 2).unwrap()
 }
 
 /// The text of each file or part.
-fn expand(segment: &NewSegment) -> Vec<Vec<u8>> {
+fn expand(segment: &NewGrammar) -> Vec<Vec<u8>> {
     let grammar = segment.grammar.clone().check().unwrap();
     assert_eq!(grammar.terminal_count, segment.dictionary.len());
     (0..segment.files.len() as u32)
@@ -124,7 +132,7 @@ fn words(tokenizer: Tokenizer, text: &[u8]) -> u64 {
 }
 
 /// Checks that the segments hold exactly the files below `top`, and every number about them.
-fn check(top: &Path, settings: &CorpusSettings, report: &Report, segments: &[NewSegment]) {
+fn check(top: &Path, settings: &CorpusSettings, report: &Report, segments: &[NewGrammar]) {
     let mut files: Vec<(String, Vec<u8>, u64)> = Vec::new();
     let mut is_open = false;
     for (index, segment) in segments.iter().enumerate() {
@@ -213,7 +221,7 @@ fn every_file_expands_back_byte_for_byte() {
             check(top.path(), &settings, &report, &segments);
             assert_eq!(segments.len() == 1, segment_size == 1 << 30);
             // A single piece may be larger: a part has at least CHUNK_BYTES_MIN bytes, a word as many as it has.
-            let size = |segment: &NewSegment| segment.files.iter().map(|file| file.bytes).sum();
+            let size = |segment: &NewGrammar| segment.files.iter().map(|file| file.bytes).sum();
             let largest: u64 = segments.iter().map(size).max().unwrap();
             assert!(largest <= segment_size.max(30_000));
         }
@@ -354,6 +362,7 @@ fn the_first_error_of_publish_ends_the_ingest() {
     let top = difficult_files();
     let mut calls = 0;
     let result = ingest(
+        SegmentForm::Grammar,
         list_sources(top.path(), None, &NEVER).unwrap(),
         &settings(Tokenizer::Unicode, 10_000),
         OnError::Stop,
@@ -366,7 +375,7 @@ fn the_first_error_of_publish_ends_the_ingest() {
                     subject: "segment".to_owned(),
                     reason: "the third".to_owned(),
                 }),
-                _ => Ok(info(&segment)),
+                _ => Ok(info(&grammar(segment))),
             }
         },
     );
@@ -399,12 +408,13 @@ fn every_stage_tells_its_progress_in_bytes() {
     let top = difficult_files();
     let watch = Watch::default();
     let report = ingest(
+        SegmentForm::Grammar,
         list_sources(top.path(), None, &NEVER).unwrap(),
         &settings(Tokenizer::Unicode, 40_000),
         OnError::Stop,
         &watch,
         &NEVER,
-        &mut |segment| Ok(info(&segment)),
+        &mut |segment| Ok(info(&grammar(segment))),
     )
     .unwrap();
     let (stage, done) = watch.0.into_inner();
