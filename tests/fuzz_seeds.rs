@@ -6,18 +6,19 @@ use std::fs;
 use std::path::Path;
 
 use zipfdb_test_model::targets::{
-    corpus_ops, mixed_operations, open_index, open_segment, packed_text, repair, replay_log,
-    sql_text, tokenize,
+    corpus_ops, mixed_operations, open_index, open_segment, packed_segment, packed_text, repair,
+    replay_log, sql_text, tokenize,
 };
 
 /// A target and what it does with an input.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     ("corpus_ops", corpus_ops::run),
     ("mixed_operations", mixed_operations::run),
     ("open_index", open_index::run),
     ("open_segment", open_segment::run),
+    ("packed_segment", packed_segment::run),
     ("packed_text", packed_text::run),
     ("repair", repair::run),
     ("replay_log", replay_log::run),

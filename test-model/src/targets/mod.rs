@@ -4,6 +4,7 @@ pub mod corpus_ops;
 pub mod mixed_operations;
 pub mod open_index;
 pub mod open_segment;
+pub mod packed_segment;
 pub mod packed_text;
 pub mod repair;
 pub mod replay_log;

@@ -1,22 +1,21 @@
 //! Any bytes as a segment file: every section is decoded and checked, or refused with an error; never a panic, a hang or
 //! memory out of proportion to the file (libFuzzer's limit on one allocation).
 //!
-//! Files whose first byte is odd are sealed again before they are opened, so that mutations get past the checksums and
-//! reach the decoders. What a segment means is not looked at. The layout is that of storage/FORMAT.md.
+//! Files whose first byte is odd are sealed again before they are opened, as a grammar or as packed text, so that mutations get past
+//! the checksums and reach the decoders. What a segment means is not looked at. The layout is that of storage/FORMAT.md.
 
 use std::path::Path;
 
-use zipfdb_storage::{Backend, Grammar, MemoryBackend, SegmentReader};
+use zipfdb_storage::{Backend, Grammar, MemoryBackend, SegmentForm, SegmentReader};
 
 const MAGIC: [u8; 8] = *b"\x89ZDBSEG\n";
-const VERSION: [u8; 4] = 2_u32.to_le_bytes();
-const HEAD_SIZE: usize = MAGIC.len() + VERSION.len();
+const VERSION_SIZE: usize = 4;
+const HEAD_SIZE: usize = MAGIC.len() + VERSION_SIZE;
 
 /// Size of the footer, its CRC32, magic.
 const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
 
 /// At the end of the footer: for each section its size in 8 bytes and its CRC32.
-const SECTIONS: usize = 8;
 const EXTENT_SIZE: usize = 8 + 4;
 
 /// One input.
@@ -25,8 +24,10 @@ pub fn run(bytes: &[u8]) {
         return;
     };
     let mut file = file.to_vec();
-    if mode % 2 == 1 {
-        seal(&mut file);
+    match mode % 4 {
+        1 => seal(&mut file, SegmentForm::Grammar),
+        3 => seal(&mut file, SegmentForm::Text),
+        _ => {}
     }
     let path = Path::new("fuzzed.seg");
     let backend = MemoryBackend::default();
@@ -45,6 +46,15 @@ pub fn run(bytes: &[u8]) {
         info.size
     );
     let files = reader.files().is_ok();
+    if info.form == SegmentForm::Text {
+        let text = reader.read_text(0..reader.text_size());
+        assert!(text.is_ok(), "memory can be read");
+        assert!(
+            files || reader.verify().is_err(),
+            "what verifies can be read"
+        );
+        return;
+    }
     let dictionary = reader.dictionary().is_ok();
     let totals = reader.totals().is_ok();
     let words = look_up(&reader);
@@ -95,8 +105,12 @@ fn look_up(reader: &SegmentReader) -> zipfdb_storage::Result<()> {
 
 /// Makes magic, version and all checksums right, and lets the last section take or give the bytes that sizes are off.
 /// Leaves a file alone that is too short for its footer.
-fn seal(file: &mut [u8]) {
-    let extents_size = SECTIONS * EXTENT_SIZE;
+pub(super) fn seal(file: &mut [u8], form: SegmentForm) {
+    let (version, sections) = match form {
+        SegmentForm::Grammar => (2_u32.to_le_bytes(), 8),
+        SegmentForm::Text => (3_u32.to_le_bytes(), 2),
+    };
+    let extents_size = sections * EXTENT_SIZE;
     let Some(tail) = file.len().checked_sub(TAIL_SIZE) else {
         return;
     };
@@ -109,14 +123,14 @@ fn seal(file: &mut [u8]) {
         return;
     }
     file[..MAGIC.len()].copy_from_slice(&MAGIC);
-    file[MAGIC.len()..HEAD_SIZE].copy_from_slice(&VERSION);
+    file[MAGIC.len()..HEAD_SIZE].copy_from_slice(&version);
     let mut start = HEAD_SIZE;
-    for section in 0..SECTIONS {
+    for section in 0..sections {
         let extent = tail - extents_size + section * EXTENT_SIZE;
         let recorded: [u8; 8] = file[extent..extent + 8].try_into().expect("8 bytes");
         let room = footer - start;
         let recorded = usize::try_from(u64::from_le_bytes(recorded)).unwrap_or(room);
-        let size = if section == SECTIONS - 1 {
+        let size = if section == sections - 1 {
             room
         } else {
             recorded.min(room)
@@ -127,7 +141,7 @@ fn seal(file: &mut [u8]) {
         start += size;
     }
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&VERSION);
+    hasher.update(&version);
     hasher.update(&file[footer..tail]);
     file[tail + 4..tail + 8].copy_from_slice(&hasher.finalize().to_le_bytes());
     file[tail + 8..].copy_from_slice(&MAGIC);
