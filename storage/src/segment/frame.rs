@@ -270,6 +270,10 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
         },
         sections: Vec::new(),
     };
+    // Tokens are numbered by u32, and no grammar has more symbols than its text has tokens.
+    if info.symbols.max(info.root_symbols) > u64::from(u32::MAX) {
+        return Err(FrameFault::Corrupt("it has more symbols than there can be"));
+    }
     let mut extents = [Extent {
         start: 0,
         size: 0,
