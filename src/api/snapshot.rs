@@ -402,8 +402,34 @@ impl Snapshot {
         if let Some(files) = self.view.files_of_all_at_hand(words)? {
             return Ok(self.names_of(files));
         }
-        let mut found = self.intersect_many(&[words])?;
-        Ok(found.pop().expect("as many answers as questions"))
+        let one = || {
+            let mut found = self.watched(|run| self.view.files_of_all(&[words], run))?;
+            Ok(found.pop().unwrap_or_default())
+        };
+        let asked = || words.iter().map(|word| word.as_ref().to_vec()).collect();
+        let found = self.files_of_all_with(asked, &self.runtime.interrupt(), one)?;
+        Ok(self.names_of(found))
+    }
+
+    /// The files, by place, that have all of some words: with look-ups of other threads, or as `one` does.
+    pub(crate) fn files_of_all_with(
+        &self,
+        words: impl FnOnce() -> Vec<Vec<u8>>,
+        interrupt: &Interrupt,
+        one: impl Fn() -> Result<Vec<usize>>,
+    ) -> Result<Vec<usize>> {
+        let gathered = &self.runtime.gathered;
+        let Some(window) = gathered.window() else {
+            return one();
+        };
+        let all = |asked: Vec<Vec<Vec<u8>>>| {
+            let queries: Vec<&[Vec<u8>]> = asked.iter().map(Vec::as_slice).collect();
+            interrupt.watch(self.pool(), |stop| {
+                self.view.files_of_all(&queries, Run::until(stop))
+            })
+        };
+        let go_on = || interrupt.check();
+        (gathered.intersections).ask(&self.view, words(), window, go_on, |_| one(), all)
     }
 
     /// As [`Snapshot::files_with`], for many sets of words at once. Devices answer where `SET device` demands it, or where they

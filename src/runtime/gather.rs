@@ -25,6 +25,8 @@ pub(crate) struct Gathered {
     pub(crate) searches: Gatherer<WordInFile, Vec<u64>>,
     /// Files, offsets and lengths.
     pub(crate) extracts: Gatherer<(usize, u64, u64), Vec<u8>>,
+    /// Words, and the files that have all of them.
+    pub(crate) intersections: Gatherer<Vec<Vec<u8>>, Vec<usize>>,
 }
 
 impl Gathered {
@@ -188,7 +190,7 @@ mod tests {
     fn concurrent_look_ups_get_their_own_answers() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..8 {
-            let text = format!("{}cat", "the dog ".repeat(number + 1));
+            let text = format!("{}cat only{number}", "the dog ".repeat(number + 1));
             std::fs::write(folder.path().join(number.to_string()), text).unwrap();
         }
         let database = Database::in_memory().unwrap();
@@ -203,14 +205,20 @@ mod tests {
         let start = Barrier::new(8);
         thread::scope(|scope| {
             for number in 0..8u64 {
-                let (snapshot, start) = (&snapshot, &start);
+                let (database, snapshot, start) = (&database, &snapshot, &start);
                 scope.spawn(move || {
                     let name = number.to_string();
                     start.wait();
                     assert_eq!(snapshot.count_in(&name, "dog").unwrap(), number + 1);
                     let cat = (number + 1) * 8;
                     assert_eq!(snapshot.search_in(&name, "cat").unwrap(), [cat]);
-                    assert_eq!(snapshot.extract(&name, cat, 9).unwrap(), b"cat");
+                    let only = format!("only{number}");
+                    let end = format!("cat {only}").into_bytes();
+                    assert_eq!(snapshot.extract(&name, cat, 9).unwrap(), end);
+                    assert_eq!(snapshot.files_with(&["cat", &only]).unwrap(), [&name]);
+                    let sql = format!("SELECT file FROM files_with('pets', 'dog', '{only}')");
+                    let row = database.query(&sql).unwrap().next().unwrap().unwrap();
+                    assert_eq!(row[0], crate::Value::Text(name.as_str().into()));
                     assert!(snapshot.count_in("none", "dog").is_err());
                 });
             }

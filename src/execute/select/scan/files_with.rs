@@ -65,11 +65,16 @@ impl FilesWithScan {
         let files = match self.snapshot.known_files_with(&self.words) {
             Some(files) => files.to_vec(),
             None => {
-                let (words, description) = (self.words.clone(), self.description.clone());
-                self.snapshot.ask(&self.interrupt, move |view, stop| {
-                    let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
-                    Ok(found.pop().unwrap_or_default())
-                })?
+                let one = || {
+                    let (words, description) = (self.words.clone(), self.description.clone());
+                    self.snapshot.ask(&self.interrupt, move |view, stop| {
+                        let mut found =
+                            view.files_of_all(&[&words[..]], description.until(stop))?;
+                        Ok(found.pop().unwrap_or_default())
+                    })
+                };
+                let words = || self.words.clone();
+                (self.snapshot).files_of_all_with(words, &self.interrupt, one)?
             }
         };
         let names = self.snapshot.files();
