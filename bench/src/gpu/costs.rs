@@ -7,20 +7,23 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use zipfdb_kernels::gpu::{
-    self, DeviceInserts, DeviceQueries, DeviceStructures, DeviceWords, Extract, FileUses, Gpu,
-    GpuError, SearchResults, WordQuery, word_file_counts,
+    self, DeviceInserts, DeviceLists, DeviceQueries, DeviceStructures, DeviceWords, Extract,
+    FileUses, Gpu, GpuError, ListSearch, SearchResults, WordQuery, word_file_counts,
 };
 use zipfdb_kernels::{
-    Content, FileOrder, GrammarView, InsertOrder, Lengths, Parameters, Parents, Signatures,
+    Content, FileOrder, GAP, GrammarView, InsertOrder, Lengths, Parameters, Parents, Signatures,
     Structures, SymbolText, construct, count_in_file, extract, locate_in_file, place_inserts,
 };
 
+use zipfdb_storage::{EncodedGrammar, SegmentReader};
+
 use super::arrays::Arrays;
+use super::encode::{STEPS, timed_encoding};
 use super::kernels::{Batches, Work};
 use crate::Result;
 
 /// The constants in order, each with its first line of documentation.
-pub const CONSTANTS: [(&str, &str); 13] = [
+pub const CONSTANTS: [(&str, &str); 18] = [
     (
         "DEVICE_START_COST",
         "Starting work on a device, and fetching what it found.",
@@ -51,6 +54,14 @@ pub const CONSTANTS: [(&str, &str); 13] = [
         "Answering a look-up of a batch on a device.",
     ),
     (
+        "DEVICE_LISTS_COST",
+        "Copying the lists of words that a symbol stands for to a device, with what finds ids in them.",
+    ),
+    (
+        "DEVICE_LIST_LOOKUP_COST",
+        "Looking a word of a query up in such lists on a device, with all that is found.",
+    ),
+    (
         "BATCH_LOOKUP_COST",
         "Answering a look-up of a batch on the CPU.",
     ),
@@ -61,6 +72,18 @@ pub const CONSTANTS: [(&str, &str); 13] = [
     (
         "DEVICE_CONSTRUCT_COST",
         "Building a grammar on a device, for each token.",
+    ),
+    (
+        "ENCODE_COST",
+        "Encoding a symbol of a grammar on the CPU: counting, choosing a model, coding.",
+    ),
+    (
+        "ENCODE_MODEL_COST",
+        "The part of this that the CPU does for a device: choosing a model.",
+    ),
+    (
+        "DEVICE_ENCODE_COST",
+        "Counting and coding a symbol on a device.",
     ),
     ("INSERT_COST", "Placing one of many inserts on the CPU."),
     (
@@ -87,8 +110,20 @@ const MEMORY: usize = 16 << 30;
 /// Look-ups that the CPU answers.
 const CPU_LOOKUPS: usize = 2_000;
 
-/// The constants on one corpus.
-pub fn costs(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; CONSTANTS.len()]> {
+/// Words of a query that intersects lists, and how many there are.
+const QUERY_WORDS: usize = 2;
+const LIST_QUERIES: usize = 100_000;
+
+/// Ids of a hash bucket, and candidates of a batch of such queries.
+const HASH_BUCKET: usize = 16;
+const BATCH_CANDIDATES: usize = 1 << 20;
+
+/// The constants on one segment of a corpus.
+pub fn costs(
+    gpu: &Gpu,
+    arrays: &Arrays,
+    segment: &SegmentReader,
+) -> Result<[f64; CONSTANTS.len()]> {
     let (tokens, offsets) = (&arrays.tokens[..], &arrays.file_offsets[..]);
     let few = &tokens[..tokens.len().min(FEW)];
     // At most FEW.
@@ -129,6 +164,8 @@ pub fn costs(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; CONSTANTS.len()]> {
         gpu.synchronize()
     })?;
     let (inserted, inserted_there) = inserts(gpu, &batches)?;
+    let (lists_copied, list_lookup) = lists(gpu, arrays)?;
+    let encoding = encoding(gpu, segment)?;
     let starts = [nothing.file_counts, nothing.ngrams, nothing.ngram_files];
     Ok([
         starts.iter().sum::<f64>() / starts.len() as f64,
@@ -139,9 +176,14 @@ pub fn costs(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; CONSTANTS.len()]> {
         of(|tasks| tasks.ngram_files),
         built / symbols,
         on_device,
+        lists_copied / symbols,
+        list_lookup,
         on_cpu,
         constructed / tokens.len() as f64,
         (resident - copies).max(0.0) / tokens.len() as f64,
+        encoding.on_cpu / symbols,
+        encoding.model / symbols,
+        encoding.on_device / symbols,
         inserted,
         inserted_there,
     ])
@@ -262,6 +304,75 @@ fn inserts(gpu: &Gpu, batches: &Batches<'_>) -> Result<(f64, f64)> {
     })?;
     let placed = (ORDERS.len() * inserts.len()) as f64;
     Ok((on_cpu / placed, on_device / placed))
+}
+
+/// The lists of all words copied, and a word of a query looked up in them.
+fn lists(gpu: &Gpu, arrays: &Arrays) -> Result<(f64, f64)> {
+    let mut files_of: Vec<Vec<u32>> = vec![Vec::new(); arrays.words.len()];
+    for (file, range) in (0..).zip(arrays.file_offsets.windows(2)) {
+        for &token in &arrays.tokens[range[0] as usize..range[1] as usize] {
+            let word = arrays.word_of[token as usize];
+            if word != GAP && files_of[word as usize].last() != Some(&file) {
+                files_of[word as usize].push(file);
+            }
+        }
+    }
+    let (mut offsets, mut ids) = (vec![0], Vec::new());
+    for files in files_of {
+        ids.extend(files);
+        offsets.push(u32::try_from(ids.len())?);
+    }
+    let files = u32::try_from(arrays.files.len())?;
+    let copy = || {
+        let lists = DeviceLists::new(gpu, &offsets, &ids, files, HASH_BUCKET)?;
+        gpu.synchronize()?;
+        Ok(lists)
+    };
+    let copied = nanoseconds(copy)?;
+    let lists = copy()?;
+    let of_text = (arrays.tokens.iter()).map(|&token| arrays.word_of[token as usize]);
+    let words: Vec<u32> = of_text.filter(|&word| word != GAP).collect();
+    // Words at places that lie far apart, so that frequent ones come more often.
+    let step = (words.len() / LIST_QUERIES / QUERY_WORDS).max(1);
+    let asked: Vec<u32> = words.into_iter().step_by(step).collect();
+    let queries: Vec<Vec<u32>> = asked
+        .chunks_exact(QUERY_WORDS)
+        .take(LIST_QUERIES)
+        .map(<[u32]>::to_vec)
+        .collect();
+    let found = nanoseconds(|| lists.intersect(gpu, &queries, ListSearch::Hash, BATCH_CANDIDATES))?;
+    let looked_up = (queries.len() * QUERY_WORDS).max(1);
+    Ok((copied, found / looked_up as f64))
+}
+
+/// Nanoseconds of encoding a grammar.
+struct Encoding {
+    /// On one thread of the CPU.
+    on_cpu: f64,
+    /// What the CPU does where a device counts and codes.
+    model: f64,
+    /// What the device does then.
+    on_device: f64,
+}
+
+fn encoding(gpu: &Gpu, segment: &SegmentReader) -> Result<Encoding> {
+    let (grammar, dictionary) = (segment.grammar()?, segment.dictionary()?);
+    let begin = Instant::now();
+    black_box(EncodedGrammar::new(&grammar, &dictionary));
+    let on_cpu = begin.elapsed().as_nanos() as f64;
+    // Kernels are compiled in the first of two.
+    let (mut all, mut steps) = (0.0, [0.0; STEPS.len()]);
+    for _ in 0..2 {
+        let begin = Instant::now();
+        black_box(timed_encoding(gpu, &grammar, &dictionary, &mut steps)?);
+        all = begin.elapsed().as_nanos() as f64;
+    }
+    let on_device = steps.iter().sum::<f64>() * 1e6; // of milliseconds
+    Ok(Encoding {
+        on_cpu,
+        model: (all - on_device).max(0.0),
+        on_device,
+    })
 }
 
 /// The median of a few runs after one that is not timed.

@@ -13,7 +13,7 @@ use zipfdb_kernels::gpu::Gpu;
 use zipfdb_storage::symbol_coder::{
     Contexts, Ends, EventCounts, NeighbourCount, Share, SymbolCoder,
 };
-use zipfdb_storage::{EncodedGrammar, FileBackend, SegmentReader};
+use zipfdb_storage::{Dictionary, EncodedGrammar, FileBackend, Grammar, SegmentReader};
 
 use super::arrays::{Scratch, segment_paths};
 use crate::Result;
@@ -21,7 +21,7 @@ use crate::Result;
 const RUNS: usize = 5;
 
 /// What a device is asked for, in order.
-const STEPS: [&str; 6] = [
+pub const STEPS: [&str; 6] = [
     "copy and find",
     "frequencies",
     "neighbours",
@@ -48,14 +48,7 @@ pub fn run(path: &Path, gpu: &Gpu) -> Result<()> {
         for _ in 0..=RUNS {
             let mut steps = [0.0; STEPS.len()];
             let begin = Instant::now();
-            let encoded = EncodedGrammar::with(&grammar, &dictionary, |chunks| {
-                let begin = Instant::now();
-                let coder = DeviceCoder::new(gpu, &grammar, chunks)?;
-                gpu.synchronize()?;
-                steps[0] = milliseconds(begin);
-                let steps = &mut steps;
-                Ok::<_, zipfdb::Error>(TimedCoder { coder, steps })
-            })?;
+            let encoded = timed_encoding(gpu, &grammar, &dictionary, &mut steps)?;
             let time = milliseconds(begin);
             if encoded != expected {
                 return Err("a device and the CPU encode differently".into());
@@ -80,6 +73,22 @@ pub fn run(path: &Path, gpu: &Gpu) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Encodes a grammar on a device, and writes down how long its steps take, in milliseconds.
+pub fn timed_encoding(
+    gpu: &Gpu,
+    grammar: &Grammar,
+    dictionary: &Dictionary,
+    steps: &mut [f64; STEPS.len()],
+) -> zipfdb::Result<EncodedGrammar> {
+    EncodedGrammar::with(grammar, dictionary, |chunks| {
+        let begin = Instant::now();
+        let coder = DeviceCoder::new(gpu, grammar, chunks)?;
+        gpu.synchronize()?;
+        steps[0] = milliseconds(begin);
+        Ok(TimedCoder { coder, steps })
+    })
 }
 
 fn milliseconds(begin: Instant) -> f64 {

@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use zipfdb_kernels::gpu::{Gpu, devices};
+use zipfdb_storage::{FileBackend, SegmentReader};
 
+use self::arrays::{Scratch, segment_paths};
 use crate::Result;
 pub use arrays::Arrays;
 pub use costs::CONSTANTS;
@@ -126,9 +128,12 @@ pub fn costs(path: &Path) -> Result<Vec<[f64; CONSTANTS.len()]>> {
     let Ok([gpu, ..]) = devices() else {
         return Ok(Vec::new());
     };
-    let segments = Arrays::of_corpus(path)?;
-    segments
-        .iter()
-        .map(|arrays| costs::costs(gpu, arrays))
-        .collect()
+    let scratch = Scratch::of_corpus(path)?;
+    let segments = Arrays::of_corpus(&scratch.database)?;
+    let paths = segment_paths(&scratch.database)?;
+    let costs = segments.iter().zip(paths).map(|(arrays, path)| {
+        let segment = SegmentReader::open(&FileBackend, &path)?;
+        costs::costs(gpu, arrays, &segment)
+    });
+    costs.collect()
 }
