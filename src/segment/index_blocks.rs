@@ -292,17 +292,18 @@ pub(super) fn write_bytes(writer: &mut IndexWriter, bytes: &[u8]) -> Result<()> 
     write_blocks(writer, &blocks)
 }
 
-/// What one question has read of some blocks, which it reads again and again.
+/// What one question has read of an index, which it reads again and again: blocks by their sections and numbers.
 #[derive(Default)]
-pub(super) struct ReadBlocks(RefCell<HashMap<usize, Bytes>>);
+pub(super) struct ReadBlocks(RefCell<HashMap<(usize, usize), Bytes>>);
 
 impl ReadBlocks {
     fn block(&self, blocks: &IndexBlocks, number: usize) -> Result<Bytes> {
-        if let Some(bytes) = self.0.borrow().get(&number) {
+        let key = (blocks.section, number);
+        if let Some(bytes) = self.0.borrow().get(&key) {
             return Ok(bytes.clone());
         }
         let bytes = blocks.block(number)?;
-        self.0.borrow_mut().insert(number, bytes.clone());
+        self.0.borrow_mut().insert(key, bytes.clone());
         Ok(bytes)
     }
 

@@ -47,8 +47,7 @@ struct StoredPlaces {
 /// A question for places, with what it has read.
 struct PlaceQuestion<'a> {
     stored: &'a StoredPlaces,
-    nodes: ReadBlocks,
-    links: ReadBlocks,
+    read: ReadBlocks,
 }
 
 impl IndexContent for OccurrenceIndex {
@@ -144,16 +143,15 @@ impl StoredPlaces {
 
     /// The places of a word in a range; at most `places_max`.
     fn places(&self, word: usize, range: Range<u64>, places_max: usize) -> Result<Vec<u64>> {
-        let read = ReadBlocks::default();
+        let question = PlaceQuestion {
+            stored: self,
+            read: ReadBlocks::default(),
+        };
+        let read = &question.read;
         let start: u64 = read.number(&self.word_starts, word)?;
         let end = match word + 1 < self.word_starts.len() {
             true => read.number(&self.word_starts, word + 1)?,
             false => self.entries.len(),
-        };
-        let question = PlaceQuestion {
-            stored: self,
-            nodes: ReadBlocks::default(),
-            links: ReadBlocks::default(),
         };
         let size = end.checked_sub(start).ok_or_else(|| question.malformed())?;
         let found = read.bytes(&self.entries, start, size as usize, |entries| {
@@ -173,11 +171,11 @@ impl PlaceSource for PlaceQuestion<'_> {
     }
 
     fn node(&self, node: u32) -> zipfdb_storage::Result<u64> {
-        self.nodes.number(&self.stored.node_starts, node as usize)
+        self.read.number(&self.stored.node_starts, node as usize)
     }
 
     fn links<R>(&self, at: u64, read: impl FnOnce(&[u8]) -> R) -> zipfdb_storage::Result<R> {
-        self.links
+        self.read
             .bytes(&self.stored.links, at, LINK_BYTES_MAX, read)
     }
 

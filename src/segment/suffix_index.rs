@@ -34,9 +34,7 @@ pub(super) struct SuffixIndex {
 /// A question for an n-gram, with what it has read.
 struct SuffixQuestion<'a> {
     index: &'a SuffixIndex,
-    text: ReadBlocks,
-    places: ReadBlocks,
-    word_offsets: ReadBlocks,
+    read: ReadBlocks,
 }
 
 impl IndexContent for SuffixIndex {
@@ -98,16 +96,16 @@ impl SuffixSource for SuffixQuestion<'_> {
     }
 
     fn item(&self, place: u32) -> zipfdb_storage::Result<u32> {
-        self.text.number(&self.index.text, place as usize)
+        self.read.number(&self.index.text, place as usize)
     }
 
     fn place(&self, rank: u32) -> zipfdb_storage::Result<u32> {
-        self.places.number(&self.index.places, rank as usize)
+        self.read.number(&self.index.places, rank as usize)
     }
 
     fn first_rank(&self, word: u32) -> zipfdb_storage::Result<u32> {
         let word = word as usize;
-        self.word_offsets.number(&self.index.word_offsets, word)
+        self.read.number(&self.index.word_offsets, word)
     }
 }
 
@@ -115,9 +113,7 @@ impl SuffixIndex {
     fn question(&self) -> SuffixQuestion<'_> {
         SuffixQuestion {
             index: self,
-            text: ReadBlocks::default(),
-            places: ReadBlocks::default(),
-            word_offsets: ReadBlocks::default(),
+            read: ReadBlocks::default(),
         }
     }
 
