@@ -119,6 +119,123 @@ fn a_word_of_a_cold_database_is_counted_from_blocks_as_from_the_dictionary() {
     }
 }
 
+/// Texts of so many words that the dictionary is not worth decoding for a few of them.
+fn make_many_words(folder: &Path) {
+    let texts = folder.join("texts");
+    fs::create_dir(&texts).unwrap();
+    for file in 0..4 {
+        let words = (0..20_000_u64).map(|word| {
+            let common = if word % 500 == 0 { "the The" } else { "a" };
+            format!("w{:x} {common} ", mixed(file + word))
+        });
+        fs::write(texts.join(name(file)), words.collect::<String>()).unwrap();
+    }
+    let database = Database::open(folder.join("x.zdb")).unwrap();
+    let corpus = database.create_corpus("c", CorpusSettings::default());
+    corpus
+        .unwrap()
+        .copy_from(&texts, &CopyOptions::default())
+        .unwrap();
+}
+
+#[test]
+fn places_of_a_word_of_a_cold_database_are_found_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    make_many_words(folder.path());
+    let path = folder.path().join("x.zdb");
+    let mut asked = Vec::new();
+    let rare = format!("w{:x}", mixed(77));
+    for word in ["a", "the", "The", "w0", &rare] {
+        let condition = format!("FROM c WHERE word = '{word}'");
+        asked.extend([
+            format!("SELECT offset {condition} AND file = '{}'", name(2)),
+            format!("SELECT position {condition} AND file = '{}'", name(0)),
+            format!("SELECT file, offset, position {condition} ORDER BY file, offset"),
+            format!("SELECT MAX(offset), COUNT(*) {condition}"),
+        ]);
+    }
+    let answers = |sql: &str| {
+        let database = Database::options().threads(1).open(&path).unwrap();
+        (rows(&database, sql), kinds(&database), database.warnings())
+    };
+    let expected: Vec<_> = asked.iter().map(|sql| answers(sql).0).collect();
+    let create = "CREATE INDEX o ON c USING occurrences";
+    Database::open(&path).unwrap().execute(create).unwrap();
+    let mut on_disk = 0;
+    for (sql, expected) in asked.iter().zip(expected) {
+        let (found, kinds, warnings) = answers(sql);
+        assert_eq!(found, expected, "{sql}: {kinds:?}");
+        assert_eq!(warnings, [""; 0], "{sql}");
+        on_disk += usize::from(kinds.contains(&Value::from("directory of occurrences")));
+    }
+    assert!(on_disk > 4, "{on_disk}");
+}
+
+#[test]
+fn a_phrase_of_a_cold_database_is_found_on_disk_without_the_dictionary() {
+    let folder = tempfile::tempdir().unwrap();
+    make_many_words(folder.path());
+    let path = folder.path().join("x.zdb");
+    let phrases = [
+        "the The", "The w0", "w0 the", "The the", "the w0", "the zzz", "zzz the",
+    ];
+    let questions = |phrase: &str| {
+        let condition = format!("ngrams('c', 2) WHERE ngram = '{phrase}'");
+        [
+            format!("SELECT COUNT(*) FROM {condition}"),
+            format!("SELECT file, position, offset FROM {condition} ORDER BY file, offset"),
+            format!("SELECT file, COUNT(*) FROM {condition} GROUP BY file ORDER BY file"),
+            format!(
+                "SELECT ngram, file, COUNT(*) FROM {condition} GROUP BY ngram, file ORDER BY file"
+            ),
+            format!("SELECT COUNT(*) FROM {condition} AND ngram > 'the'"),
+        ]
+    };
+    let answers = |sql: &str| {
+        // With more threads the suffix array of so small a corpus is read back at once.
+        let database = Database::options().threads(1).open(&path).unwrap();
+        (rows(&database, sql), kinds(&database))
+    };
+    let asked: Vec<String> = phrases
+        .iter()
+        .flat_map(|phrase| questions(phrase))
+        .collect();
+    let expected: Vec<_> = asked.iter().map(|sql| answers(sql).0).collect();
+    assert!(expected.iter().any(|rows| rows.len() > 3));
+
+    let database = Database::open(&path).unwrap();
+    let create = "CREATE INDEX s ON c USING suffixes; CREATE INDEX o ON c USING occurrences";
+    database.execute(create).unwrap();
+    drop(database);
+    for (sql, expected) in asked.iter().zip(expected) {
+        let (found, kinds) = answers(sql);
+        assert_eq!(found, expected, "{sql}");
+        // Texts of words are those of the dictionary.
+        let has_dictionary = kinds.contains(&Value::from("dictionary"));
+        assert_eq!(
+            has_dictionary,
+            sql.contains("SELECT ngram"),
+            "{sql}: {kinds:?}"
+        );
+    }
+    let snapshot = || {
+        Database::open(&path)
+            .unwrap()
+            .corpus("c")
+            .unwrap()
+            .snapshot()
+            .unwrap()
+    };
+    let [Value::Integer(count)] = &answers(&asked[0]).0[0][..] else {
+        panic!("it is a count")
+    };
+    let found = snapshot().count_phrase(&["the", "The"]).unwrap();
+    assert_eq!(found, u64::try_from(*count).unwrap());
+    let places = snapshot().search_phrase(&["the", "The"]).unwrap();
+    let places = places.into_iter().map(|(_, offsets)| offsets.len() as u64);
+    assert_eq!(places.sum::<u64>(), found);
+}
+
 #[test]
 fn few_words_are_counted_together_and_other_conditions_hold() {
     let folder = tempfile::tempdir().unwrap();

@@ -281,6 +281,19 @@ impl CorpusView {
         })
     }
 
+    /// The number of a word, if the corpus has it; for whoever asks for few, and not for their texts: the vocabulary is not made
+    /// where blocks of the only dictionary tell it.
+    pub(crate) fn number_of(&self, word: &[u8]) -> Result<Option<u32>> {
+        if let [segment] = self.stored.segments()
+            && self.pending.is_none()
+            && !self.has_vocabulary()
+            && let Some(found) = SegmentView::of(segment).number_in_blocks(word)?
+        {
+            return Ok(found);
+        }
+        self.vocabulary()?.find(word)
+    }
+
     /// Whether the vocabulary is there.
     pub(crate) fn has_vocabulary(&self) -> bool {
         self.stored.has_vocabulary()

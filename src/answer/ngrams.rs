@@ -742,13 +742,13 @@ impl StoredView {
         n: usize,
         mut visit: impl FnMut(&[u32], u32, u64),
     ) -> Result<()> {
-        let vocabulary = self.vocabulary()?;
         let edge = |part: &Part, from_end| -> Result<Vec<u32>> {
             let segment = self.segment(part);
             let view = segment.word_grammar()?.view();
             let words = edge_words(view, part.file, n - 1, from_end).into_iter();
-            let number = |word| vocabulary.number(part.segment as usize, word);
-            Ok(words.map(number).collect())
+            let mut words: Vec<u32> = words.collect();
+            self.to_numbers(part.segment as usize, &mut words)?;
+            Ok(words)
         };
         for file in 0..self.index.files().len() {
             let parts = self.index.parts(file);

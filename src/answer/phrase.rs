@@ -167,7 +167,7 @@ impl PartitionOperation for PhrasePositions {
                     return answer::<PhrasePositions>(words, segment, run.unforced());
                 };
                 segment.spend_on_ngrams(words.len(), begin, run.stop)?;
-                let token = segment.tokens_of(words[0])?.first;
+                let token = segment.tokens_of_one(words[0])?.first;
                 let offsets = segment.offsets_on_disk(token, &found)?;
                 let mut places = places_of(found);
                 for (place, offset) in places.iter_mut().zip(offsets.into_iter().flatten()) {

@@ -283,6 +283,9 @@ impl StoredView {
 
     /// The segment's numbers of words; none if it has not all of them.
     pub(super) fn segment_words(&self, segment: usize, words: &[u32]) -> Result<Option<Vec<u32>>> {
+        if self.segments.len() == 1 {
+            return Ok(Some(words.to_vec()));
+        }
         let Some(numbers) = self.vocabulary()?.numbers(segment) else {
             return Ok(Some(words.to_vec()));
         };

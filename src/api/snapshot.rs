@@ -569,9 +569,10 @@ impl Snapshot {
                 ),
             });
         }
-        let vocabulary = self.view.vocabulary()?;
-        let words = words.iter().map(|word| vocabulary.find(word.as_ref()));
-        words.collect()
+        let words = words.iter();
+        words
+            .map(|word| self.view.number_of(word.as_ref()))
+            .collect()
     }
 
     /// The bytes `offset..offset + length` of a file, as far as it goes.

@@ -44,12 +44,13 @@ impl SegmentView {
     /// How often a word occurs in the segment; none if the dictionary is there, it is time to decode that, or the file has no
     /// blocks that can be trusted.
     pub(crate) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
-        match &self.parts {
-            Parts::Stored(segment) => self.count_stored(segment, word),
-            Parts::Text(_) => Ok(None),
-            #[cfg(test)]
-            Parts::Memory(_) => Ok(None),
-        }
+        self.ask_blocks(|segment, blocks| {
+            let found = self.find_in_blocks(segment, blocks, word)?;
+            Ok(match found.first < found.end {
+                true => u64::from(segment.word_total(blocks, found.first)?),
+                false => 0,
+            })
+        })
     }
 
     /// Whether words are counted in blocks: the dictionary is neither there nor due.
@@ -68,38 +69,55 @@ impl SegmentView {
         }
     }
 
-    fn count_stored(&self, segment: &Segment, word: &[u8]) -> Result<Option<u64>> {
+    /// The tokens of a word, from blocks of the dictionary unless that is there or due: for whoever asks for a few words, and may
+    /// need no more of the dictionary.
+    pub(crate) fn find_one_word(&self, word: &[u8]) -> Result<WordTerminals> {
+        let found =
+            self.ask_blocks(|segment, blocks| self.find_in_blocks(segment, blocks, word))?;
+        found.map_or_else(|| self.find_word(word), Ok)
+    }
+
+    /// The number of a word from blocks of the dictionary, none if the segment does not have it; or nothing if the dictionary is
+    /// there or due.
+    pub(crate) fn number_in_blocks(&self, word: &[u8]) -> Result<Option<Option<u32>>> {
+        self.ask_blocks(|segment, blocks| {
+            let found = self.find_in_blocks(segment, blocks, word)?;
+            if found.first == found.end {
+                return Ok(None);
+            }
+            Ok(Some(segment.word_number(blocks, found.first)?))
+        })
+    }
+
+    /// The tokens of the word with a number, from blocks of the dictionary unless that is there or due.
+    pub(crate) fn tokens_of_one(&self, number: u32) -> Result<WordTerminals> {
+        let found = self.ask_blocks(|segment, blocks| {
+            let (run, first) = segment.numbered_word(blocks, number)?;
+            let found = word_at(&run.dictionary, first, run.dictionary.word(first));
+            Ok(shifted(found, run.first))
+        })?;
+        found.map_or_else(|| self.tokens_of(number), Ok)
+    }
+
+    /// Asks the blocks of the dictionary something; none if the dictionary is there or due, or the file has no blocks that can
+    /// be trusted.
+    fn ask_blocks<A>(
+        &self,
+        ask: impl FnOnce(&Segment, &WordBlocks) -> Result<A>,
+    ) -> Result<Option<A>> {
+        let Parts::Stored(segment) = &self.parts else {
+            return Ok(None);
+        };
         if !self.asks_blocks() {
             return Ok(None);
         }
-        let budget = &self.budgets.dictionary;
         let begin = Instant::now();
         let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 else {
             return Ok(None);
         };
-        let found = self.find_in_blocks(segment, blocks, word)?;
-        let total = match found.first < found.end {
-            true => segment.word_total(blocks, found.first)?,
-            false => 0,
-        };
-        budget.add_since(begin);
-        Ok(Some(u64::from(total)))
-    }
-
-    /// The tokens of a word, from blocks of the dictionary unless that is there or due: for whoever asks for a few words, and may
-    /// need no more of the dictionary.
-    pub(crate) fn find_one_word(&self, word: &[u8]) -> Result<WordTerminals> {
-        if let Parts::Stored(segment) = &self.parts
-            && self.asks_blocks()
-        {
-            let begin = Instant::now();
-            if let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 {
-                let found = self.find_in_blocks(segment, blocks, word)?;
-                self.budgets.dictionary.add_since(begin);
-                return Ok(found);
-            }
-        }
-        self.find_word(word)
+        let answer = ask(segment, blocks)?;
+        self.budgets.dictionary.add_since(begin);
+        Ok(Some(answer))
     }
 
     /// The tokens of a word.
@@ -137,11 +155,15 @@ impl SegmentView {
             }
         }
         // A word of the last block but one ends in the last.
-        let found = word_at(dictionary, first, word);
-        Ok(WordTerminals {
-            first: run.first + found.first,
-            spaced: run.first + found.spaced,
-            end: run.first + found.end,
-        })
+        Ok(shifted(word_at(dictionary, first, word), run.first))
+    }
+}
+
+/// The tokens of a word in a run that begins with another token.
+fn shifted(word: WordTerminals, first: u32) -> WordTerminals {
+    WordTerminals {
+        first: first + word.first,
+        spaced: first + word.spaced,
+        end: first + word.end,
     }
 }

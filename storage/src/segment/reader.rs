@@ -200,6 +200,24 @@ impl SegmentReader {
         tokens.map_err(|error| self.failed(Section::Words, error))
     }
 
+    /// The number of the word whose first token is this one: how many words come before it. Decodes a block of words.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] or [`Error::Corrupt`] if it cannot be decoded, or the token is not the first of its word.
+    pub fn word_number(&self, blocks: &WordBlocks, token: u32) -> Result<u32> {
+        let number = blocks.word_number(token);
+        number.map_err(|error| self.failed(Section::Totals, error))
+    }
+
+    /// Some tokens among which are those of the word with a number, and where its first one is there. Decodes a block of words.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] or [`Error::Corrupt`] if it cannot be decoded, or there is no such word.
+    pub fn numbered_word(&self, blocks: &WordBlocks, number: u32) -> Result<(TokenRun, u32)> {
+        let word = blocks.word(number);
+        word.map_err(|error| self.failed(Section::Totals, error))
+    }
+
     /// How often the word occurs whose first token is this one. Decodes a few blocks of words.
     ///
     /// # Errors

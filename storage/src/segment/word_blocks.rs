@@ -122,19 +122,48 @@ impl WordBlocks {
         })
     }
 
+    /// The number of the word whose first token is this one.
+    pub(super) fn word_number(&self, token: u32) -> Result<u32, DecodeError> {
+        let (_, word) = self.numbered(token as usize / BLOCK_TOKENS, token)?;
+        Ok(word as u32) // below the number of tokens
+    }
+
+    /// The tokens of a block that a word begins in, with the next block, and the word's number.
+    fn numbered(&self, block: usize, token: u32) -> Result<(TokenRun, usize), DecodeError> {
+        let strange = Fault("a token is not the first of its word");
+        if block >= self.len() {
+            return Err(strange.into());
+        }
+        let run = self.tokens(block..self.len().min(block + 2))?;
+        let firsts = self.firsts(block, &run)?;
+        let place = firsts.binary_search(&(token - run.first));
+        let place = place.map_err(|_| strange)?;
+        Ok((run, self.words_before[block] as usize + place))
+    }
+
+    /// Some tokens among which are those of the word with a number, and where its first one is there.
+    pub(super) fn word(&self, number: u32) -> Result<(TokenRun, u32), DecodeError> {
+        if self.words_before[self.len()] <= number {
+            return Err(Fault("there is no word of this number").into());
+        }
+        // The first entry is 0.
+        let block = self
+            .words_before
+            .partition_point(|&before| before <= number)
+            - 1;
+        let run = self.tokens(block..self.len().min(block + 2))?;
+        let place = (number - self.words_before[block]) as usize;
+        let first = self.firsts(block, &run)?.get(place).copied();
+        let first = first.ok_or(Fault("a block of words has not as many as it says"))?;
+        Ok((run, first))
+    }
+
     /// How often the word occurs whose first token is this one.
     ///
     /// Work: that of decoding the words before it that have totals in the same block of numbers.
     pub(super) fn total(&self, token: u32) -> Result<u32, DecodeError> {
         let block = token as usize / BLOCK_TOKENS;
-        if block >= self.len() {
-            return Err(Fault("a token is not the first of its word").into());
-        }
-        let last = self.tokens(block..self.len().min(block + 2))?;
-        let firsts = self.firsts(block, &last)?;
-        let place = firsts.binary_search(&(token - last.first));
-        let place = place.map_err(|_| Fault("a token is not the first of its word"))?;
-        let word = self.words_before[block] as usize + place;
+        let (last, word) = self.numbered(block, token)?;
         // The words from the first of the block of numbers on.
         let first_word = word / BLOCK_NUMBERS * BLOCK_NUMBERS;
         let before = |words: &u32| *words as usize <= first_word;

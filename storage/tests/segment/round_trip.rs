@@ -68,10 +68,18 @@ fn assert_blocks(sample: &Sample, reader: &SegmentReader) {
     for (word, tokens) in words.windows(2).enumerate().step_by(step) {
         let total = reader.word_total(&blocks, tokens[0]).unwrap();
         assert_eq!(total, totals[word]);
+        let number = reader.word_number(&blocks, tokens[0]).unwrap();
+        assert_eq!(number as usize, word);
+        let (run, first) = reader.numbered_word(&blocks, number).unwrap();
+        assert_eq!(run.first + first, tokens[0]);
+        assert_eq!(run.dictionary.word(first), dictionary.word(tokens[0]));
         if tokens[1] - tokens[0] == 2 {
             assert!(reader.word_total(&blocks, tokens[0] + 1).is_err());
+            assert!(reader.word_number(&blocks, tokens[0] + 1).is_err());
         }
     }
+    let count = words.len() as u32 - 1;
+    assert!(reader.numbered_word(&blocks, count).is_err());
 }
 
 /// Counts words on the expansion.

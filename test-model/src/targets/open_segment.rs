@@ -97,6 +97,9 @@ fn look_up(reader: &SegmentReader) -> zipfdb_storage::Result<()> {
             assert_eq!(run.dictionary.token(0), dictionary.token(run.first));
             if !dictionary.is_second_token(run.first) {
                 reader.word_total(&blocks, run.first)?;
+                let number = reader.word_number(&blocks, run.first)?;
+                let (found, first) = reader.numbered_word(&blocks, number)?;
+                assert_eq!(found.first + first, run.first);
             }
         }
     }

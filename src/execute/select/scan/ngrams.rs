@@ -26,11 +26,11 @@ use super::plan::{ScanPath, ScanPlan, size_of_segments};
 use super::question::{Grain, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
+use crate::Result;
 use crate::answer::cost::NGRAM_FACTOR;
 use crate::answer::{CorpusView, Ngram, NgramFilePart, PhrasePlace, PlaceRanges};
 use crate::api::snapshot::Snapshot;
 use crate::batch::TextDictionary;
-use crate::{Result, Value};
 
 /// What EXPLAIN says of rows that are made part by part.
 const LARGE: &str = "in parts: all rows may take more than memory_limit";
@@ -420,27 +420,32 @@ fn places(task: &SequenceTask) -> Result<Vec<(Arc<[u32]>, PhrasePlace)>> {
 
 /// The n-grams that conditions name and whose words the corpus has, if they pass.
 fn passing(question: &ScanQuestion) -> Result<Vec<Arc<[u32]>>> {
-    let (values, n) = (question.values().unwrap_or_default().to_vec(), question.n);
-    let mut passing = Vec::new();
-    for words in question.ask(move |view, _| named(view, &values, n))? {
-        if question.passes_ngram(&words)? {
-            passing.push(words);
+    let texts = question.values().unwrap_or_default().iter();
+    let mut passing: Vec<Vec<u8>> = Vec::new();
+    for text in texts.filter_map(bytes_of) {
+        if question.passes_text(text)? {
+            passing.push(text.to_vec());
         }
     }
-    Ok(passing)
+    let (n, are_texts_used) = (question.n, question.uses(SequenceColumn::Ngram));
+    question.ask(move |view, _| {
+        if are_texts_used {
+            view.vocabulary()?;
+        }
+        named(view, &passing, n)
+    })
 }
 
-/// The n-grams of n words that these values name and whose words the corpus has.
-fn named(view: &CorpusView, values: &[Value], n: usize) -> Result<Vec<Arc<[u32]>>> {
-    let vocabulary = view.vocabulary()?;
+/// The n-grams of n words that have these texts and whose words the corpus has.
+fn named(view: &CorpusView, texts: &[Vec<u8>], n: usize) -> Result<Vec<Arc<[u32]>>> {
     let mut named = Vec::new();
-    for text in values.iter().filter_map(bytes_of) {
+    for text in texts {
         // A word may hold spaces of its own, so a text can be more than one n-gram. What is left of the text, and the
         // words before it.
         let mut open: Vec<(&[u8], Vec<u32>)> = vec![(text, Vec::new())];
         while let Some((rest, words)) = open.pop() {
             let mut add = |word: &[u8], rest: Option<&'_ [u8]>| -> Result<()> {
-                let Some(number) = vocabulary.find(word)? else {
+                let Some(number) = view.number_of(word)? else {
                     return Ok(());
                 };
                 let mut words = words.clone();

@@ -207,6 +207,11 @@ impl ScanQuestion {
         })
     }
 
+    /// Whether an n-gram with a text passes.
+    pub(super) fn passes_text(&self, text: &[u8]) -> Result<bool> {
+        passes(&self.text_filters, |_| text_or_blob(text.to_vec()))
+    }
+
     /// Whether an occurrence passes the conditions on places.
     pub(super) fn passes_place(&self, place: &SequencePlace<'_>) -> Result<bool> {
         for filter in &self.place_filters {
