@@ -12,7 +12,7 @@ const SUGGEST_BYTES_MAX: usize = 64;
 
 /// Candidates to compare with, and to list, at most.
 const COMPARED_MAX: usize = 10_000;
-const LISTED_MAX: usize = 12;
+const LISTED_MAX: usize = 16;
 
 /// The candidate that `name` was most likely meant to be.
 pub(crate) fn nearest<'a>(
