@@ -64,6 +64,7 @@ pub use paths::encodings::TextEncoding;
 pub use paths::sources::{OnConflict, OnError, Unreadable};
 pub use runtime::interrupt::InterruptHandle;
 pub use runtime::progress::{NoProgress, Progress};
+pub use zipfdb_kernels::give_back_large_blocks;
 pub use zipfdb_kernels::gompresso::{Elimination, PackCodec, PackOptions, PackedError};
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use zipfdb::Database;
+use zipfdb::{Database, give_back_large_blocks};
 
 use arguments::{Arguments, Source, Task};
 use error::Error;
@@ -48,6 +48,7 @@ use session::{Session, terminal_height, terminal_width};
 const OUTPUT_BUFFER: usize = 64 * 1024;
 
 fn main() -> ExitCode {
+    give_back_large_blocks();
     let arguments = Arguments::read();
     show_traces();
     match run(&arguments) {

@@ -65,7 +65,7 @@ pub use file_counts::{
     FileCounting, RuleFiles, WordUses, file_word_counts, set_weights, weight_of, word_file_counts,
     word_set_counts,
 };
-pub use free_memory::give_back_free_memory;
+pub use free_memory::{give_back_free_memory, give_back_large_blocks};
 pub use grammar_view::GrammarView;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use list_block::{FileCount, MalformedBlock, PackedList, PackedLists, pack_lists};

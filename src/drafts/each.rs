@@ -23,7 +23,8 @@ pub(crate) fn each_text<A: Send>(
     stop: &AtomicBool,
     visit: impl Fn(usize, &[u8]) -> A + Sync,
 ) -> Result<Vec<(usize, A)>> {
-    let reader = Reader::new(texts, settings.tokenizer, chunk_bytes(settings));
+    let bytes = chunk_bytes(settings);
+    let reader = Reader::new(texts, settings.tokenizer, bytes, bytes);
     let reader = Mutex::new(reader);
     let workers = (0..rayon::current_num_threads()).into_par_iter();
     let found = workers.map(|_| {

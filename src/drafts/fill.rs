@@ -24,6 +24,10 @@ use zipfdb_storage::{CorpusSettings, Tokenizer};
 /// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
 
+/// A segment of small files has so many chunks at least, unless these were smaller than so many bytes.
+const CHUNKS_A_SEGMENT: u64 = 64;
+const SHARED_BYTES_MIN: usize = 1 << 20;
+
 /// A part of a file is never smaller, however small segments are to be.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 
@@ -103,7 +107,12 @@ impl<'a> Filling<'a> {
                 .map(|_| Worker::default())
                 .collect(),
             reading: Mutex::new(Reading {
-                reader: Reader::new(texts, settings.tokenizer, chunk_bytes(settings)),
+                reader: Reader::new(
+                    texts,
+                    settings.tokenizer,
+                    chunk_bytes(settings),
+                    shared_bytes(settings, limits),
+                ),
                 chunks: 0,
             }),
             arrivals: Mutex::new(Arrivals {
@@ -142,6 +151,8 @@ impl<'a> Filling<'a> {
             workers.par_iter_mut().for_each(|worker| {
                 let _stop = StopOnPanic(self);
                 self.work(worker, progress, stop);
+                // A segment is built before it goes on, which needs the memory.
+                *worker = Worker::default();
             });
             self.workers = workers;
             check(stop)?;
@@ -311,6 +322,12 @@ pub(super) fn chunk_bytes(settings: &CorpusSettings) -> usize {
     usize::try_from(settings.segment_size)
         .unwrap_or(CHUNK_BYTES_MAX)
         .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
+}
+
+/// Bytes of files that share a chunk, at most: each thread has one, and some are kept for the next segment.
+fn shared_bytes(settings: &CorpusSettings, limits: Limits) -> usize {
+    let part = usize::try_from(limits.bytes / CHUNKS_A_SEGMENT).unwrap_or(usize::MAX);
+    chunk_bytes(settings).min(part.max(SHARED_BYTES_MIN))
 }
 
 /// What is said of a text that cannot be read.

@@ -38,6 +38,8 @@ pub struct Reader<'a> {
     texts: &'a dyn Texts,
     tokenizer: Tokenizer,
     chunk_bytes: usize,
+    /// Bytes of files that share a chunk, at most.
+    shared_bytes: usize,
     next_source: usize,
     /// The large file that is being read.
     large: Option<Large<'a>>,
@@ -63,12 +65,18 @@ struct Large<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of `texts` whose chunks have about `chunk_bytes` bytes at most.
-    pub fn new(texts: &'a dyn Texts, tokenizer: Tokenizer, chunk_bytes: usize) -> Reader<'a> {
+    /// A reader of `texts` whose chunks have about `chunk_bytes` bytes at most; those of several files at most `shared_bytes`.
+    pub fn new(
+        texts: &'a dyn Texts,
+        tokenizer: Tokenizer,
+        chunk_bytes: usize,
+        shared_bytes: usize,
+    ) -> Reader<'a> {
         Reader {
             texts,
             tokenizer,
             chunk_bytes,
+            shared_bytes,
             next_source: 0,
             large: None,
         }
@@ -89,7 +97,11 @@ impl<'a> Reader<'a> {
             let mut bytes = 0;
             for text in (first..self.texts.len()).take(FILES_MAX) {
                 bytes = self.texts.bytes(text).saturating_add(bytes);
-                if bytes > self.chunk_bytes as u64 {
+                let bytes_max = match text == first {
+                    true => self.chunk_bytes,
+                    false => self.shared_bytes,
+                };
+                if bytes > bytes_max as u64 {
                     break;
                 }
                 self.next_source += 1;
@@ -247,7 +259,7 @@ mod tests {
         let top = TempDir::new().unwrap();
         let sources = vec![source(&top, "file", &b"some words ".repeat(1000))];
         let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
-        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000);
+        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000, 1000);
         let mut text = Vec::new();
         for _ in 0..2 {
             assert!(reader.next(&mut text, &NEVER).is_ok());
@@ -343,7 +355,7 @@ mod tests {
             source(&top, "e", b"yy"),
         ];
         let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
-        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000);
+        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000, 1000);
         let mut text = Vec::new();
         let mut chunks = Vec::new();
         let mut read = Vec::new();
@@ -374,7 +386,7 @@ mod tests {
         let content = [&b"x".repeat(10_000)[..], &b" y".repeat(9000)].concat();
         let sources = vec![source(&top, "file", &content)];
         let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
-        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000);
+        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000, 1000);
         let mut text = Vec::new();
         assert!(reader.next(&mut text, &NEVER).is_ok());
         assert!(text.len() > 10_000 && text.len() < content.len());
