@@ -47,7 +47,7 @@ const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
 /// Making a segment takes about so many bytes of memory for each byte of text, and for each token: whichever is more decides how
 /// large it may be.
 const MEMORY_A_BYTE: u64 = 3;
-const MEMORY_A_TOKEN: u64 = 12;
+const MEMORY_A_TOKEN: u64 = 16;
 
 /// A segment of packed text has no more: each is decoded as a whole by questions that need all of its words.
 const PACKED_BYTES_MAX: u64 = 256 << 20;
