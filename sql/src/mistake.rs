@@ -38,13 +38,12 @@ pub(crate) const ALIAS_WITH_COLUMNS: (&str, &str) = (
     "an alias with columns",
     "name columns in the subquery's list",
 );
-pub(crate) const ONE_SOURCE: &str =
-    "this dialect has one source: a corpus, a table function, a view or a subquery";
+pub(crate) const ONE_SOURCE: &str = "this dialect has one source: a corpus, a table function, a view or a subquery; zipf-full has joins";
 /// What to write instead of set operations.
-const ONE_SET: &str = "this dialect has one source; `x IN (SELECT ...)` and `x NOT IN (SELECT ...)` compare with another";
+const ONE_SET: &str = "this dialect has one source; `x IN (SELECT ...)` and `x NOT IN (SELECT ...)` compare with another, and zipf-full \
+                       has set operations";
 /// What to write instead of windows.
-const NO_WINDOW: &str =
-    "this dialect has one source and no windows; GROUP BY gives one row for each group";
+const NO_WINDOW: &str = "this dialect has one source and no windows; GROUP BY gives one row for each group, and zipf-full has windows";
 
 /// Clauses and joins of other databases, each with what to write instead.
 const FOREIGN_CLAUSES: &[(&str, &str)] = &[
