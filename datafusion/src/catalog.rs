@@ -13,7 +13,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use zipfdb::Database;
 
-use crate::functions::{CorpusFunction, FUNCTIONS};
+use crate::functions::{CorpusFunction, FUNCTIONS, files};
 use crate::pushdown::ZipfPushdown;
 use crate::relation::Relation;
 use crate::source::CorpusSource;
@@ -21,8 +21,10 @@ use crate::table::ZipfTable;
 
 /// The catalog that [`context`] makes.
 pub const CATALOG: &str = "zipfdb";
-/// The only schema of a [`ZipfCatalog`].
+/// The schema whose tables are the words of corpora, and what is registered beside them.
 pub const SCHEMA: &str = "public";
+/// The schema whose tables are the files of corpora: those of `files('corpus')`, which can be inserted into.
+pub const FILES_SCHEMA: &str = "files";
 
 /// A context whose default catalog is [`CATALOG`]: corpora are tables by their names, beside those that are registered.
 pub fn context(database: &Database) -> SessionContext {
@@ -48,6 +50,9 @@ pub fn register(context: &SessionContext, catalog: &str, database: &Database) {
             source: source.clone(),
             others: RwLock::default(),
         }),
+        files: Arc::new(FilesSchema {
+            source: source.clone(),
+        }),
     };
     context.register_catalog(catalog, Arc::new(provider));
     for definition in FUNCTIONS {
@@ -60,19 +65,24 @@ pub fn register(context: &SessionContext, catalog: &str, database: &Database) {
     context.add_optimizer_rule(Arc::new(rule));
 }
 
-/// The corpora of a database as a catalog with one schema, [`SCHEMA`].
+/// The corpora of a database as a catalog with the schemas [`SCHEMA`] and [`FILES_SCHEMA`].
 #[derive(Debug)]
 pub struct ZipfCatalog {
     schema: Arc<CorpusSchema>,
+    files: Arc<FilesSchema>,
 }
 
 impl CatalogProvider for ZipfCatalog {
     fn schema_names(&self) -> Vec<String> {
-        vec![SCHEMA.into()]
+        vec![SCHEMA.into(), FILES_SCHEMA.into()]
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        (name == SCHEMA).then(|| self.schema.clone() as Arc<dyn SchemaProvider>)
+        match name {
+            SCHEMA => Some(self.schema.clone()),
+            FILES_SCHEMA => Some(self.files.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -84,10 +94,8 @@ struct CorpusSchema {
 }
 
 impl CorpusSchema {
-    /// The name of a corpus as the database has it.
     fn corpus(&self, name: &str) -> Option<String> {
-        let mut names = self.source.database.corpora().into_iter();
-        names.find(|corpus| corpus.eq_ignore_ascii_case(name))
+        self.source.corpus(name)
     }
 
     fn other(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
@@ -138,5 +146,31 @@ impl SchemaProvider for CorpusSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         self.corpus(name).is_some() || self.other(name).is_some()
+    }
+}
+
+/// The files of corpora.
+#[derive(Debug)]
+struct FilesSchema {
+    source: Arc<CorpusSource>,
+}
+
+#[async_trait]
+impl SchemaProvider for FilesSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.source.database.corpora()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let Some(corpus) = self.source.corpus(name) else {
+            return Ok(None);
+        };
+        let relation = files(&self.source.database, &corpus)?;
+        let table = ZipfTable::new(&self.source, relation).with_target(&corpus);
+        Ok(Some(Arc::new(table)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.source.corpus(name).is_some()
     }
 }

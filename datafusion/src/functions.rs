@@ -9,6 +9,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
+use zipfdb::Database;
 
 use crate::relation::{ColumnDefinition, ColumnKind, Relation, RowCounting};
 use crate::source::CorpusSource;
@@ -39,18 +40,30 @@ const fn maybe_text(name: &'static str) -> ColumnDefinition {
     ColumnDefinition::nullable(name, ColumnKind::Text)
 }
 
+const FILES: FunctionDefinition = FunctionDefinition {
+    name: "files",
+    columns: &[
+        text("file"),
+        ColumnDefinition::new("content", ColumnKind::Blob),
+        integer("bytes"),
+        integer("words"),
+    ],
+    counting: RowCounting::Files,
+};
+
+/// The files of a corpus as a table: what `files()` reads.
+///
+/// # Errors
+/// If there is no corpus of this name.
+pub(crate) fn files(database: &Database, corpus: &str) -> Result<Relation> {
+    let from = format!("files({})", quoted_text(corpus));
+    let relation = Relation::new(database, from, FILES.columns, None)?;
+    relation.counted(Some(corpus), FILES.counting)
+}
+
 /// All table functions.
 pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
-    FunctionDefinition {
-        name: "files",
-        columns: &[
-            text("file"),
-            ColumnDefinition::new("content", ColumnKind::Blob),
-            integer("bytes"),
-            integer("words"),
-        ],
-        counting: RowCounting::Files,
-    },
+    FILES,
     FunctionDefinition {
         name: "ngrams",
         columns: &[

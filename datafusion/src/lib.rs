@@ -3,7 +3,7 @@
 //! [`context`] makes a DataFusion context in which corpora are tables and ZipfDB's table functions are table functions;
 //! [`register`] adds them to one that is there. What a corpus is asked for is written as a statement of ZipfDB's own dialect,
 //! which EXPLAIN shows: columns, the conditions that mean the same in both, counts by word, file or n-gram, and limits. All
-//! scans of a query see one snapshot of each corpus. Nothing is written through DataFusion.
+//! scans of a query see one snapshot of each corpus. `INSERT INTO files.corpus (file, content)` writes files.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
@@ -26,6 +26,7 @@ mod arrays;
 mod catalog;
 mod filter;
 mod functions;
+mod insert;
 mod pushdown;
 mod relation;
 mod resolve;
@@ -34,4 +35,4 @@ mod source;
 mod statement;
 mod table;
 
-pub use catalog::{CATALOG, SCHEMA, ZipfCatalog, context, register};
+pub use catalog::{CATALOG, FILES_SCHEMA, SCHEMA, ZipfCatalog, context, register};

@@ -9,14 +9,17 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
-use datafusion::common::{exec_datafusion_err, internal_err};
+use datafusion::common::{exec_datafusion_err, internal_err, not_impl_err, plan_err};
 use datafusion::datasource::TableType;
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use zipfdb::{Database, Value};
 
 use crate::filter::{are_translated, translate};
+use crate::insert::{CorpusSink, Insertion};
 use crate::relation::{Relation, failed};
 use crate::scan::ScanExec;
 use crate::source::CorpusSource;
@@ -46,6 +49,8 @@ pub(crate) struct ZipfTable {
     pub(crate) relation: Arc<Relation>,
     /// None for the rows themselves.
     pub(crate) grouping: Option<Grouping>,
+    /// The corpus whose files are inserted into this table, if it takes any.
+    pub(crate) target: Option<String>,
 }
 
 impl ZipfTable {
@@ -54,6 +59,15 @@ impl ZipfTable {
             source: source.clone(),
             relation: Arc::new(relation),
             grouping: None,
+            target: None,
+        }
+    }
+
+    /// The same table, which takes files of a corpus.
+    pub(crate) fn with_target(self, corpus: &str) -> ZipfTable {
+        ZipfTable {
+            target: Some(corpus.to_owned()),
+            ..self
         }
     }
 
@@ -220,5 +234,30 @@ impl TableProvider for ZipfTable {
             limit,
             rows,
         )))
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        operation: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(corpus) = &self.target else {
+            return plan_err!(
+                "{} takes no rows; hint: INSERT INTO files.corpus (file, content) adds files to a corpus",
+                self.relation.from
+            );
+        };
+        let insertion = match operation {
+            InsertOp::Append => Insertion::Append,
+            InsertOp::Replace => Insertion::Replace,
+            InsertOp::Overwrite => {
+                return not_impl_err!(
+                    "INSERT OVERWRITE; hint: REPLACE INTO files.{corpus} makes the text all that a file holds"
+                );
+            }
+        };
+        let sink = CorpusSink::new(&self.source, corpus, insertion, &self.relation.schema);
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
 }

@@ -92,3 +92,20 @@ fn what_fails_says_why_and_how_badly() {
     assert_eq!(run(&[missing.to_str().unwrap()], "").status.code(), Some(1));
     assert!(!missing.exists());
 }
+
+#[test]
+fn files_are_inserted_and_rows_are_copied_to_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = pets(directory.path());
+    let target = directory.path().join("words.csv");
+    let script = format!(
+        "INSERT INTO files.pets (file, content) VALUES ('b.txt', 'the end'); \
+         COPY (SELECT word, COUNT(*) AS n FROM pets GROUP BY word ORDER BY n DESC, word LIMIT 2) TO '{}'",
+        target.display()
+    );
+    let output = run(&[&path], &script);
+    assert_eq!(texts(&output).1, "");
+    assert_eq!(output.status.code(), Some(0));
+    let copied = std::fs::read_to_string(&target).unwrap();
+    assert_eq!(copied, "word,n\nthe,3\nand,1\n");
+}

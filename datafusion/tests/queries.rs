@@ -710,9 +710,104 @@ async fn corpora_come_and_go_and_other_tables_lie_beside_them() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("ngrams('pets', 9)"), "{error}");
-    let insert = "INSERT INTO pets VALUES ('a', 'b', 1, 2, 3)";
-    let inserted = async { context.sql(insert).await?.collect().await };
-    assert!(inserted.await.is_err());
+}
+
+async fn failure(context: &SessionContext, sql: &str) -> String {
+    let answer = async { context.sql(sql).await?.collect().await };
+    answer.await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn files_are_inserted_and_replaced_all_or_none() {
+    let (database, _) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    let contents = "SELECT file, content FROM files('pets') ORDER BY file";
+    let insert = "INSERT INTO files.pets (content, file) VALUES (' mouse', 'a*b.txt'), ('new', 'n.txt'), ('er', 'n.txt')";
+    let before = own(&database, contents);
+    assert_eq!(through(&context, insert).await, [["3"]]);
+    let after = own(&database, contents);
+    assert_eq!(after.len(), before.len() + 1);
+    for row in &after {
+        let old = before.iter().find(|old| old[0] == row[0]);
+        let old = old.map_or("", |old| &old[1]);
+        let added = match row[0].as_str() {
+            "a*b.txt" => " mouse",
+            "n.txt" => "newer",
+            _ => "",
+        };
+        assert_eq!(row[1], format!("{old}{added}"), "{}", row[0]);
+    }
+    let replace = "REPLACE INTO files.PETS (file, content) SELECT file, 'only' FROM files('pets') WHERE file LIKE 'n%'";
+    assert_eq!(through(&context, replace).await, [["1"]]);
+    let read = "SELECT word FROM pets WHERE file = 'n.txt'";
+    assert_eq!(through(&context, read).await, [["only"]]);
+    // A query of the corpus itself reads it as it was before the statement.
+    let doubled = "INSERT INTO files.pets (file, content) SELECT file, content FROM files.pets";
+    let files = after.len().to_string();
+    assert_eq!(through(&context, doubled).await, [[files]]);
+    let twice = own(&database, contents);
+    for (row, once) in twice
+        .iter()
+        .zip(&after)
+        .filter(|(row, _)| row[0] != "n.txt")
+    {
+        assert_eq!(row[1], once[1].repeat(2));
+    }
+    for (statement, reason) in [
+        (
+            "INSERT INTO files.pets (file, content) VALUES ('o.txt', 'x'), ('../o.txt', 'x')",
+            "../o.txt",
+        ),
+        (
+            "INSERT INTO files.pets (file, content) VALUES ('o.txt', 'x'), ('p.txt', NULL)",
+            "null",
+        ),
+        (
+            "INSERT INTO files.pets VALUES ('o.txt', 'x', 1, 1)",
+            "\"bytes\" comes from the text",
+        ),
+        (
+            "INSERT OVERWRITE files.pets (file, content) VALUES ('o.txt', 'x')",
+            "REPLACE INTO files.Pets",
+        ),
+        (
+            "INSERT INTO pets VALUES ('a', 'b', 1, 2, 3)",
+            "INSERT INTO files.corpus",
+        ),
+    ] {
+        let error = failure(&context, statement).await;
+        assert!(error.contains(reason), "{statement}: {error}");
+    }
+    assert_eq!(own(&database, contents), twice);
+}
+
+#[tokio::test]
+async fn corpora_are_joined_with_files_of_parquet_that_copy_wrote() {
+    let (database, texts) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("shelves.parquet");
+    let path = path.to_str().unwrap();
+    let shelves = "SELECT file, bytes % 3 AS shelf FROM files('pets') WHERE bytes > 0";
+    let files = texts.values().filter(|text| !text.is_empty()).count();
+    let copied = through(&context, &format!("COPY ({shelves}) TO '{path}'")).await;
+    assert_eq!(copied, [[files.to_string()]]);
+    let table = format!("CREATE EXTERNAL TABLE shelves STORED AS PARQUET LOCATION '{path}'");
+    context.sql(&table).await.unwrap();
+    let mut counts: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    for occurrence in occurrences(&texts) {
+        let shelf = texts[&occurrence.file].len() % 3;
+        *counts.entry((shelf, occurrence.word)).or_default() += 1;
+    }
+    let expected = counts
+        .into_iter()
+        .map(|((shelf, word), count)| vec![shelf.to_string(), word, count.to_string()]);
+    let sql =
+        "SELECT shelf, word, COUNT(*) FROM pets JOIN shelves USING (file) GROUP BY shelf, word";
+    assert_eq!(
+        sorted(through(&context, sql).await),
+        sorted(expected.collect())
+    );
 }
 
 #[tokio::test]
