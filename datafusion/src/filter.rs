@@ -40,16 +40,16 @@ pub(crate) fn translate(expression: &Expr, relation: &Relation) -> Option<String
     translate_within(expression, relation, &mut BUDGET.clone())
 }
 
-/// For each of the conditions of one scan whether it can be translated, together with those before it.
-pub(crate) fn are_translated(expressions: &[&Expr], relation: &Relation) -> Vec<bool> {
+/// For each of the conditions of one scan what it is in ZipfDB's dialect, if it can be translated together with those before it.
+pub(crate) fn translate_each(expressions: &[&Expr], relation: &Relation) -> Vec<Option<String>> {
     let mut budget = BUDGET;
     let translated = expressions.iter().map(|expression| {
         let mut rest = budget;
-        let is_translated = translate_within(expression, relation, &mut rest).is_some();
-        if is_translated {
+        let translated = translate_within(expression, relation, &mut rest);
+        if translated.is_some() {
             budget = rest;
         }
-        is_translated
+        translated
     });
     translated.collect()
 }

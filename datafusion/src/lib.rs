@@ -24,6 +24,7 @@
 
 mod arrays;
 mod catalog;
+mod dynamic;
 mod filter;
 mod functions;
 mod insert;

@@ -1,7 +1,7 @@
 //! `ScanExec`: the rows of a statement of ZipfDB as a stream of Arrow batches.
 //!
 //! Invariant: the statement runs on a thread that may block, a few batches ahead of who reads them; who drops the stream
-//! interrupts it.
+//! interrupts it. It starts when the stream is first read, with the dynamic filters as they are then.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,23 +13,34 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
-use datafusion::error::Result;
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+    apply_expression_roots,
 };
-use futures::Stream;
+use futures::{Stream, TryStreamExt};
 use tokio::sync::mpsc::Sender;
 use zipfdb::{Batch, InterruptHandle, Value};
 
 use crate::arrays::array;
-use crate::relation::failed;
+use crate::dynamic;
+use crate::filter::translate_each;
+use crate::relation::{Relation, failed};
 use crate::source::CorpusSource;
+use crate::statement::{Select, quoted_name};
 
 /// Batches that wait for who reads them.
 const BATCHES_AHEAD: usize = 2;
@@ -37,14 +48,17 @@ const BATCHES_AHEAD: usize = 2;
 const CONTENT_ROWS: usize = 16;
 
 /// Runs a statement of ZipfDB.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ScanExec {
     source: Arc<CorpusSource>,
-    sql: String,
+    relation: Arc<Relation>,
+    select: Select,
     schema: SchemaRef,
     /// Rows at most, if the statement says only how many there are.
     limit: Option<usize>,
     rows: Precision<usize>,
+    /// Conditions on columns of `schema` that are known when the scan begins.
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -53,7 +67,8 @@ impl ScanExec {
     /// A statement whose columns are those of `schema`; without any, its only column is the number of rows.
     pub(crate) fn new(
         source: Arc<CorpusSource>,
-        sql: String,
+        relation: Arc<Relation>,
+        select: Select,
         schema: SchemaRef,
         limit: Option<usize>,
         rows: Precision<usize>,
@@ -66,24 +81,63 @@ impl ScanExec {
         );
         ScanExec {
             source,
-            sql,
+            relation,
+            select,
             schema,
             limit,
             rows,
+            dynamic: Vec::new(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
+
+    /// Whether a condition on rows of this scan can be asked of ZipfDB once it is known: it is on columns of the relation, and
+    /// no limit counts rows before it.
+    fn takes(&self, condition: &Arc<dyn PhysicalExpr>) -> bool {
+        let has_columns = collect_columns(condition).iter().all(|column| {
+            let name = quoted_name(column.name());
+            self.relation.column(column.name()).is_some()
+                && (self.select.groups.is_empty() || self.select.groups.contains(&name))
+        });
+        has_columns
+            && self.select.limit.is_none()
+            && !self.schema.fields().is_empty()
+            && condition
+                .downcast_ref::<DynamicFilterPhysicalExpr>()
+                .is_some()
+    }
+}
+
+/// A statement with the conditions of dynamic filters as they are now.
+fn with_dynamic(
+    mut select: Select,
+    dynamic: &[Arc<dyn PhysicalExpr>],
+    relation: &Relation,
+) -> Result<Select> {
+    for filter in dynamic {
+        let filter = filter.downcast_ref::<DynamicFilterPhysicalExpr>();
+        let Some(filter) = filter else { continue };
+        let known = dynamic::known(filter)?;
+        let known: Vec<&Expr> = known.iter().collect();
+        let translated = translate_each(&known, relation).into_iter().flatten();
+        select.filters.extend(translated);
+    }
+    Ok(select)
 }
 
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, kind: DisplayFormatType, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match kind {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(formatter, "ZipfScan: {}", self.sql)
+                write!(formatter, "ZipfScan: {}", self.select)?;
             }
-            DisplayFormatType::TreeRender => write!(formatter, "statement={}", self.sql),
+            DisplayFormatType::TreeRender => write!(formatter, "statement={}", self.select)?,
         }
+        for filter in &self.dynamic {
+            write!(formatter, ", dynamic={filter}")?;
+        }
+        Ok(())
     }
 }
 
@@ -102,9 +156,31 @@ impl ExecutionPlan for ScanExec {
 
     fn apply_expressions(
         &self,
-        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        apply_expression_roots(&self.dynamic, visit)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        offered: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let offered = offered.parent_filters.into_iter().map(|offer| offer.filter);
+        let offered: Vec<_> = offered.collect();
+        // The scan may give more rows than pass, so who offers looks at each of them.
+        let answer = vec![PushedDown::No; offered.len()];
+        let answer = FilterPushdownPropagation::with_parent_pushdown_result(answer);
+        let mut dynamic = self.dynamic.clone();
+        dynamic.extend(offered.into_iter().filter(|offer| self.takes(offer)));
+        if phase != FilterPushdownPhase::Post || dynamic.len() == self.dynamic.len() {
+            return Ok(answer);
+        }
+        Ok(answer.with_updated_node(Arc::new(ScanExec {
+            dynamic,
+            ..self.clone()
+        })))
     }
 
     fn with_new_children(
@@ -128,26 +204,26 @@ impl ExecutionPlan for ScanExec {
         let has_contents =
             (self.schema.fields().iter()).any(|field| *field.data_type() == DataType::LargeBinary);
         let batch_size = context.session_config().batch_size();
-        let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), BATCHES_AHEAD);
-        let ending = Arc::new(Ending::default());
         let run = ScanRun {
             source: self.source.clone(),
-            sql: self.sql.clone(),
+            select: self.select.clone(),
             schema: self.schema.clone(),
             limit: self.limit,
             batch_rows: match has_contents {
                 true => batch_size.min(CONTENT_ROWS),
                 false => batch_size,
             },
-            sender: builder.tx(),
-            ending: ending.clone(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
-        builder.spawn_blocking(move || run.send_all());
-        Ok(Box::pin(ScanStream {
-            batches: builder.build(),
-            ending,
-        }))
+        let (dynamic, relation) = (self.dynamic.clone(), self.relation.clone());
+        // Who reads the stream knows by then what it can know, such as the keys of a join.
+        let begun = futures::stream::once(async move {
+            let select = with_dynamic(run.select.clone(), &dynamic, &relation)?;
+            Ok::<_, DataFusionError>(ScanRun { select, ..run }.begin())
+        });
+        let schema = self.schema.clone();
+        let batches = RecordBatchStreamAdapter::new(schema, begun.try_flatten());
+        Ok(Box::pin(batches))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -169,33 +245,44 @@ impl ExecutionPlan for ScanExec {
 /// The statement on its thread.
 struct ScanRun {
     source: Arc<CorpusSource>,
-    sql: String,
+    select: Select,
     schema: SchemaRef,
     limit: Option<usize>,
     batch_rows: usize,
-    sender: Sender<Result<RecordBatch>>,
-    ending: Arc<Ending>,
     metrics: BaselineMetrics,
 }
 
 impl ScanRun {
+    /// Starts the statement.
+    fn begin(self) -> ScanStream {
+        let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), BATCHES_AHEAD);
+        let ending = Arc::new(Ending::default());
+        let (sender, watched) = (builder.tx(), ending.clone());
+        builder.spawn_blocking(move || self.send_all(&sender, &watched));
+        ScanStream {
+            batches: builder.build(),
+            ending,
+        }
+    }
+
     /// Sends all batches, or those that are wanted.
-    fn send_all(self) -> Result<()> {
-        let fail = |error| failed(&self.sql, error);
-        let mut rows = self.source.database.query(&self.sql).map_err(fail)?;
-        if !self.ending.watch(rows.interrupt_handle()) {
+    fn send_all(self, sender: &Sender<Result<RecordBatch>>, ending: &Ending) -> Result<()> {
+        let sql = self.select.to_string();
+        let fail = |error| failed(&sql, error);
+        let mut rows = self.source.database.query(&sql).map_err(fail)?;
+        if !ending.watch(rows.interrupt_handle()) {
             return Ok(());
         }
         while let Some(batch) = rows.next_batch(self.batch_rows).map_err(fail)? {
             let is_wanted = match self.schema.fields().is_empty() {
-                true => self.send_rows(&batch)?,
+                true => self.send_rows(sender, &batch)?,
                 false => {
                     let fields = self.schema.fields().iter();
                     let columns = (batch.into_columns().into_iter())
                         .zip(fields)
                         .map(|(column, field)| array(column, field));
                     let columns = columns.collect::<Result<_>>()?;
-                    self.send(RecordBatch::try_new(self.schema.clone(), columns)?)
+                    self.send(sender, RecordBatch::try_new(self.schema.clone(), columns)?)
                 }
             };
             if !is_wanted {
@@ -206,9 +293,9 @@ impl ScanRun {
     }
 
     /// Sends as many rows without columns as the only value of `batch` says.
-    fn send_rows(&self, batch: &Batch) -> Result<bool> {
+    fn send_rows(&self, sender: &Sender<Result<RecordBatch>>, batch: &Batch) -> Result<bool> {
         let Some(Value::Integer(count)) = batch.row(0).into_iter().next() else {
-            return internal_err!("{}: no number of rows", self.sql);
+            return internal_err!("{}: no number of rows", self.select);
         };
         let mut left = usize::try_from(count).unwrap_or(0);
         left = self.limit.map_or(left, |limit| left.min(limit));
@@ -217,11 +304,8 @@ impl ScanRun {
             left -= rows;
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
             let schema = self.schema.clone();
-            if !self.send(RecordBatch::try_new_with_options(
-                schema,
-                Vec::new(),
-                &options,
-            )?) {
+            let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options)?;
+            if !self.send(sender, batch) {
                 return Ok(false);
             }
         }
@@ -229,9 +313,9 @@ impl ScanRun {
     }
 
     /// Sends a batch to the stream; false if the stream was dropped.
-    fn send(&self, batch: RecordBatch) -> bool {
+    fn send(&self, sender: &Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
         self.metrics.record_output(batch.num_rows());
-        self.sender.blocking_send(Ok(batch)).is_ok()
+        sender.blocking_send(Ok(batch)).is_ok()
     }
 }
 

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use zipfdb::{Database, Value};
 
-use crate::filter::{are_translated, translate};
+use crate::filter::{translate, translate_each};
 use crate::insert::{CorpusSink, Insertion};
 use crate::relation::{Relation, failed};
 use crate::scan::ScanExec;
@@ -193,12 +193,12 @@ impl TableProvider for ZipfTable {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let taken = match self.grouping {
-            None => are_translated(filters, &self.relation),
-            Some(_) => vec![false; filters.len()],
+            None => translate_each(filters, &self.relation),
+            Some(_) => vec![None; filters.len()],
         };
-        let answer = taken.into_iter().map(|is_taken| match is_taken {
-            true => TableProviderFilterPushDown::Exact,
-            false => TableProviderFilterPushDown::Unsupported,
+        let answer = taken.into_iter().map(|translated| match translated {
+            Some(_) => TableProviderFilterPushDown::Exact,
+            None => TableProviderFilterPushDown::Unsupported,
         });
         Ok(answer.collect())
     }
@@ -229,7 +229,8 @@ impl TableProvider for ZipfTable {
         let limit = [limit, grouped].into_iter().flatten().min();
         Ok(Arc::new(ScanExec::new(
             self.source.clone(),
-            select.to_string(),
+            self.relation.clone(),
+            select,
             schema,
             limit,
             rows,

@@ -810,6 +810,65 @@ async fn corpora_are_joined_with_files_of_parquet_that_copy_wrote() {
     );
 }
 
+/// The statements that ZipfDB was asked for, with what was known when they began.
+async fn analyzed(context: &SessionContext, sql: &str) -> String {
+    let rows = through(context, &format!("EXPLAIN ANALYZE {sql}")).await;
+    rows.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn keys_of_joins_and_semi_joins_are_asked_for_once_they_are_known() {
+    let (database, texts) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    let wanted: ArrayRef = Arc::new(StringArray::from(vec!["cat", "zzz", "it's", "na\u{ef}ve"]));
+    let batch = RecordBatch::try_from_iter([("wanted", wanted)]).unwrap();
+    context.register_batch("list", batch).unwrap();
+    let found: Vec<Occurrence> = occurrences(&texts);
+    let found = found
+        .iter()
+        .filter(|o| o.word == "cat" || o.word == "na\u{ef}ve");
+    let expected: Vec<Vec<String>> = found
+        .map(|o| vec![o.file.clone(), o.word.clone(), o.position.to_string()])
+        .collect();
+    for sql in [
+        "SELECT file, word, position FROM pets WHERE word IN (SELECT wanted FROM list)",
+        "SELECT file, word, position FROM list JOIN pets ON word = wanted",
+    ] {
+        assert_eq!(
+            sorted(through(&context, sql).await),
+            sorted(expected.clone()),
+            "{sql}"
+        );
+        let plan = explained(&context, sql).await;
+        assert!(plan.contains("dynamic=DynamicFilter"), "{plan}");
+        // The scan gave the rows of these words only.
+        let plan = analyzed(&context, sql).await;
+        let scan = plan
+            .lines()
+            .find(|line| line.contains("ZipfScan: "))
+            .unwrap();
+        assert!(
+            scan.contains(&format!("output_rows={}", expected.len())),
+            "{scan}"
+        );
+    }
+    let counted = "SELECT n FROM (SELECT word, COUNT(*) AS n FROM pets GROUP BY word) AS w JOIN list ON word = wanted";
+    let plan = analyzed(&context, counted).await;
+    let scan = plan
+        .lines()
+        .find(|line| line.contains("ZipfScan: "))
+        .unwrap();
+    assert!(
+        scan.contains("dynamic=") && scan.contains("output_rows=2"),
+        "{scan}"
+    );
+    // A limit counts rows before they are joined.
+    let limited =
+        "SELECT word FROM (SELECT word FROM pets LIMIT 5) AS few JOIN list ON word = wanted";
+    let plan = explained(&context, limited).await;
+    assert!(!plan.contains("dynamic="), "{plan}");
+}
+
 #[tokio::test]
 async fn words_that_are_no_text_are_an_error_that_says_so() {
     let database = Database::in_memory().unwrap();
