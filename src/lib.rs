@@ -45,6 +45,7 @@ mod tokenize;
 pub use answer::{FileCounts, FileList, FileSummary, Ngram, NgramCounts, TermVectors, WordCounts};
 pub use api::corpus::Corpus;
 pub use api::database::{Database, DatabaseOptions};
+pub use api::memory_share::MemoryShare;
 pub use api::rows::{Column, Row, Rows};
 pub use api::snapshot::Snapshot;
 pub use api::statement::Statement;

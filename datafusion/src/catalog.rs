@@ -10,10 +10,12 @@ use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::{exec_err, not_impl_err};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use zipfdb::Database;
 
 use crate::functions::{CorpusFunction, FUNCTIONS, files};
+use crate::memory::ZipfMemoryPool;
 use crate::pushdown::ZipfPushdown;
 use crate::relation::Relation;
 use crate::source::CorpusSource;
@@ -26,13 +28,27 @@ pub const SCHEMA: &str = "public";
 /// The schema whose tables are the files of corpora: those of `files('corpus')`, which can be inserted into.
 pub const FILES_SCHEMA: &str = "files";
 
-/// A context whose default catalog is [`CATALOG`]: corpora are tables by their names, beside those that are registered.
+/// Keys of a join's build side that a scan asks for, for each partition of the join. Looking up so many words is far less work
+/// than reading a corpus.
+const KEYS_MAX: usize = 10_000;
+/// Bytes of these keys.
+const KEYS_BYTES_MAX: usize = 1 << 20;
+
+/// A context whose default catalog is [`CATALOG`]: corpora are tables by their names, beside those that are registered. What its
+/// queries hold in memory is charged to the database's `memory_limit`.
 pub fn context(database: &Database) -> SessionContext {
-    let config = SessionConfig::new()
+    let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true);
-    let context = SessionContext::new_with_config(config);
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.hash_join_inlist_pushdown_max_distinct_values = KEYS_MAX;
+    optimizer.hash_join_inlist_pushdown_max_size = KEYS_BYTES_MAX;
+    let runtime = RuntimeEnv {
+        memory_pool: Arc::new(ZipfMemoryPool::new(database)),
+        ..RuntimeEnv::default()
+    };
+    let context = SessionContext::new_with_config_rt(config, Arc::new(runtime));
     register(&context, CATALOG, database);
     context
 }

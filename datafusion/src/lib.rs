@@ -28,6 +28,7 @@ mod dynamic;
 mod filter;
 mod functions;
 mod insert;
+mod memory;
 mod pushdown;
 mod relation;
 mod resolve;

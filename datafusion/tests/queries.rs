@@ -9,6 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::stats::Precision;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::prelude::SessionContext;
 use zipfdb::{CopyOptions, CorpusSettings, Database, Value};
@@ -808,6 +809,27 @@ async fn corpora_are_joined_with_files_of_parquet_that_copy_wrote() {
         sorted(through(&context, sql).await),
         sorted(expected.collect())
     );
+}
+
+#[tokio::test]
+async fn memory_of_queries_is_bounded_by_memory_limit() {
+    let (database, _) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    let sql = "SELECT a.word, b.word, COUNT(*) FROM pets AS a JOIN pets AS b ON a.position % 7 = b.position % 7 GROUP BY 1, 2";
+    let all = through(&context, sql).await;
+    let pool = &context.runtime_env().memory_pool;
+    assert_eq!(pool.reserved(), 0);
+    let limit =
+        |bytes: usize| matches!(pool.memory_limit(), MemoryLimit::Finite(limit) if limit == bytes);
+    database.execute("SET memory_limit = '64MiB'").unwrap();
+    assert!(limit(64 << 20));
+    let consumer = MemoryConsumer::new("test").register(pool);
+    consumer.try_grow(60 << 20).unwrap();
+    let error = consumer.try_grow(5 << 20).unwrap_err().to_string();
+    assert!(error.contains("memory_limit"), "{error}");
+    consumer.free();
+    assert_eq!(pool.reserved(), 0);
+    assert_eq!(sorted(through(&context, sql).await), sorted(all));
 }
 
 /// The statements that ZipfDB was asked for, with what was known when they began.

@@ -14,6 +14,7 @@ use zipfdb_sql::{StatementText, Value};
 use zipfdb_storage::{Backend, CorpusSettings, FileBackend, OpenOptions, Store};
 
 use crate::api::corpus::Corpus;
+use crate::api::memory_share::MemoryShare;
 use crate::api::opened::{LOCK_KEPT, Opened, Sharing};
 use crate::api::rows::Rows;
 use crate::api::session::Session;
@@ -381,6 +382,12 @@ impl Database {
     /// tasks and batches that snapshots and transactions are asked for.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.shared().runtime.interrupts.handle()
+    }
+
+    /// A share of `memory_limit` for what the program itself keeps, such as hash tables that it makes of answers. It takes
+    /// nothing yet.
+    pub fn memory_share(&self) -> MemoryShare {
+        MemoryShare::new(&self.shared().cache)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

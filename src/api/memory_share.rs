@@ -1,0 +1,54 @@
+//! `MemoryShare`: memory of the program around the database, charged to `memory_limit`.
+//!
+//! Invariant: what a share takes is no longer there for what the database keeps of its segments, until the share gives it back
+//! or is dropped. The database never refuses: who has the share compares with its limit.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::segment::cache::{Cache, Reservation};
+
+/// A share of `memory_limit` for the program's own work on answers; made by [`crate::Database::memory_share`].
+///
+/// ```
+/// use zipfdb::Database;
+///
+/// let db = Database::in_memory()?;
+/// db.execute("SET memory_limit = '64MiB'")?;
+/// let mut share = db.memory_share();
+/// share.set(16 << 20);
+/// assert_eq!(share.limit(), 64 << 20);
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
+pub struct MemoryShare {
+    cache: Arc<Cache>,
+    reservation: Reservation,
+}
+
+impl MemoryShare {
+    pub(crate) fn new(cache: &Arc<Cache>) -> MemoryShare {
+        MemoryShare {
+            cache: cache.clone(),
+            reservation: cache.reservation(),
+        }
+    }
+
+    /// Takes so many bytes from now on; decoded and derived parts of segments make room as far as they can. Each call takes a
+    /// lock where they have to, so call it for a MiB rather than for a value.
+    pub fn set(&mut self, bytes: u64) {
+        self.reservation.set(bytes);
+    }
+
+    /// `memory_limit`, in bytes.
+    pub fn limit(&self) -> u64 {
+        self.cache.limit()
+    }
+}
+
+impl fmt::Debug for MemoryShare {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (formatter.debug_struct("MemoryShare"))
+            .field("limit", &self.limit())
+            .finish_non_exhaustive()
+    }
+}
