@@ -29,6 +29,7 @@ mod filter;
 mod functions;
 mod insert;
 mod memory;
+mod partitions;
 mod pushdown;
 mod relation;
 mod resolve;

@@ -89,6 +89,8 @@ pub(crate) struct Relation {
     pub(crate) ngram_words: Option<usize>,
     /// Answers how many rows there are; reads file tables only.
     pub(crate) count: Option<String>,
+    /// Answers how many rows each file has, in order of their names, if all rows are of files.
+    pub(crate) file_rows: Option<String>,
 }
 
 impl Relation {
@@ -128,6 +130,7 @@ impl Relation {
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             ngram_words,
             count: None,
+            file_rows: None,
         })
     }
 
@@ -150,6 +153,9 @@ impl Relation {
             RowCounting::Files => Some(format!("SELECT COUNT(*) FROM {files}")),
             RowCounting::None => None,
         };
+        if counting == RowCounting::Words {
+            self.file_rows = Some(format!("SELECT file, words FROM {files} ORDER BY file"));
+        }
         Ok(self)
     }
 

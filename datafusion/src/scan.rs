@@ -57,6 +57,8 @@ pub(crate) struct ScanExec {
     /// Rows at most, if the statement says only how many there are.
     limit: Option<usize>,
     rows: Precision<usize>,
+    /// For each partition its condition on rows; a text without characters takes all.
+    partitions: Vec<String>,
     /// Conditions on columns of `schema` that are known when the scan begins.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
@@ -86,10 +88,20 @@ impl ScanExec {
             schema,
             limit,
             rows,
+            partitions: vec![String::new()],
             dynamic: Vec::new(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same scan in partitions, each with its condition on rows.
+    pub(crate) fn parted(mut self, partitions: Vec<String>) -> ScanExec {
+        let count = Partitioning::UnknownPartitioning(partitions.len());
+        let properties = PlanProperties::clone(&self.properties);
+        self.properties = Arc::new(properties.with_partitioning(count));
+        self.partitions = partitions;
+        self
     }
 
     /// Whether a condition on rows of this scan can be asked of ZipfDB once it is known: it is on columns of the relation, and
@@ -133,6 +145,9 @@ impl DisplayAs for ScanExec {
                 write!(formatter, "ZipfScan: {}", self.select)?;
             }
             DisplayFormatType::TreeRender => write!(formatter, "statement={}", self.select)?,
+        }
+        if self.partitions.len() > 1 {
+            write!(formatter, ", partitions={}", self.partitions.len())?;
         }
         for filter in &self.dynamic {
             write!(formatter, ", dynamic={filter}")?;
@@ -198,15 +213,19 @@ impl ExecutionPlan for ScanExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        if partition > 0 {
-            return internal_err!("a scan has one partition, not number {partition}");
+        let Some(condition) = self.partitions.get(partition) else {
+            return internal_err!("a scan has no partition number {partition}");
+        };
+        let mut select = self.select.clone();
+        if !condition.is_empty() {
+            select.filters.push(condition.clone());
         }
         let has_contents =
             (self.schema.fields().iter()).any(|field| *field.data_type() == DataType::LargeBinary);
         let batch_size = context.session_config().batch_size();
         let run = ScanRun {
             source: self.source.clone(),
-            select: self.select.clone(),
+            select,
             schema: self.schema.clone(),
             limit: self.limit,
             batch_rows: match has_contents {
@@ -233,11 +252,12 @@ impl ExecutionPlan for ScanExec {
     fn statistics_from_inputs(
         &self,
         _inputs: &[Arc<Statistics>],
-        _arguments: &StatisticsArgs,
+        arguments: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
-        // There is one partition, so its statistics are those of all.
         let mut statistics = Statistics::new_unknown(&self.schema);
-        statistics.num_rows = self.rows;
+        if arguments.partition().is_none() || self.partitions.len() == 1 {
+            statistics.num_rows = self.rows;
+        }
         Ok(Arc::new(statistics))
     }
 }

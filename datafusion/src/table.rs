@@ -16,14 +16,19 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
 use zipfdb::{Database, Value};
 
 use crate::filter::{translate, translate_each};
 use crate::insert::{CorpusSink, Insertion};
+use crate::partitions::partitions;
 use crate::relation::{Relation, failed};
 use crate::scan::ScanExec;
 use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
+
+/// Batches of a partition at least: less is over before another thread has begun.
+const PARTITION_BATCHES_MIN: usize = 64;
 
 /// Counts of groups in place of rows.
 #[derive(Debug, Clone)]
@@ -134,14 +139,38 @@ impl ZipfTable {
             return Ok(Precision::Absent);
         };
         let source = self.source.clone();
-        let task = SpawnedTask::spawn_blocking(move || count(&source.database, &sql));
-        let rows = task.join_unwind().await;
-        let rows = rows.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        let rows = blocking(move || count(&source.database, &sql)).await?;
         Ok(match has_filters {
             false => Precision::Exact(rows),
             true => Precision::Inexact(rows),
         })
     }
+
+    /// Conditions that part a scan of so many rows for the threads of a query; none if it is small.
+    async fn partitions(
+        &self,
+        config: &SessionConfig,
+        rows: &Precision<usize>,
+    ) -> Result<Vec<String>> {
+        let (Some(rows), Some(sql)) = (rows.get_value(), self.relation.file_rows.clone()) else {
+            return Ok(Vec::new());
+        };
+        let rows_min = config.batch_size().saturating_mul(PARTITION_BATCHES_MIN);
+        let ranges = config.target_partitions().min(rows / rows_min.max(1));
+        if ranges < 2 {
+            return Ok(Vec::new());
+        }
+        let source = self.source.clone();
+        blocking(move || partitions(&source.database, &sql, ranges)).await
+    }
+}
+
+/// What ZipfDB answers on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = SpawnedTask::spawn_blocking(work).join_unwind().await;
+    answer.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
 }
 
 /// The number of rows of a statement without its limit.
@@ -205,7 +234,7 @@ impl TableProvider for ZipfTable {
 
     async fn scan(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
@@ -227,14 +256,17 @@ impl TableProvider for ZipfTable {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let grouped = self.grouping.as_ref().and_then(|grouping| grouping.limit);
         let limit = [limit, grouped].into_iter().flatten().min();
-        Ok(Arc::new(ScanExec::new(
-            self.source.clone(),
-            self.relation.clone(),
-            select,
-            schema,
-            limit,
-            rows,
-        )))
+        let is_whole = self.grouping.is_none() && limit.is_none() && !projection.is_empty();
+        let partitions = match is_whole {
+            true => self.partitions(state.config(), &rows).await?,
+            false => Vec::new(),
+        };
+        let (source, relation) = (self.source.clone(), self.relation.clone());
+        let scan = ScanExec::new(source, relation, select, schema, limit, rows);
+        Ok(Arc::new(match partitions.len() {
+            0 | 1 => scan,
+            _ => scan.parted(partitions),
+        }))
     }
 
     async fn insert_into(

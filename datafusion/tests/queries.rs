@@ -832,6 +832,28 @@ async fn memory_of_queries_is_bounded_by_memory_limit() {
     assert_eq!(sorted(through(&context, sql).await), sorted(all));
 }
 
+#[tokio::test]
+async fn partitions_of_a_scan_have_each_row_once() {
+    let (database, texts) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    for setting in ["batch_size = 2", "target_partitions = 3"] {
+        let set = format!("SET datafusion.execution.{setting}");
+        context.sql(&set).await.unwrap();
+    }
+    let sql = "SELECT file, word, position, \"offset\" FROM pets";
+    let plan = explained(&context, sql).await;
+    assert!(plan.contains("partitions=3"), "{plan}");
+    let expected = occurrences(&texts)
+        .into_iter()
+        .map(|o| vec![o.file, o.word, o.position.to_string(), o.offset.to_string()]);
+    assert_eq!(
+        sorted(through(&context, sql).await),
+        sorted(expected.collect())
+    );
+    let few = format!("{sql} LIMIT 3");
+    assert!(!explained(&context, &few).await.contains("partitions="));
+}
+
 /// The statements that ZipfDB was asked for, with what was known when they began.
 async fn analyzed(context: &SessionContext, sql: &str) -> String {
     let rows = through(context, &format!("EXPLAIN ANALYZE {sql}")).await;
