@@ -913,6 +913,50 @@ async fn keys_of_joins_and_semi_joins_are_asked_for_once_they_are_known() {
     assert!(!plan.contains("dynamic="), "{plan}");
 }
 
+/// The questions of `examples/text_analytics.sql`, asked of a corpus and of a table of DataFusion's own with its rows.
+#[tokio::test]
+async fn text_analytics_of_a_corpus_are_those_of_its_rows_in_a_table() {
+    let (database, texts) = pets();
+    let sources = "SELECT file, content FROM files('Pets')";
+    database.execute("CREATE CORPUS words").unwrap();
+    let copy = format!("INSERT INTO words (file, content) {sources}");
+    database.execute(&copy).unwrap();
+    let found = occurrences(&texts);
+    let column = |text: fn(&Occurrence) -> &str| -> ArrayRef {
+        Arc::new(found.iter().map(|o| Some(text(o))).collect::<StringArray>())
+    };
+    let positions: Int64Array = found.iter().map(|o| Some(o.position)).collect();
+    let positions: ArrayRef = Arc::new(positions);
+    let (files, words) = (column(|o| &o.file), column(|o| &o.word));
+    let rows = [("file", files), ("position", positions), ("word", words)];
+    let rows = RecordBatch::try_from_iter(rows).unwrap();
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(texts.keys()));
+    let shelves: Int64Array = (0..texts.len() as i64).map(|file| Some(file % 3)).collect();
+    let shelves: ArrayRef = Arc::new(shelves);
+    let shelves = RecordBatch::try_from_iter([("file", names), ("shelf", shelves)]).unwrap();
+    let (corpus, table) = (zipfdb_datafusion::context(&database), SessionContext::new());
+    table.register_batch("words", rows).unwrap();
+    for context in [&corpus, &table] {
+        context.register_batch("shelves", shelves.clone()).unwrap();
+    }
+    let script = include_str!("../examples/text_analytics.sql").lines();
+    let script: Vec<&str> = script.filter(|line| !line.starts_with("--")).collect();
+    let script = script.join("\n");
+    let questions = script
+        .split(';')
+        .map(str::trim)
+        .filter(|sql| !sql.is_empty());
+    let (mut asked, mut answered) = (0, 0);
+    for sql in questions {
+        let answer = through(&corpus, sql).await;
+        assert_eq!(answer, through(&table, sql).await, "{sql}");
+        asked += 1;
+        answered += usize::from(!answer.is_empty());
+    }
+    assert_eq!(asked, 22);
+    assert!(answered >= 20, "{answered}");
+}
+
 #[tokio::test]
 async fn words_that_are_no_text_are_an_error_that_says_so() {
     let database = Database::in_memory().unwrap();
