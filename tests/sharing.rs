@@ -192,6 +192,30 @@ fn two_that_write_in_turn_see_each_others_changes() {
 }
 
 #[test]
+fn what_is_committed_after_a_corpus_was_dropped_and_the_lock_given_back_is_seen() {
+    let folder = scratch();
+    let path = folder.path().join("a.zdb");
+    let text = folder.path().join("copied");
+    fs::write(&text, "the cat ").unwrap();
+    let databases = [(); 2].map(|()| brief(&path));
+    let [one, other] = &databases;
+    one.create_corpus("c", small()).unwrap();
+    one.corpus("c").unwrap().append_many(&[("f", "x")]).unwrap();
+    one.drop_corpus("c").unwrap();
+    let corpus = one.create_corpus("c", small()).unwrap();
+    corpus.copy_from(&text, &CopyOptions::default()).unwrap();
+    for round in 1..4 {
+        // The lock is given back meanwhile, if the machine is not too busy.
+        std::thread::sleep(Duration::from_millis(50));
+        corpus.append_many(&[("f", "y")]).unwrap();
+        for database in [one, other] {
+            let now = texts(database, "c");
+            assert_eq!(now[1], ("f".into(), vec![b'y'; round]), "round {round}");
+        }
+    }
+}
+
+#[test]
 fn a_database_that_has_to_be_mended_is_mended_by_the_first_to_open_it() {
     let folder = scratch();
     let path = folder.path().join("a.zdb");

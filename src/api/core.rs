@@ -49,10 +49,12 @@ impl Core {
     pub(crate) fn following(previous: &Core, store: Store) -> Core {
         store.inherit(&previous.store);
         let sequence = previous.store.sequence();
-        // An opening for writing may finish what a crash interrupted.
+        // An opening for writing may finish what a crash interrupted. A log whose corpora were dropped may begin anew, with places
+        // that what was taken up would hide.
         let is_continued = sequence.is_some()
             && store.sequence() == sequence
-            && store.corpora() == previous.store.corpora();
+            && store.corpora() == previous.store.corpora()
+            && store.log_position() >= *previous.taken_up.lock();
         let core = Core::new(store, previous.runtime.clone(), previous.cache.clone());
         *core.stored.lock() = previous.stored.lock().clone();
         if is_continued {

@@ -180,15 +180,17 @@ impl Opened {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn fresh(&self) -> Result<Arc<Core>> {
-        let core = self.core();
         let Some(sharing) = &self.sharing else {
-            return Ok(core);
+            return Ok(self.core());
         };
-        if !core.store.is_read_only() {
-            return Ok(core);
-        }
+        // Whoever gives the lock back keeps the state until there is a reader in place of the writer: others may have written
+        // since that was closed.
         let _state = sharing.state.lock();
-        self.follow(sharing)
+        let core = self.core();
+        match core.store.is_read_only() {
+            true => self.follow(sharing),
+            false => Ok(core),
+        }
     }
 
     /// As `fresh`, for who holds the state.

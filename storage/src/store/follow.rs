@@ -88,6 +88,11 @@ impl Follower {
         }
 
         let end = log.end();
+        // A log whose corpora were dropped may begin anew.
+        let newest = newest_file(&**files, &self.path).unwrap_or_default();
+        if newest.is_some_and(|newest| newest < (end.file, end.offset)) {
+            return Ok(Followed::Changed);
+        }
         let directory = self.path.join(LOG_NAME);
         let found = match Scan::read_after(&**files, &directory, end, manifest.log) {
             Ok(found) => found,
