@@ -28,10 +28,10 @@ pub const SCHEMA: &str = "public";
 /// The schema whose tables are the files of corpora: those of `files('corpus')`, which can be inserted into.
 pub const FILES_SCHEMA: &str = "files";
 
-/// Keys of a join's build side that a scan asks for, for each partition of the join. Looking up so many words is far less work
-/// than reading a corpus.
+/// The most keys of a join's build side that a scan asks for, in each partition of the join. To look up so many words is far
+/// less work than to read a corpus.
 const KEYS_MAX: usize = 10_000;
-/// Bytes of these keys.
+/// The most bytes of these keys.
 const KEYS_BYTES_MAX: usize = 1 << 20;
 
 /// A context whose default catalog is [`CATALOG`]: corpora are tables by their names, beside those that are registered. What its
@@ -110,10 +110,6 @@ struct CorpusSchema {
 }
 
 impl CorpusSchema {
-    fn corpus(&self, name: &str) -> Option<String> {
-        self.source.corpus(name)
-    }
-
     fn other(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         others.get(name).cloned()
@@ -131,7 +127,7 @@ impl SchemaProvider for CorpusSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let Some(corpus) = self.corpus(name) else {
+        let Some(corpus) = self.source.corpus(name) else {
             return Ok(self.other(name));
         };
         let relation = Relation::corpus(&self.source.database, &corpus)?;
@@ -143,7 +139,7 @@ impl SchemaProvider for CorpusSchema {
         name: String,
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
-        if self.corpus(&name).is_some() {
+        if self.source.corpus(&name).is_some() {
             return exec_err!("there is a corpus \"{name}\" already");
         }
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +147,7 @@ impl SchemaProvider for CorpusSchema {
     }
 
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if self.corpus(name).is_some() {
+        if self.source.corpus(name).is_some() {
             return not_impl_err!(
                 "corpora are not dropped here; hint: `DROP CORPUS {name}` in ZipfDB's own dialect"
             );
@@ -161,7 +157,7 @@ impl SchemaProvider for CorpusSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.corpus(name).is_some() || self.other(name).is_some()
+        self.source.corpus(name).is_some() || self.other(name).is_some()
     }
 }
 

@@ -10,16 +10,15 @@ use async_trait::async_trait;
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::exec_err;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::sink::DataSink;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::StreamExt;
 
 use crate::relation::failed;
-use crate::source::CorpusSource;
+use crate::source::{CorpusSource, blocking};
 use crate::statement::quoted_name;
 
 /// What happens to a file that is there already.
@@ -112,16 +111,15 @@ impl DataSink for CorpusSink {
         let count = rows.len() as u64;
         let (database, name) = (self.source.database.clone(), self.corpus.clone());
         let insertion = self.insertion;
-        let task = SpawnedTask::spawn_blocking(move || {
+        let statement = self.statement();
+        let write = move || {
             let corpus = database.corpus(&name)?;
             match insertion {
                 Insertion::Append => corpus.append_many(&rows),
                 Insertion::Replace => corpus.replace_many(&rows),
             }
-        });
-        let written = task.join_unwind().await;
-        let written = written.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        written.map_err(|error| failed(&self.statement(), error))?;
+        };
+        blocking(move || write().map_err(|error| failed(&statement, error))).await?;
         Ok(count)
     }
 }

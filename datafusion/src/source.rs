@@ -2,6 +2,8 @@
 //!
 //! Invariant: all tables of a query that come from one source are given one frozen source by the optimizer rule.
 
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
 use zipfdb::Database;
 
 /// What tables read from.
@@ -18,4 +20,15 @@ impl CorpusSource {
         let mut names = self.database.corpora().into_iter();
         names.find(|corpus| corpus.eq_ignore_ascii_case(name))
     }
+}
+
+/// What ZipfDB answers on a thread that may block.
+///
+/// # Errors
+/// That of `work`, or if the thread was cancelled.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = SpawnedTask::spawn_blocking(work).join_unwind().await;
+    answer.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
 }

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::{exec_datafusion_err, internal_err, not_impl_err, plan_err};
 use datafusion::datasource::TableType;
 use datafusion::datasource::sink::DataSinkExec;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
@@ -24,7 +23,7 @@ use crate::insert::{CorpusSink, Insertion};
 use crate::partitions::partitions;
 use crate::relation::{Relation, failed};
 use crate::scan::ScanExec;
-use crate::source::CorpusSource;
+use crate::source::{CorpusSource, blocking};
 use crate::statement::{Select, quoted_name};
 
 /// Batches of a partition at least: less is over before another thread has begun.
@@ -146,7 +145,7 @@ impl ZipfTable {
         })
     }
 
-    /// Conditions that part a scan of so many rows for the threads of a query; none if it is small.
+    /// Conditions that split a scan of `rows` rows among the threads of a query; none if the scan is small.
     async fn partitions(
         &self,
         config: &SessionConfig,
@@ -163,14 +162,6 @@ impl ZipfTable {
         let source = self.source.clone();
         blocking(move || partitions(&source.database, &sql, ranges)).await
     }
-}
-
-/// What ZipfDB answers on a thread that may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let answer = SpawnedTask::spawn_blocking(work).join_unwind().await;
-    answer.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
 }
 
 /// The number of rows of a statement without its limit.

@@ -23,8 +23,8 @@ pub fn give_back_free_memory() {
 const LARGE_BLOCK: std::ffi::c_int = 4 << 20;
 
 /// Has the C library give back every block of 4 MiB or more when it is freed, for the whole process. On its own it keeps blocks of
-/// up to 32 MiB for later, for each thread apart, which is much with many threads. For programs that count their memory:
-/// an import with 16 threads and a limit of 256 MiB took 358 MB in place of 515, a query up to 2 % longer.
+/// up to 32 MiB for later, for each thread apart, which is much with many threads. It is for programs that mind their memory
+/// more than some percent of time.
 pub fn give_back_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

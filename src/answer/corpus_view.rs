@@ -281,8 +281,8 @@ impl CorpusView {
         })
     }
 
-    /// The number of a word, if the corpus has it; for whoever asks for few, and not for their texts: the vocabulary is not made
-    /// where blocks of the only dictionary tell it.
+    /// The number of a word; none if the corpus does not have it. Blocks of the dictionary tell it where there is one segment
+    /// without edits, and then the vocabulary is not made. Who asks for texts by number makes the vocabulary first.
     pub(crate) fn number_of(&self, word: &[u8]) -> Result<Option<u32>> {
         if let [segment] = self.stored.segments()
             && self.pending.is_none()

@@ -40,7 +40,7 @@ pub(crate) enum WordSource<'a> {
 }
 
 impl Numbering {
-    /// Numbers words that edits met, told as [`super::WordNumbers`] does, among the `stored_count` stored ones. `met` are all
+    /// Numbers words that edits met, told as `WordNumbers` does, among the `stored_count` stored ones. `met` are all
     /// that are not stored, of which `words` says which count; they may come in any order and more than once.
     pub(crate) fn new(
         stored_count: usize,
@@ -163,7 +163,7 @@ impl Numbering {
         }
     }
 
-    /// The number here of a word that edits met, told as [`super::WordNumbers`] does; none if no edit of this snapshot has it.
+    /// The number here of a word that edits met, told as `WordNumbers` does; none if no edit of this snapshot has it.
     pub(crate) fn find_met(&self, word: u32) -> Option<u32> {
         let Some(fresh) = word.checked_sub(self.stored_count) else {
             return Some(self.number(word));

@@ -283,6 +283,7 @@ impl StoredView {
 
     /// The segment's numbers of words; none if it has not all of them.
     pub(super) fn segment_words(&self, segment: usize, words: &[u32]) -> Result<Option<Vec<u32>>> {
+        // The corpus numbers its words as its only segment does.
         if self.segments.len() == 1 {
             return Ok(Some(words.to_vec()));
         }

@@ -49,8 +49,8 @@ impl Core {
     pub(crate) fn following(previous: &Core, store: Store) -> Core {
         store.inherit(&previous.store);
         let sequence = previous.store.sequence();
-        // An opening for writing may finish what a crash interrupted. A log whose corpora were dropped may begin anew, with places
-        // that what was taken up would hide.
+        // An opening for writing may finish what a crash interrupted. The log begins at its first file again when the corpus with
+        // the highest merged position was dropped: new commits would seem to be taken up already.
         let is_continued = sequence.is_some()
             && store.sequence() == sequence
             && store.corpora() == previous.store.corpora()

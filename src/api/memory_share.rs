@@ -33,8 +33,8 @@ impl MemoryShare {
         }
     }
 
-    /// Takes so many bytes from now on; decoded and derived parts of segments make room as far as they can. Each call takes a
-    /// lock where they have to, so call it for a MiB rather than for a value.
+    /// Reserves `bytes` from now on, in place of what was reserved before; decoded and derived parts of segments make room as
+    /// far as they can. A call may take a lock, so call it for each MiB and not for each value.
     pub fn set(&mut self, bytes: u64) {
         self.reservation.set(bytes);
     }

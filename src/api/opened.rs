@@ -183,8 +183,8 @@ impl Opened {
         let Some(sharing) = &self.sharing else {
             return Ok(self.core());
         };
-        // Whoever gives the lock back keeps the state until there is a reader in place of the writer: others may have written
-        // since that was closed.
+        // The thread that gives the lock back holds the state until a reader has replaced the writer. Without the state the
+        // closed writer could be read here, which lacks what others have committed since.
         let _state = sharing.state.lock();
         let core = self.core();
         match core.store.is_read_only() {

@@ -24,8 +24,10 @@ use zipfdb_storage::{CorpusSettings, Tokenizer};
 /// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
 
-/// A segment of small files has so many chunks at least, unless these were smaller than so many bytes.
+/// The least number of chunks of a segment of small files.
 const CHUNKS_A_SEGMENT: u64 = 64;
+
+/// Small files share a chunk of this size even if their segment has fewer chunks then.
 const SHARED_BYTES_MIN: usize = 1 << 20;
 
 /// A part of a file is never smaller, however small segments are to be.

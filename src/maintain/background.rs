@@ -62,17 +62,26 @@ impl Background {
         if !is_due(core, &record) {
             return self.set_timer(core, &record);
         }
-        let most = threshold(core, &record).saturating_mul(PENDING_FACTOR_MAX);
+        let pending_min = threshold(core, &record).saturating_mul(PENDING_FACTOR_MAX);
         self.queue.add(corpus, || self.start(core, &record));
         // What was committed stays so: a statement whose time is up has done its work all the same.
-        drop(self.wait(core, corpus, most, interrupt));
+        drop(self.wait(core, corpus, pending_min, interrupt));
     }
 
-    /// Waits while so many bytes of a corpus are pending, or more, and somebody works on it.
-    fn wait(&self, core: &Core, corpus: u64, most: u64, interrupt: &Interrupt) -> Result<()> {
+    /// Waits while a corpus is queued and has at least `pending_min` bytes pending.
+    ///
+    /// # Errors
+    /// That of `interrupt`.
+    fn wait(
+        &self,
+        core: &Core,
+        corpus: u64,
+        pending_min: u64,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         self.queue.wait(corpus, || {
             interrupt.check()?;
-            Ok(core.edits.pending_bytes(corpus) >= most)
+            Ok(core.edits.pending_bytes(corpus) >= pending_min)
         })
     }
 
@@ -126,8 +135,8 @@ impl Background {
         if !is_held(core, record, core.edits.pending_bytes(record.id)) {
             return Ok(());
         }
-        let most = threshold(core, record).saturating_mul(PENDING_FACTOR_HELD);
-        self.wait(core, record.id, most, interrupt)
+        let pending_min = threshold(core, record).saturating_mul(PENDING_FACTOR_HELD);
+        self.wait(core, record.id, pending_min, interrupt)
     }
 
     /// Refuses text for a corpus if recompressing it fails and more is pending in `overlay` than memory should be left to.
@@ -156,7 +165,7 @@ impl Background {
         })
     }
 
-    /// Whether nothing is recompressed, nor to be tried again; changes that were to be merged at some time stay pending then.
+    /// Whether nothing is recompressed nor to be tried again. If so, timers of pending changes are forgotten.
     pub(crate) fn rest(&self) -> bool {
         self.queue.rest()
     }
@@ -222,9 +231,10 @@ fn is_due(core: &Core, record: &CorpusRecord) -> bool {
 
 /// When the oldest pending change of a corpus has been so for `recompress_interval`; none if that is never.
 fn becomes_old(core: &Core, corpus: u64) -> Option<Instant> {
-    let interval = core.runtime.settings.lock().recompress_interval;
-    let since = core.edits.pending_since(corpus)?;
-    (interval > 0).then(|| since + Duration::from_millis(interval))
+    match core.runtime.settings.lock().recompress_interval {
+        0 => None,
+        interval => Some(core.edits.pending_since(corpus)? + Duration::from_millis(interval)),
+    }
 }
 
 /// Whether some of a corpus is packed text. Only what segments say of themselves is looked at, no file table.

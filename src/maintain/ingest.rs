@@ -253,7 +253,7 @@ pub(crate) fn ingest_texts(
     make_segments(making, texts, settings, on_error, progress, means, publish)
 }
 
-/// What so many bytes of new text become first in a corpus that ingests so.
+/// The form of the segments that `bytes` of new text become first in a corpus with this mode.
 pub(crate) fn segment_form(mode: IngestMode, bytes: u64) -> SegmentForm {
     match mode {
         IngestMode::Fast => SegmentForm::Text,

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::answer::CorpusView;
 use zipfdb_storage::{CorpusRecord, IngestMode, SegmentForm};
 
+use crate::answer::CorpusView;
 use crate::api::core::Core;
 use crate::drafts::{OpenText, SourceTexts, Texts};
 use crate::maintain::ingest::{
@@ -43,8 +43,7 @@ impl NewFiles<'_> {
     }
 }
 
-/// Puts files into a corpus, in place of those that have their names; none if no file has. A file that is
-/// there stays if the one that is to replace it cannot be read and may be left out.
+/// Puts files into a corpus, in place of those that have their names; none if no file has. A file that is there stays if the one that is to replace it cannot be read and may be left out.
 ///
 /// The caller is no thread of the database's pool: it waits for its turns. `go_on` says whether it is to go on, and is asked
 /// wherever it waits; `stop` is set when it is not.

@@ -14,7 +14,6 @@ use zipfdb_kernels::{
     Content, FileOrder, GAP, GrammarView, InsertOrder, Lengths, Parameters, Parents, Signatures,
     Structures, SymbolText, construct, count_in_file, extract, locate_in_file, place_inserts,
 };
-
 use zipfdb_storage::{EncodedGrammar, SegmentReader};
 
 use super::arrays::Arrays;

@@ -1,8 +1,8 @@
 //! Work that waits for a thread, and who waits for the work.
 //!
 //! The invariant: while a corpus is queued there is a thread that will come to it, so whoever waits for one does not wait for
-//! ever: not when the work panics, not when no thread can be started, not when the database is closed. Work that waits for
-//! its time keeps the thread, but nobody waits for it.
+//! ever: not when the work panics, not when no thread can be started, not when the database is closed. The thread stays while a
+//! corpus waits for its time, for which nobody else waits.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ struct QueueState {
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl QueueState {
-    /// Queues that of which the time has come.
+    /// Queues the corpora whose time has come.
     fn take_up(&mut self) {
         let now = Instant::now();
         for waiting in [&mut self.later, &mut self.timers] {

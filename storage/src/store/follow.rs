@@ -78,19 +78,21 @@ impl Follower {
         let Some(before) = &known.manifest else {
             return Ok(Followed::Changed);
         };
-        if manifest.sequence == before.sequence {
-            // A file that is not there any more was removed, which the log tells below.
-            if newest_file(&**files, &self.path).is_ok_and(|newest| newest == known.newest) {
-                return Ok(Followed::Same);
-            }
-        } else if manifest.corpora != before.corpora {
+        let is_same = manifest.sequence == before.sequence;
+        if !is_same && manifest.corpora != before.corpora {
             return Ok(Followed::Changed);
         }
-
+        // A file that is not there any more was removed, which the log tells below.
+        let newest = newest_file(&**files, &self.path).ok();
+        if is_same && newest == Some(known.newest) {
+            return Ok(Followed::Same);
+        }
         let end = log.end();
-        // A log whose corpora were dropped may begin anew.
-        let newest = newest_file(&**files, &self.path).unwrap_or_default();
-        if newest.is_some_and(|newest| newest < (end.file, end.offset)) {
+        // The log begins at its first file again when the corpus with the highest merged position was dropped.
+        if newest
+            .flatten()
+            .is_some_and(|newest| newest < (end.file, end.offset))
+        {
             return Ok(Followed::Changed);
         }
         let directory = self.path.join(LOG_NAME);
