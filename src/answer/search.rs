@@ -5,6 +5,7 @@
 //! taken away. A batch is answered by devices if these take all of it.
 
 use std::borrow::Cow;
+use std::mem;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -41,9 +42,12 @@ use crate::{Error, Result};
 /// The offsets of a word, which the segment has, in each file that has it; files ascend.
 pub(crate) struct SegmentSearch;
 
+/// Files of a segment, each with offsets; files ascend.
+type SegmentOffsets = Vec<(u32, Vec<u64>)>;
+
 impl PartitionOperation for SegmentSearch {
     type Question<'a> = WordTerminals;
-    type Answer = Vec<(u32, Vec<u64>)>;
+    type Answer = SegmentOffsets;
 
     const PATHS: &'static [AccessPath<SegmentSearch>] = &[
         AccessPath {
@@ -195,6 +199,9 @@ const BYTES_A_TOKEN: u64 = 5;
 
 /// Bytes that occurrence lists take for each symbol, about.
 const LISTS_SYMBOL_BYTES: u64 = 16;
+
+/// Bytes of a grammar with lengths and signatures for each symbol, about.
+const SEARCH_SYMBOL_BYTES: u64 = 12;
 
 /// Bytes that parents take for each symbol, about.
 const PARENTS_SYMBOL_BYTES: u64 = 12;
@@ -614,6 +621,15 @@ impl SegmentView {
         self.pin_if_due(budget, price, symbols * PARENTS_SYMBOL_BYTES, &never)
     }
 
+    /// A word's offsets in each file that has it.
+    fn search(&self, word: &[u8], run: Run<'_>) -> Result<SegmentOffsets> {
+        let word = self.find_one_word(word)?;
+        match word.first == word.end {
+            true => Ok(Vec::new()),
+            false => answer::<SegmentSearch>(&word, self, run),
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn make_parents_due(&self) {
         self.budgets.parents.make_due();
@@ -626,6 +642,14 @@ impl SegmentView {
 }
 
 impl LiveSegment {
+    /// About the bytes that searches keep while they work on it.
+    fn search_bytes(&self) -> u64 {
+        match self.has(StructureKind::Offsets) || self.has_index(IndexKind::Occurrences) {
+            true => 0,
+            false => self.size().0 * SEARCH_SYMBOL_BYTES,
+        }
+    }
+
     /// Whether the bytes where words begin are told without building anything first.
     fn can_tell_offsets_now(&self) -> bool {
         self.has(StructureKind::TokenWords) && self.has(StructureKind::Lengths)
@@ -633,18 +657,36 @@ impl LiveSegment {
 }
 
 impl StoredView {
-    /// The stored files that have a word, each with its offsets.
-    fn search(&self, word: &[u8], run: Run<'_>) -> Result<Vec<FileOffsets>> {
-        let found: Vec<Vec<(u32, Vec<u64>)>> = (self.segments().par_iter())
-            .map(|segment| {
+    /// For each word the stored files that have it, each with its offsets. As many segments are worked on at once as the cache
+    /// has room for.
+    fn search_words<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<FileOffsets>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        let mut found: Vec<Vec<SegmentOffsets>> = Vec::with_capacity(self.segments().len());
+        for group in self.groups_in_room(LiveSegment::search_bytes) {
+            let of_group = group.par_iter().map(|segment| {
                 let segment = SegmentView::of(segment);
-                let word = segment.find_one_word(word)?;
-                match word.first == word.end {
-                    true => Ok(Vec::new()),
-                    false => answer::<SegmentSearch>(&word, &segment, run),
+                if words.len() > 1 {
+                    segment.prepare_offsets()?;
                 }
-            })
-            .collect::<Result<_>>()?;
+                let words = words.par_iter();
+                let found = words.map(|word| segment.search(word.as_ref(), run));
+                found.collect::<Result<_>>()
+            });
+            found.extend(of_group.collect::<Result<Vec<_>>>()?);
+        }
+        let of_word = |word: usize| {
+            let found = found
+                .iter_mut()
+                .map(|of_segment| mem::take(&mut of_segment[word]));
+            self.joined(found)
+        };
+        Ok((0..words.len()).map(of_word).collect())
+    }
+
+    /// Offsets in the files of each segment, as those of stored files; ascending.
+    fn joined(&self, found: impl Iterator<Item = SegmentOffsets>) -> Vec<FileOffsets> {
         let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
         for (segment, files) in (0..).zip(found) {
             for (number, offsets) in files {
@@ -667,7 +709,7 @@ impl StoredView {
                 }
             }
         }
-        Ok(files)
+        files
     }
 
     /// Where a word stands in a stored file: offsets of its first bytes, ascending.
@@ -799,6 +841,17 @@ fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
     }
 }
 
+impl SpreadPlan<'_> {
+    /// The same with the work of so many occurrences more.
+    fn plus_occurrences(self, occurrences: u64) -> Self {
+        let occurrence_cost = match self.is_all_by(PathName::OccurrenceLists) {
+            true => LISTS_OCCURRENCE_COST,
+            false => OCCURRENCE_COST,
+        };
+        self.plus(occurrences as f64 * occurrence_cost)
+    }
+}
+
 impl CorpusView {
     /// How so many words would be searched in each of some files, where they have about so many occurrences together; by words
     /// too, if positions are asked for.
@@ -822,11 +875,16 @@ impl CorpusView {
             let positions = (self.stored()).plan_questions::<FilePositions>(questions(), None)?;
             plan = positions.plus(plan.cost());
         }
-        let occurrence_cost = match plan.is_all_by(PathName::OccurrenceLists) {
-            true => LISTS_OCCURRENCE_COST,
-            false => OCCURRENCE_COST,
-        };
-        Ok(plan.plus(occurrences as f64 * occurrence_cost))
+        Ok(plan.plus_occurrences(occurrences))
+    }
+
+    /// How a word would be searched in all files at once, where it has about so many occurrences.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_search_at_once(&self, occurrences: u64) -> Result<SpreadPlan<'_>> {
+        let plan = (self.stored()).plan_on_cpu::<SegmentSearch>(&ANY_WORD, None)?;
+        Ok(plan.plus_occurrences(occurrences))
     }
 
     /// The files that have a word, each with its offsets.
@@ -834,7 +892,17 @@ impl CorpusView {
     /// # Errors
     /// If a segment is damaged, or the run is over.
     pub(crate) fn search(&self, word: &[u8], run: Run<'_>) -> Result<Vec<FileOffsets>> {
-        let stored = self.stored().search(word, run)?;
+        let found = self.search_words(&[word], run)?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// What edits make of the files that have a word as they are stored, each with its offsets.
+    fn corrected_search(
+        &self,
+        word: &[u8],
+        stored: Vec<FileOffsets>,
+        run: Run<'_>,
+    ) -> Result<Vec<FileOffsets>> {
         let Some(pending) = self.pending() else {
             return Ok(stored);
         };
@@ -866,11 +934,11 @@ impl CorpusView {
     where
         W: AsRef<[u8]> + Sync,
     {
-        // Pinned until all are found.
-        let segments: Vec<SegmentView> = self.segments().iter().map(SegmentView::of).collect();
-        segments.iter().try_for_each(SegmentView::prepare_offsets)?;
-        let words = words.par_iter();
-        words.map(|word| self.search(word.as_ref(), run)).collect()
+        let stored = self.stored().search_words(words, run)?;
+        let words = words.par_iter().zip(stored);
+        words
+            .map(|(word, stored)| self.corrected_search(word.as_ref(), stored, run))
+            .collect()
     }
 
     /// Where a word stands in a file: offsets of its first bytes, ascending.

@@ -3,6 +3,7 @@
 //! The invariant: a file's parts lie in segments in the order of the index, and words have the numbers of the vocabulary. Only
 //! data is here; what is asked of it stands with each operation. It knows nothing of edits that are pending.
 
+use std::iter;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -145,6 +146,28 @@ impl StoredView {
 
     pub(crate) fn segments(&self) -> &[Arc<LiveSegment>] {
         &self.segments
+    }
+
+    /// The segments in groups, in order, each of as many as the cache has room for if work on one takes so many bytes; at least
+    /// one.
+    pub(super) fn groups_in_room(
+        &self,
+        bytes: fn(&LiveSegment) -> u64,
+    ) -> impl Iterator<Item = &[Arc<LiveSegment>]> {
+        let limit = self.cache().limit();
+        let mut rest = &self.segments[..];
+        iter::from_fn(move || {
+            let mut room = limit;
+            let fits = |segment: &&Arc<LiveSegment>| {
+                let left = room.checked_sub(bytes(segment));
+                room = left.unwrap_or(0);
+                left.is_some()
+            };
+            let count = rest.iter().take_while(fits).count().max(1);
+            let group;
+            (group, rest) = rest.split_at_checked(count)?;
+            Some(group)
+        })
     }
 
     /// What the cache knows of the vocabulary, if it holds that.

@@ -145,6 +145,10 @@ fn look_up_path(question: &ScanQuestion, few: u64) -> Result<ScanPath> {
         let tokens = size_of_segments(view).tokens.max(1);
         let occurrences = few * files.words(view) / tokens * 8;
         let asks_position = question.uses(SequenceColumn::Position);
+        if is_searched_at_once(question) {
+            let plan = view.plan_search_at_once(occurrences)?;
+            return Ok(ScanPath::planned(Strategy::Parents, &plan));
+        }
         view.plan_search(few, files.numbers(), occurrences, asks_position)?
     } else {
         view.plan_file_counts(few, files.numbers())?
@@ -351,37 +355,44 @@ fn of_files(question: &ScanQuestion, counts: &[u64]) -> Vec<CountedWord> {
         .collect()
 }
 
-/// The only word whose occurrences are rows, if it is looked up, rows tell only its files and offsets, and the vocabulary is
-/// not there.
-fn unnumbered_word(task: &SequenceTask) -> Result<Option<Vec<u8>>> {
-    let question = &task.question;
+/// Whether rows are the occurrences of one word and tell only its files and offsets, and the vocabulary is not there.
+fn has_unnumbered_word(question: &ScanQuestion) -> bool {
     let numbered = [
         SequenceColumn::Word,
         SequenceColumn::Length,
         SequenceColumn::Position,
     ];
-    let is_asked = question.grain == Grain::Occurrence
-        && task.strategy == Strategy::Parents
+    question.grain == Grain::Occurrence
+        && question.values().is_some_and(|words| words.len() == 1)
         && !numbered.iter().any(|&column| question.uses(column))
-        && !question.view().has_vocabulary();
-    if !is_asked {
+        && !question.view().has_vocabulary()
+}
+
+/// Whether such a word is looked for in all files at once: if it is asked for in many of them.
+fn is_searched_at_once(question: &ScanQuestion) -> bool {
+    /// Fewer files are asked one by one.
+    const FILES_MIN: usize = 16;
+    has_unnumbered_word(question)
+        && question.files.numbers().len() >= FILES_MIN
+        && !question.snapshot.knows_lookups()
+        && !question.view().stored().devices().are_demanded()
+}
+
+/// That word, if it is looked up.
+fn unnumbered_word(task: &SequenceTask) -> Result<Option<Vec<u8>>> {
+    let question = &task.question;
+    if task.strategy != Strategy::Parents || !has_unnumbered_word(question) {
         return Ok(None);
     }
     let words = few_words(question)?.unwrap_or_default();
     Ok(<[Vec<u8>; 1]>::try_from(words).ok().map(|[word]| word))
 }
 
-/// Where a word stands, in all files at once, if it is asked for in many and is not frequent.
+/// Where a word stands, in all files at once, if it is not frequent.
 fn search_at_once(task: &SequenceTask, word: &[u8]) -> Result<Option<Vec<FileOffsets>>> {
-    /// Fewer files are asked one by one.
-    const FILES_MIN: usize = 16;
     /// More offsets than fit into 8 MiB are found file by file.
     const OFFSETS_MAX: u64 = 1 << 20;
-    let question = &task.question;
-    let is_asked = question.files.numbers().len() >= FILES_MIN
-        && !question.snapshot.knows_lookups()
-        && !question.view().stored().devices().are_demanded();
-    if !is_asked {
+    if !is_searched_at_once(&task.question) {
         return Ok(None);
     }
     let sought = word.to_vec();
