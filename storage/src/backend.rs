@@ -428,6 +428,11 @@ impl ReadOnlyBackend {
         Ok(())
     }
 
+    /// The paths of all files that are pinned, ascending.
+    pub(crate) fn pinned(&self) -> Vec<PathBuf> {
+        self.pinned.lock().keys().cloned().collect()
+    }
+
     /// What it reads through: files as they are now, pinned or not.
     pub(crate) fn inner(&self) -> &Arc<dyn Backend> {
         &self.inner

@@ -9,8 +9,11 @@ use crate::backend::Backend;
 use crate::replace::RecordFile;
 use crate::{Error, Result};
 
+/// The name of the file in a database directory.
+pub(crate) const FILE_NAME: &str = "INDEXES";
+
 const FILE: RecordFile = RecordFile {
-    name: "INDEXES",
+    name: FILE_NAME,
     magic: b"ZIPFIXS\x02",
     part: "indexes",
 };

@@ -41,7 +41,7 @@ pub use segment::{
 };
 pub use settings::{CorpusSettings, IngestMode, Tokenizer};
 pub use store::{
-    Followed, LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus, Segment,
-    Store,
+    Followed, ImageFile, LogCheck, OpenOptions, Publication, RepairTarget, Salvage, SalvagedCorpus,
+    Segment, Store,
 };
 pub use views::ViewRecord;

@@ -43,7 +43,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    fn encode(&self) -> Vec<u8> {
+    /// The content of the file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.sequence.to_le_bytes());
         let (oldest, end) = match self.log {

@@ -29,6 +29,7 @@ use crate::{Error, Result};
 
 mod directory;
 mod follow;
+mod image;
 mod indexes;
 mod open;
 mod publication;
@@ -40,6 +41,7 @@ mod target;
 mod unfinished;
 
 pub use follow::Followed;
+pub use image::ImageFile;
 pub use publication::Publication;
 pub use salvage::{Salvage, SalvagedCorpus};
 pub use shared::Segment;

@@ -9,8 +9,11 @@ use crate::Result;
 use crate::backend::Backend;
 use crate::replace::RecordFile;
 
+/// The name of the file in a database directory.
+pub(crate) const FILE_NAME: &str = "VIEWS";
+
 const FILE: RecordFile = RecordFile {
-    name: "VIEWS",
+    name: FILE_NAME,
     magic: b"ZIPFVIE\x01",
     part: "views",
 };

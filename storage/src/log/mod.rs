@@ -52,7 +52,7 @@ pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
 
 pub(crate) use frame::Merge;
 pub(crate) use remains::Remains;
-pub(crate) use scan::{LogFile, Scan, list, path_of};
+pub(crate) use scan::{LogFile, Scan, list, number_of, path_of};
 pub(crate) use writer::{KeepExtent, Log};
 
 pub(crate) use position::LogExtent;

@@ -8,6 +8,7 @@
 //! Nothing is changed here. What a file that is being written holds may be read: bytes are only ever added to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -436,13 +437,15 @@ pub(crate) fn list(backend: &dyn Backend, directory: &Path) -> Result<BTreeSet<u
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         names => names.map_err(failed)?,
     };
-    let number = |name: &std::ffi::OsString| {
-        let digits = name.to_str()?.strip_suffix(".log")?;
-        let number = u64::from_str_radix(digits, 16).ok()?;
-        // Only the exact form that we write counts.
-        (format!("{number:016x}") == digits && number != 0 && number <= ID_MAX).then_some(number)
-    };
-    Ok(names.iter().filter_map(number).collect())
+    Ok(names.iter().filter_map(|name| number_of(name)).collect())
+}
+
+/// The number of the log file of this name.
+pub(crate) fn number_of(name: &OsStr) -> Option<u64> {
+    let digits = name.to_str()?.strip_suffix(".log")?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    // Only the exact form that we write counts.
+    (format!("{number:016x}") == digits && number != 0 && number <= ID_MAX).then_some(number)
 }
 
 fn missing(directory: &Path, number: u64) -> Error {

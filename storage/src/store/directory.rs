@@ -95,6 +95,14 @@ pub(crate) struct SegmentDirectory {
     path: PathBuf,
 }
 
+/// The content of a corpus' marker.
+pub(super) fn marker_bytes(record: &CorpusRecord) -> Vec<u8> {
+    let mut bytes = MARKER_MAGIC.to_vec();
+    record.encode_identity(&mut bytes);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    bytes
+}
+
 impl SegmentDirectory {
     pub(crate) fn new(path: PathBuf) -> SegmentDirectory {
         SegmentDirectory { path }
@@ -217,9 +225,7 @@ impl SegmentDirectory {
 
     /// Writes and syncs the marker of a corpus under a temporary name. An error leaves nothing.
     pub(crate) fn write_marker(&self, backend: &dyn Backend, record: &CorpusRecord) -> Result<()> {
-        let mut bytes = MARKER_MAGIC.to_vec();
-        record.encode_identity(&mut bytes);
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        let bytes = marker_bytes(record);
         let path = temporary(&self.marker(record.id));
         let _ = backend.remove(&path); // left by a crash
         let written = write_new(backend, &path, &bytes).map_err(self.failed(&path, "write"));

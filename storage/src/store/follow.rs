@@ -62,6 +62,11 @@ impl Follower {
         }
     }
 
+    /// Where the files are, those that were found pinned.
+    pub(super) fn backend(&self) -> &Arc<ReadOnlyBackend> {
+        &self.backend
+    }
+
     /// The sequence number of the manifest.
     pub(super) fn sequence(&self) -> Option<u64> {
         let known = self.known.lock();
