@@ -86,7 +86,7 @@ fn what_fails_says_why_and_how_badly() {
     ] {
         let output = run(wrong, "");
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
-        assert!(texts(&output).1.contains("usage: "));
+        assert!(texts(&output).1.contains("--help"));
     }
     let missing = directory.path().join("missing");
     assert_eq!(run(&[missing.to_str().unwrap()], "").status.code(), Some(1));
@@ -108,4 +108,46 @@ fn files_are_inserted_and_rows_are_copied_to_files() {
     assert_eq!(output.status.code(), Some(0));
     let copied = std::fs::read_to_string(&target).unwrap();
     assert_eq!(copied, "word,n\nthe,3\nand,1\n");
+}
+
+#[test]
+fn a_database_on_an_object_store_is_pushed_asked_pulled_and_collected() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = pets(directory.path());
+    let url = format!("file://{}/shelf/pets.zdb", directory.path().display());
+    let done = |arguments: &[&str]| {
+        let output = run(arguments, "");
+        let (out, err) = texts(&output);
+        assert_eq!((err, output.status.code()), (String::new(), Some(0)));
+        out
+    };
+    let pushed = done(&["push", &path, &url]);
+    assert!(pushed.starts_with("version 1: "), "{pushed}");
+    Database::open(&path)
+        .unwrap()
+        .execute("INSERT INTO pets (file, content) VALUES ('b.txt', 'the bird')")
+        .unwrap();
+    assert!(done(&["push", &path, &url]).starts_with("version 2: "));
+    assert_eq!(done(&["versions", &url]), "1\n2\n");
+    let sql = "SELECT COUNT(*) AS n FROM pets WHERE word = 'the'";
+    let cache = directory.path().join("cache");
+    let cache = cache.to_str().unwrap();
+    for (at, count) in [("1", 2), ("2", 3)] {
+        for engine in ["own", "datafusion"] {
+            let arguments = [
+                "--engine", engine, &url, "--at", at, "--cache", cache, "-c", sql,
+            ];
+            let table = format!("+---+\n| n |\n+---+\n| {count} |\n+---+\n");
+            assert_eq!(done(&arguments), table);
+        }
+    }
+    let target = directory.path().join("pulled.zdb");
+    let target = target.to_str().unwrap();
+    assert!(done(&["pull", &url, target]).starts_with("version 2 in "));
+    assert!(done(&[target, "-c", sql]).contains("| 3 |"));
+    let collected = done(&["collect", &url, "--grace", "0s"]);
+    assert!(collected.starts_with("removed 1 versions"), "{collected}");
+    let output = run(&[&url, "--at", "1", "-c", sql], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(texts(&output).1.contains("there is no version 1"));
 }

@@ -1,4 +1,5 @@
-//! `zipf-full`: statements on a database, answered by ZipfDB itself or through DataFusion, as tables on standard output.
+//! `zipf-full`: statements on a database, answered by ZipfDB itself or through DataFusion, as tables on standard output; and
+//! databases on object stores, published, pulled and collected.
 //!
 //! Invariant: data goes to standard output, all else to standard error; exit code 0 is done, 1 a statement that failed, 2 wrong
 //! usage. Editing, paging and formats are what `zipf` is for.
@@ -6,68 +7,101 @@
 
 use std::error::Error;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use clap::{Parser, Subcommand, ValueEnum};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
-use zipfdb::{Database, StatementStream, Value};
+use zipfdb::{Database, StatementStream, Value, give_back_large_blocks};
+use zipfdb_remote::{CacheOptions, RemoteStore};
 
-const USAGE: &str = "usage: zipf-full [--engine own|datafusion] DATABASE [-c SQL]
-Without -c statements are read from standard input. The engine is datafusion by default.";
+/// Statements on a database, answered by ZipfDB itself or through DataFusion; databases on object stores.
+///
+/// Without -c statements are read from standard input. Credentials, region and endpoint of an object store come from the
+/// environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT, AWS_ALLOW_HTTP, ...
+#[derive(Parser)]
+#[command(
+    name = "zipf-full",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<RemoteCommand>,
+    /// A directory, or the URL of a database on an object store, which is opened for reading: s3://BUCKET/PATH
+    #[arg(required = true)]
+    database: Option<String>,
+    /// Who answers
+    #[arg(long, value_enum, default_value = "datafusion")]
+    engine: Engine,
+    /// The statements
+    #[arg(short = 'c', value_name = "SQL")]
+    sql: Option<String>,
+    /// The version of a database on an object store, if not the newest
+    #[arg(long, value_name = "NUMBER")]
+    at: Option<u64>,
+    /// A folder that keeps what was fetched of a database on an object store
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Bytes in that folder at most
+    #[arg(long, value_name = "MIB", default_value = "4096")]
+    cache_mib: u64,
+    /// Print what was asked of the object store, on standard error
+    #[arg(long)]
+    traffic: bool,
+}
 
 /// Who answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
     Own,
+    #[value(name = "datafusion")]
     DataFusion,
 }
 
-/// What was asked for on the command line.
-struct Arguments {
-    engine: Engine,
-    database: String,
-    sql: Option<String>,
-}
-
-impl Arguments {
-    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
-        let (mut engine, mut database, mut sql) = (Engine::DataFusion, None, None);
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--engine" => {
-                    engine = match arguments.next().as_deref() {
-                        Some("own") => Engine::Own,
-                        Some("datafusion") => Engine::DataFusion,
-                        _ => return Err("`--engine` takes `own` or `datafusion`".into()),
-                    }
-                }
-                "-c" => sql = Some(arguments.next().ok_or("`-c` takes a text of SQL")?),
-                flag if flag.starts_with('-') => return Err(format!("no such option `{flag}`")),
-                _ if database.is_some() => return Err("more than one database".into()),
-                _ => database = Some(argument),
-            }
-        }
-        let database = database.ok_or("no database")?;
-        Ok(Arguments {
-            engine,
-            database,
-            sql,
-        })
-    }
+#[derive(Subcommand)]
+enum RemoteCommand {
+    /// Publish a database on an object store as the next version, beside a writer too
+    Push {
+        database: PathBuf,
+        url: String,
+        /// Publish it whatever is there
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Copy a version to a new directory
+    Pull {
+        url: String,
+        database: PathBuf,
+        /// The version, if not the newest
+        #[arg(long, value_name = "NUMBER")]
+        at: Option<u64>,
+    },
+    /// Print the numbers of the versions
+    Versions { url: String },
+    /// Remove versions that were replaced long ago, and what belongs to none
+    Collect {
+        url: String,
+        /// Leave what was needed so long ago: 90min, 2days
+        #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
+        grace: Duration,
+    },
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::read(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(mistake) => {
-            eprintln!("error: {mistake}\n{USAGE}");
-            return ExitCode::from(2);
-        }
+    give_back_large_blocks();
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Some(command) => remote(command),
+        None => run(arguments),
     };
-    match run(arguments) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -76,9 +110,63 @@ fn main() -> ExitCode {
     }
 }
 
+fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
+    let mut output = io::stdout();
+    match command {
+        RemoteCommand::Push {
+            database,
+            url,
+            replace,
+        } => {
+            let pushed = RemoteStore::new(&url)?.push(database, replace)?;
+            let (version, files) = (pushed.version, pushed.files);
+            let (uploaded, kept) = (pushed.uploaded, pushed.kept);
+            writeln!(
+                output,
+                "version {version}: {files} files, {uploaded} bytes uploaded, {kept} there already"
+            )?;
+        }
+        RemoteCommand::Pull { url, database, at } => {
+            let version = RemoteStore::new(&url)?.pull(at, &database)?;
+            writeln!(output, "version {version} in {}", database.display())?;
+        }
+        RemoteCommand::Versions { url } => {
+            for version in RemoteStore::new(&url)?.versions()? {
+                writeln!(output, "{version}")?;
+            }
+        }
+        RemoteCommand::Collect { url, grace } => {
+            let collected = RemoteStore::new(&url)?.collect(grace)?;
+            let (versions, objects, bytes) =
+                (collected.versions, collected.objects, collected.bytes);
+            writeln!(
+                output,
+                "removed {versions} versions and {objects} objects of {bytes} bytes"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The database, and the object store that it lies on.
+fn open(arguments: &Arguments) -> Result<(Database, Option<RemoteStore>), Box<dyn Error>> {
+    let name = arguments.database.as_deref().unwrap_or_default();
+    if !name.contains("://") {
+        let options = Database::options().shared(true).create(false);
+        return Ok((options.open(name)?, None));
+    }
+    let folder = arguments.cache.clone();
+    let cache = CacheOptions {
+        folder: folder.map(|folder| (folder, arguments.cache_mib << 20)),
+        ..CacheOptions::default()
+    };
+    let store = RemoteStore::new(name)?;
+    let database = store.open(arguments.at, Database::options(), &cache)?;
+    Ok((database, Some(store)))
+}
+
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let options = Database::options().shared(true).create(false);
-    let database = options.open(&arguments.database)?;
+    let (database, store) = open(&arguments)?;
     let context = zipfdb_datafusion::context(&database);
     let runtime = tokio::runtime::Runtime::new()?;
     let sql = match arguments.sql {
@@ -103,6 +191,10 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         if batches.iter().any(|batch| batch.num_columns() > 0) {
             writeln!(io::stdout(), "{}", pretty_format_batches(&batches)?)?;
         }
+    }
+    if let Some(store) = store.filter(|_| arguments.traffic) {
+        let traffic = store.traffic();
+        eprintln!("{} requests, {} bytes read", traffic.requests, traffic.read);
     }
     Ok(())
 }
