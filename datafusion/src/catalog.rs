@@ -9,13 +9,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::{exec_err, not_impl_err};
+use datafusion::config::Dialect;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use zipfdb::Database;
 
 use crate::functions::{CorpusFunction, FUNCTIONS, files};
 use crate::memory::ZipfMemoryPool;
+use crate::merged_sort::MergedSortKeys;
 use crate::pushdown::ZipfPushdown;
 use crate::relation::Relation;
 use crate::source::CorpusSource;
@@ -41,6 +47,8 @@ pub fn context(database: &Database) -> SessionContext {
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true);
+    // Others take the column `offset` at the end of a list for a clause.
+    config.options_mut().sql_parser.dialect = Dialect::SQLite;
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_inlist_pushdown_max_distinct_values = KEYS_MAX;
     optimizer.hash_join_inlist_pushdown_max_size = KEYS_BYTES_MAX;
@@ -48,7 +56,18 @@ pub fn context(database: &Database) -> SessionContext {
         memory_pool: Arc::new(ZipfMemoryPool::new(database)),
         ..RuntimeEnv::default()
     };
-    let context = SessionContext::new_with_config_rt(config, Arc::new(runtime));
+    let mut rules = PhysicalOptimizer::new().rules;
+    // Conditions of sorts are pushed down at the end, those of the sorts that the rule makes.
+    let pushed = FilterPushdown::new_post_optimization();
+    let place = rules.iter().position(|rule| rule.name() == pushed.name());
+    rules.insert(place.unwrap_or(rules.len()), Arc::new(MergedSortKeys));
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config)
+        .with_runtime_env(Arc::new(runtime))
+        .with_physical_optimizer_rules(rules)
+        .build();
+    let context = SessionContext::new_with_state(state);
     register(&context, CATALOG, database);
     context
 }

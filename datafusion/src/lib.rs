@@ -29,6 +29,7 @@ mod filter;
 mod functions;
 mod insert;
 mod memory;
+mod merged_sort;
 mod partitions;
 mod pushdown;
 mod relation;

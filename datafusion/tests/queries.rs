@@ -507,6 +507,32 @@ async fn joins_windows_and_set_operations_are_those_of_naive_oracles() {
 }
 
 #[tokio::test]
+async fn the_first_rows_of_a_union_are_first_by_all_keys() {
+    let (database, texts) = pets();
+    let context = zipfdb_datafusion::context(&database);
+    let files: Vec<&String> = texts.keys().take(3).collect();
+    let branches: Vec<String> = (files.iter().zip(["z", "y", "x"]))
+        .map(|(file, name)| format!("SELECT word, '{name}' AS k FROM pets WHERE file = '{file}'"))
+        .collect();
+    let sql = format!("{} ORDER BY 1, 2 LIMIT 9", branches.join(" UNION ALL "));
+    let mut expected: Vec<Vec<String>> = occurrences(&texts)
+        .into_iter()
+        .filter_map(|Occurrence { file, word, .. }| {
+            let branch = files.iter().position(|known| **known == file)?;
+            Some(vec![word, ["z", "y", "x"][branch].to_owned()])
+        })
+        .collect();
+    expected.sort();
+    expected.truncate(9);
+    let plan = explained(&context, &sql).await;
+    let keys = "expr=[word@0 ASC NULLS LAST, k@1 ASC NULLS LAST], preserve_partitioning";
+    assert!(plan.contains(keys), "{plan}");
+    for _ in 0..20 {
+        assert_eq!(through(&context, &sql).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn explain_shows_the_statements_that_were_pushed_down() {
     let (database, _) = pets();
     let context = zipfdb_datafusion::context(&database);
