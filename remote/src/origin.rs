@@ -41,7 +41,10 @@ impl Origin {
         let path = database.join(NAME);
         let temporary = database.join(format!("{NAME}.tmp"));
         let bytes = serde_json::to_vec(self).expect("numbers and texts are JSON");
-        fs::write(&temporary, bytes).map_err(io_error(&temporary, "write"))?;
-        fs::rename(&temporary, &path).map_err(io_error(&path, "replace"))
+        let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path));
+        written.map_err(io_error(
+            &path,
+            "note that it is a version that was published",
+        ))
     }
 }

@@ -49,7 +49,8 @@ impl RemoteStore {
     /// the newest version has are not uploaded again.
     ///
     /// The directory notes in a file `REMOTE` which version it is. It must be the newest one, or there must be none yet, unless
-    /// `replace`: then the database replaces whatever is there.
+    /// `replace`: then the database replaces whatever is there. If the note cannot be written the version is published all the
+    /// same, and the next push has to replace it.
     ///
     /// # Errors
     /// [`Error::Conflict`] if there is another version than the one this database was made from, or another publisher was

@@ -96,6 +96,7 @@ impl Version {
             || version.content > number
             || !paths.clone().all(|path| is_plain(path))
             || !paths.is_sorted_by(|left, right| left < right)
+            || !version.files.iter().all(|file| is_name(&file.object))
         {
             return Err("the version makes no sense".into());
         }
@@ -109,17 +110,23 @@ fn is_plain(path: &str) -> bool {
     !path.is_empty() && components.all(|component| matches!(component, Component::Normal(_)))
 }
 
+/// Whether a text can be the name of an object, which is part of names of files too.
+fn is_name(object: &str) -> bool {
+    let mut bytes = object.bytes();
+    !object.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn version(path: &str) -> Version {
+    fn version(path: &str, object: &str) -> Version {
         let file = VersionFile {
             path: path.into(),
             size: 5,
             sha256: "00".into(),
-            object: "o".into(),
+            object: object.into(),
             sums_crc32: 7,
         };
         Version::new(3, "p".into(), vec![file])
@@ -127,10 +134,10 @@ mod tests {
 
     #[test]
     fn what_is_encoded_is_decoded_and_damage_is_told() {
-        let bytes = version("segments/1.seg").encode();
+        let bytes = version("segments/1.seg", "a-1").encode();
         assert_eq!(
             Version::decode(3, &bytes).unwrap(),
-            version("segments/1.seg")
+            version("segments/1.seg", "a-1")
         );
         assert!(Version::decode(4, &bytes).is_err());
         for place in 0..bytes.len() {
@@ -142,10 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_leave_the_directory_are_refused() {
+    fn names_that_leave_their_directory_are_refused() {
         for path in ["../a", "/a", "a/../b", ""] {
-            let bytes = version(path).encode();
+            let bytes = version(path, "a").encode();
             assert!(Version::decode(3, &bytes).is_err(), "{path}");
+        }
+        for object in ["../a", "a/b", ".", ""] {
+            let bytes = version("a", object).encode();
+            assert!(Version::decode(3, &bytes).is_err(), "{object}");
         }
     }
 }
