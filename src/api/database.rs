@@ -269,6 +269,19 @@ impl Database {
         self.session.corpora()
     }
 
+    /// The names of all views, sorted: those of the database, and those of this handle and its clones alone.
+    ///
+    /// ```
+    /// let db = zipfdb::Database::in_memory()?;
+    /// db.execute("CREATE VIEW one AS SELECT 1 AS n; CREATE TEMP VIEW two AS SELECT 2 AS n")?;
+    /// assert_eq!(db.views(), ["one", "two"]);
+    /// assert_eq!(db.session().views(), ["one"]);
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    pub fn views(&self) -> Vec<String> {
+        self.session.view_names()
+    }
+
     /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing.
     ///
     /// # Errors

@@ -80,6 +80,16 @@ impl Session {
         records.into_iter().map(|record| record.name).collect()
     }
 
+    /// As [`crate::Database::views`].
+    pub(crate) fn view_names(&self) -> Vec<String> {
+        let views = Schema::views(self).into_iter();
+        let mut names: Vec<String> = views.map(|view| view.name).collect();
+        names.sort();
+        // A view of the session may have the name of one of the database.
+        names.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+        names
+    }
+
     /// As [`crate::Database::corpus`].
     pub(crate) fn corpus(&self, name: &str) -> Result<Corpus> {
         let record = self.shared.fresh()?.store.corpus(name)?;
