@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, StringViewBuilder,
+    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, NullArray,
+    StringViewBuilder,
 };
 use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -29,7 +30,16 @@ pub(crate) fn array(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
         DataType::Float64 => reals(column, field),
         DataType::Utf8View => texts(column, field),
         DataType::LargeBinary => blobs(column, field),
+        DataType::Null => nulls(column, field),
         other => exec_err!("column \"{}\" cannot be of type {other}", field.name()),
+    }
+}
+
+fn nulls(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+    let values = (0..column.len()).map(|row| column.value(row));
+    match values.into_iter().find(|value| *value != Value::Null) {
+        Some(other) => mistyped(field, &other),
+        None => Ok(Arc::new(NullArray::new(column.len()))),
     }
 }
 
@@ -52,10 +62,15 @@ fn integers(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
 fn reals(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
     let array = match column {
         BatchColumn::Reals(reals) => Float64Array::from(reals),
+        // Columns of views may have both.
+        BatchColumn::Integers(integers) => {
+            Float64Array::from_iter_values(integers.into_iter().map(|integer| integer as f64))
+        }
         BatchColumn::Values(values) => {
             let reals = values.into_iter().map(|value| match value {
                 Value::Null => Ok(None),
                 Value::Real(real) => Ok(Some(real)),
+                Value::Integer(integer) => Ok(Some(integer as f64)),
                 other => mistyped(field, &other),
             });
             reals.collect::<Result<Float64Array>>()?
@@ -208,14 +223,14 @@ impl TextViews {
 fn not_utf8<T>(field: &Field) -> Result<T> {
     exec_err!(
         "column \"{}\" has bytes that are not UTF-8, which no text of Arrow can hold; hint: leave the files out in which they \
-         are, or ask ZipfDB itself, where they are a BLOB",
+         are, or read a view of ZipfDB: CREATE VIEW v AS SELECT CAST(word AS BLOB) AS word, ...",
         field.name()
     )
 }
 
 fn mistyped<T>(field: &Field, value: &Value) -> Result<T> {
     Err(DataFusionError::Execution(format!(
-        "column \"{}\" should be {} and holds {value:?}",
+        "column \"{}\" should be {} and holds {value:?}; hint: CAST it to one type, if it is of a view",
         field.name(),
         field.data_type()
     )))

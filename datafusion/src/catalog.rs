@@ -24,7 +24,7 @@ use crate::memory::ZipfMemoryPool;
 use crate::merged_sort::MergedSortKeys;
 use crate::pushdown::ZipfPushdown;
 use crate::relation::Relation;
-use crate::source::CorpusSource;
+use crate::source::{CorpusSource, blocking};
 use crate::table::ZipfTable;
 
 /// The catalog that [`context`] makes.
@@ -121,7 +121,7 @@ impl CatalogProvider for ZipfCatalog {
     }
 }
 
-/// Corpora, and other tables beside them.
+/// Corpora and views of ZipfDB, and other tables beside them.
 #[derive(Debug)]
 struct CorpusSchema {
     source: Arc<CorpusSource>,
@@ -140,16 +140,23 @@ impl SchemaProvider for CorpusSchema {
     fn table_names(&self) -> Vec<String> {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let mut names = self.source.database.corpora();
+        names.extend(self.source.database.views());
         names.extend(others.keys().cloned());
         names.sort();
         names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let Some(corpus) = self.source.corpus(name) else {
-            return Ok(self.other(name));
+        let relation = if let Some(corpus) = self.source.corpus(name) {
+            Relation::corpus(&self.source.database, &corpus)?
+        } else if let Some(other) = self.other(name) {
+            return Ok(Some(other));
+        } else if let Some(view) = self.source.view(name) {
+            let database = self.source.database.clone();
+            blocking(move || Relation::view(&database, &view)).await?
+        } else {
+            return Ok(None);
         };
-        let relation = Relation::corpus(&self.source.database, &corpus)?;
         Ok(Some(Arc::new(ZipfTable::new(&self.source, relation))))
     }
 
@@ -160,6 +167,9 @@ impl SchemaProvider for CorpusSchema {
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         if self.source.corpus(&name).is_some() {
             return exec_err!("there is a corpus \"{name}\" already");
+        }
+        if self.source.view(&name).is_some() {
+            return exec_err!("there is a view \"{name}\" already");
         }
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
         Ok(others.insert(name, table))
@@ -172,11 +182,18 @@ impl SchemaProvider for CorpusSchema {
             );
         }
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
+        if !others.contains_key(name) && self.source.view(name).is_some() {
+            return not_impl_err!(
+                "views of ZipfDB are not dropped here; hint: `DROP VIEW {name}` in ZipfDB's own dialect"
+            );
+        }
         Ok(others.remove(name))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.source.corpus(name).is_some() || self.other(name).is_some()
+        self.source.corpus(name).is_some()
+            || self.other(name).is_some()
+            || self.source.view(name).is_some()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Invariant: what is translated is true, false and NULL for the same rows in both. Nothing else is translated, so that
 //! DataFusion need not look at those rows again. What differs: LIKE of ZipfDB ignores the case of ASCII letters, so GLOB stands
-//! for it; a literal that is compared with an n-gram is cut into words, unless the other side is an expression.
+//! for it; a literal that is compared with an n-gram is cut into words, unless the other side is an expression, and so is one that
+//! is compared with a column of a view that is an n-gram; such a column may have a COLLATE too.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -71,13 +72,14 @@ struct Compared<'a> {
     data_type: &'a DataType,
     /// Words of an n-gram, if it is a column of n-grams.
     ngram_words: Option<usize>,
+    is_of_view: bool,
 }
 
 /// A literal as it is written in SQL.
 struct Literal {
     sql: String,
-    /// Whether it means itself beside a column of n-grams.
-    is_plain_ngram: bool,
+    /// Whether it means itself beside the column, which may be one of n-grams or of a view.
+    is_plain: bool,
 }
 
 impl<'a> Translator<'a> {
@@ -117,6 +119,7 @@ impl<'a> Translator<'a> {
             sql: quoted_name(field.name()),
             data_type: field.data_type(),
             ngram_words: self.relation.ngram_words.filter(|_| is_ngram),
+            is_of_view: self.relation.is_view,
         })
     }
 
@@ -139,12 +142,13 @@ impl<'a> Translator<'a> {
         let literal = column.literal(value, self.budget)?;
         let (name, value) = (&column.sql, &literal.sql);
         Some(match operator {
-            // The first finds the n-gram, the second sees that it is written so.
-            "=" if !literal.is_plain_ngram => {
+            // The first finds the text, the second sees that it is written so.
+            "=" if !literal.is_plain => {
                 format!("({name} = {value} AND {name} || '' = {value})")
             }
-            "<>" if !literal.is_plain_ngram => format!("{name} || '' <> {value}"),
-            _ => format!("{name} {operator} {value}"),
+            "<>" if !literal.is_plain => format!("{name} || '' <> {value}"),
+            "=" | "<>" => format!("{name} {operator} {value}"),
+            _ => format!("{} {operator} {value}", column.ordered()),
         })
     }
 
@@ -162,7 +166,9 @@ impl<'a> Translator<'a> {
         let not = if between.negated { "NOT " } else { "" };
         Some(format!(
             "({} {not}BETWEEN {} AND {})",
-            column.sql, low.sql, high.sql
+            column.ordered(),
+            low.sql,
+            high.sql
         ))
     }
 
@@ -178,7 +184,7 @@ impl<'a> Translator<'a> {
                 return None;
             };
             let literal = column.literal(value, self.budget)?;
-            are_plain &= literal.is_plain_ngram;
+            are_plain &= literal.is_plain;
             values.push(literal.sql);
         }
         let (name, values) = (&column.sql, values.join(", "));
@@ -210,14 +216,25 @@ impl<'a> Translator<'a> {
 }
 
 impl Compared<'_> {
+    /// The column where its order matters, which is that of bytes.
+    fn ordered(&self) -> String {
+        match self.is_of_view && *self.data_type == DataType::Utf8View {
+            true => format!("{} || ''", self.sql),
+            false => self.sql.clone(),
+        }
+    }
+
     /// A literal that compares with the column alike in both; none if there is a doubt.
     fn literal(&self, value: &ScalarValue, budget: &mut Budget) -> Option<Literal> {
         match (self.data_type, value) {
             // The least integer is read as the negative of one that is none.
-            (DataType::Int64, ScalarValue::Int64(Some(number))) if *number > i64::MIN => {
+            // Numbers of a view are looked at by DataFusion, which finds out if one is none.
+            (DataType::Int64, ScalarValue::Int64(Some(number)))
+                if *number > i64::MIN && !self.is_of_view =>
+            {
                 Some(Literal {
                     sql: number.to_string(),
-                    is_plain_ngram: true,
+                    is_plain: true,
                 })
             }
             (DataType::Utf8View, value) => {
@@ -225,7 +242,8 @@ impl Compared<'_> {
                 budget.bytes = budget.bytes.checked_sub(text.len())?;
                 (!text.contains('\0')).then(|| Literal {
                     sql: quoted_text(text),
-                    is_plain_ngram: self.ngram_words.is_none_or(|n| is_plain_ngram(text, n)),
+                    is_plain: !self.is_of_view
+                        && self.ngram_words.is_none_or(|n| is_plain_ngram(text, n)),
                 })
             }
             _ => None,

@@ -1,13 +1,14 @@
 //! `Relation`: what a statement of ZipfDB can read, with the columns that DataFusion sees of it.
 //!
 //! Invariant: columns have the names and the order of ZipfDB's `SELECT *`. INTEGER is `Int64`, REAL `Float64`, TEXT `Utf8View`,
-//! BLOB `LargeBinary`. Which table functions there are is the business of `functions`.
+//! BLOB `LargeBinary`. Columns of views have no types in ZipfDB; here they have those of the first values. Which table functions there are is the business of `functions`.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
-use zipfdb::Database;
+use zipfdb::{Database, Value};
 
 use crate::statement::{quoted_name, quoted_text};
 
@@ -66,6 +67,9 @@ const WORDS: &[ColumnDefinition] = &[
     ColumnDefinition::new("length", ColumnKind::Integer),
 ];
 
+/// Rows of a view that tell the types of its columns.
+const SAMPLE_ROWS: usize = 1024;
+
 /// How the rows of a relation can be counted without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowCounting {
@@ -87,6 +91,8 @@ pub(crate) struct Relation {
     pub(crate) schema: SchemaRef,
     /// Words of an n-gram, if rows are n-grams.
     pub(crate) ngram_words: Option<usize>,
+    /// Its texts may be n-grams, or be compared in an order of their own.
+    pub(crate) is_view: bool,
     /// Answers how many rows there are; reads file tables only.
     pub(crate) count: Option<String>,
     /// Answers how many rows each file has, in order of their names, if all rows are of files.
@@ -129,6 +135,40 @@ impl Relation {
             from,
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             ngram_words,
+            is_view: false,
+            count: None,
+            file_rows: None,
+        })
+    }
+
+    /// A view as a table. Its columns have the types of its first values, for which it is asked.
+    ///
+    /// # Errors
+    /// If there is none of this name, it cannot be read, or a column has texts or BLOBs beside numbers.
+    pub(crate) fn view(database: &Database, name: &str) -> Result<Relation> {
+        let from = quoted_name(name);
+        let sql = format!("SELECT * FROM {from} LIMIT {SAMPLE_ROWS}");
+        let fail = |error| failed(&sql, error);
+        let rows = database.query(&sql).map_err(fail)?;
+        let names = rows.columns().iter().map(|column| column.name().to_owned());
+        let mut columns: Vec<(String, DataType)> =
+            names.map(|name| (name, DataType::Null)).collect();
+        for row in rows {
+            for ((column, data_type), value) in columns.iter_mut().zip(row.map_err(fail)?.values())
+            {
+                *data_type = match with_value(data_type, value) {
+                    Some(wider) => wider,
+                    None => return mixed(name, column),
+                };
+            }
+        }
+        let fields = columns.into_iter();
+        let fields = fields.map(|(name, data_type)| Field::new(name, data_type, true));
+        Ok(Relation {
+            from,
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            ngram_words: None,
+            is_view: true,
             count: None,
             file_rows: None,
         })
@@ -164,6 +204,37 @@ impl Relation {
         let (index, field) = self.schema.column_with_name(name)?;
         Some((index, field))
     }
+}
+
+/// The type of a column of `data_type` that has this value too, if there is one.
+fn with_value(data_type: &DataType, value: &Value) -> Option<DataType> {
+    let own = match value {
+        Value::Null => return Some(data_type.clone()),
+        Value::Integer(_) => DataType::Int64,
+        Value::Real(_) => DataType::Float64,
+        Value::Text(_) => DataType::Utf8View,
+        Value::Blob(_) => DataType::LargeBinary,
+    };
+    match (data_type, &own) {
+        (DataType::Null, _) => Some(own),
+        (data_type, own) if data_type == own => Some(data_type.clone()),
+        (DataType::Int64 | DataType::Float64, DataType::Int64 | DataType::Float64) => {
+            Some(DataType::Float64)
+        }
+        // A text is its bytes.
+        (
+            DataType::Utf8View | DataType::LargeBinary,
+            DataType::Utf8View | DataType::LargeBinary,
+        ) => Some(DataType::LargeBinary),
+        _ => None,
+    }
+}
+
+fn mixed<T>(view: &str, column: &str) -> Result<T> {
+    plan_err!(
+        "view \"{view}\": column \"{column}\" has texts beside numbers, which no column of Arrow can hold; hint: CAST it to \
+         one type in the view"
+    )
 }
 
 /// An error of ZipfDB with the statement that it is about.

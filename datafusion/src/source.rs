@@ -20,6 +20,12 @@ impl CorpusSource {
         let mut names = self.database.corpora().into_iter();
         names.find(|corpus| corpus.eq_ignore_ascii_case(name))
     }
+
+    /// The name of a view as the database has it, by its name in any case of ASCII letters.
+    pub(crate) fn view(&self, name: &str) -> Option<String> {
+        let mut names = self.database.views().into_iter();
+        names.find(|view| view.eq_ignore_ascii_case(name))
+    }
 }
 
 /// What ZipfDB answers on a thread that may block.

@@ -205,7 +205,10 @@ impl TableProvider for ZipfTable {
     }
 
     fn table_type(&self) -> TableType {
-        TableType::Base
+        match self.relation.is_view {
+            true => TableType::View,
+            false => TableType::Base,
+        }
     }
 
     fn supports_filters_pushdown(
