@@ -25,7 +25,7 @@ const UNSAFE_FORBIDDEN: [(&str, &str); 4] = [
 ];
 
 /// Which crates of ours a crate may use.
-const DIRECTION: [(&str, &[&str]); 11] = [
+const DIRECTION: [(&str, &[&str]); 12] = [
     (
         "Cargo.toml",
         &[
@@ -57,7 +57,8 @@ const DIRECTION: [(&str, &[&str]); 11] = [
         &["zipfdb", "zipfdb-kernels", "zipfdb-storage", "zipfdb-tadoc"],
     ),
     ("bench/tadoc/Cargo.toml", &[]),
-    ("datafusion/Cargo.toml", &["zipfdb"]),
+    ("datafusion/Cargo.toml", &["zipfdb", "zipfdb-remote"]),
+    ("remote/Cargo.toml", &["zipfdb", "zipfdb-storage"]),
     ("fuzz/Cargo.toml", &["zipfdb-test-model"]),
 ];
 

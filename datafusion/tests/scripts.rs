@@ -91,7 +91,9 @@ impl Session<'_> {
                     .flat_map(str::chars)
                     .take(80)
                     .collect();
-                outcome.refused.insert(format!("{line} -- {reason}"));
+                outcome
+                    .refused
+                    .insert(ascii(&format!("{line} -- {reason}")));
             }
             Ok(mut found) => {
                 let mut expected: Vec<String> = rows.iter().map(|row| shown(row)).collect();
@@ -100,7 +102,7 @@ impl Session<'_> {
                 match found == expected {
                     true => outcome.same += 1,
                     false => {
-                        outcome.differ.insert(line);
+                        outcome.differ.insert(ascii(&line));
                     }
                 }
             }
@@ -125,6 +127,15 @@ fn unescaped(text: &str) -> Vec<u8> {
     }
     bytes.extend_from_slice(rest.as_bytes());
     bytes
+}
+
+/// A text with escapes for what is not ASCII.
+fn ascii(text: &str) -> String {
+    let escaped = |character: char| match character.is_ascii() {
+        true => character.to_string(),
+        false => character.escape_unicode().to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 fn shown(row: &[Value]) -> String {
