@@ -2,8 +2,7 @@
 //!
 //! Invariant: what is translated is true, false and NULL for the same rows in both. Nothing else is translated, so that
 //! DataFusion need not look at those rows again. What differs: LIKE of ZipfDB ignores the case of ASCII letters, so GLOB stands
-//! for it; a literal that is compared with an n-gram is cut into words, unless the other side is an expression, and so is one that
-//! is compared with a column of a view that is an n-gram; such a column may have a COLLATE too.
+//! for it; a literal that is compared with an n-gram is cut into words, unless the other side is an expression.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -72,14 +71,13 @@ struct Compared<'a> {
     data_type: &'a DataType,
     /// Words of an n-gram, if it is a column of n-grams.
     ngram_words: Option<usize>,
-    is_of_view: bool,
 }
 
 /// A literal as it is written in SQL.
 struct Literal {
     sql: String,
-    /// Whether it means itself beside the column, which may be one of n-grams or of a view.
-    is_plain: bool,
+    /// Whether it means itself beside a column of n-grams.
+    is_plain_ngram: bool,
 }
 
 impl<'a> Translator<'a> {
@@ -113,13 +111,16 @@ impl<'a> Translator<'a> {
         let Expr::Column(column) = expression else {
             return None;
         };
+        // Values of a view are looked at by DataFusion, which finds out if one is of another type than the first ones.
+        if self.relation.is_view {
+            return None;
+        }
         let (_, field) = self.relation.column(&column.name)?;
         let is_ngram = field.name() == "ngram";
         Some(Compared {
             sql: quoted_name(field.name()),
             data_type: field.data_type(),
             ngram_words: self.relation.ngram_words.filter(|_| is_ngram),
-            is_of_view: self.relation.is_view,
         })
     }
 
@@ -142,13 +143,12 @@ impl<'a> Translator<'a> {
         let literal = column.literal(value, self.budget)?;
         let (name, value) = (&column.sql, &literal.sql);
         Some(match operator {
-            // The first finds the text, the second sees that it is written so.
-            "=" if !literal.is_plain => {
+            // The first finds the n-gram, the second sees that it is written so.
+            "=" if !literal.is_plain_ngram => {
                 format!("({name} = {value} AND {name} || '' = {value})")
             }
-            "<>" if !literal.is_plain => format!("{name} || '' <> {value}"),
-            "=" | "<>" => format!("{name} {operator} {value}"),
-            _ => format!("{} {operator} {value}", column.ordered()),
+            "<>" if !literal.is_plain_ngram => format!("{name} || '' <> {value}"),
+            _ => format!("{name} {operator} {value}"),
         })
     }
 
@@ -166,9 +166,7 @@ impl<'a> Translator<'a> {
         let not = if between.negated { "NOT " } else { "" };
         Some(format!(
             "({} {not}BETWEEN {} AND {})",
-            column.ordered(),
-            low.sql,
-            high.sql
+            column.sql, low.sql, high.sql
         ))
     }
 
@@ -184,7 +182,7 @@ impl<'a> Translator<'a> {
                 return None;
             };
             let literal = column.literal(value, self.budget)?;
-            are_plain &= literal.is_plain;
+            are_plain &= literal.is_plain_ngram;
             values.push(literal.sql);
         }
         let (name, values) = (&column.sql, values.join(", "));
@@ -216,25 +214,14 @@ impl<'a> Translator<'a> {
 }
 
 impl Compared<'_> {
-    /// The column where its order matters, which is that of bytes.
-    fn ordered(&self) -> String {
-        match self.is_of_view && *self.data_type == DataType::Utf8View {
-            true => format!("{} || ''", self.sql),
-            false => self.sql.clone(),
-        }
-    }
-
     /// A literal that compares with the column alike in both; none if there is a doubt.
     fn literal(&self, value: &ScalarValue, budget: &mut Budget) -> Option<Literal> {
         match (self.data_type, value) {
             // The least integer is read as the negative of one that is none.
-            // Numbers of a view are looked at by DataFusion, which finds out if one is none.
-            (DataType::Int64, ScalarValue::Int64(Some(number)))
-                if *number > i64::MIN && !self.is_of_view =>
-            {
+            (DataType::Int64, ScalarValue::Int64(Some(number))) if *number > i64::MIN => {
                 Some(Literal {
                     sql: number.to_string(),
-                    is_plain: true,
+                    is_plain_ngram: true,
                 })
             }
             (DataType::Utf8View, value) => {
@@ -242,8 +229,7 @@ impl Compared<'_> {
                 budget.bytes = budget.bytes.checked_sub(text.len())?;
                 (!text.contains('\0')).then(|| Literal {
                     sql: quoted_text(text),
-                    is_plain: !self.is_of_view
-                        && self.ngram_words.is_none_or(|n| is_plain_ngram(text, n)),
+                    is_plain_ngram: self.ngram_words.is_none_or(|n| is_plain_ngram(text, n)),
                 })
             }
             _ => None,

@@ -92,7 +92,7 @@ pub(crate) struct Relation {
     pub(crate) schema: SchemaRef,
     /// Words of an n-gram, if rows are n-grams.
     pub(crate) ngram_words: Option<usize>,
-    /// Its texts may be n-grams, or be compared in an order of their own.
+    /// Its values may be of other types than the first ones, and its texts n-grams or in an order of their own.
     pub(crate) is_view: bool,
     /// Answers how many rows there are; reads file tables only.
     pub(crate) count: Option<String>,
