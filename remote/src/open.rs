@@ -80,7 +80,7 @@ impl RemoteStore {
         self.for_each(&version.files, FILES_AT_ONCE, |file| {
             self.pull_file(file, &directory.join(&file.path))
         })?;
-        Origin::new(self.url(), version.number).write(directory)?;
+        Origin::new(self.url(), version.content).write(directory)?;
         let directories = directories.iter().map(PathBuf::as_path);
         directories.chain([directory]).try_for_each(sync_directory)
     }

@@ -194,6 +194,29 @@ fn a_collection_leaves_what_is_needed() {
 }
 
 #[test]
+fn a_version_that_a_collection_repeats_can_be_pulled_and_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zdb");
+    drop(create(&path, 2));
+    let objects = FaultyStore::new();
+    let store = remote(&objects);
+    store.push(&path, false).unwrap();
+    insert(&Database::open(&path).unwrap(), 40..41);
+    // A publisher that dies after it has announced itself.
+    objects.fail_after(3);
+    assert!(store.push(&path, false).is_err());
+    objects.fail_after(i64::MAX);
+    store.collect(Duration::ZERO).unwrap();
+    assert_eq!(store.versions().unwrap().last(), Some(&2));
+    let pulled = folder.path().join("b.zdb");
+    assert_eq!(store.pull(None, &pulled).unwrap(), 2);
+    insert(&Database::open(&pulled).unwrap(), 41..42);
+    assert_eq!(store.push(&pulled, false).unwrap().version, 3);
+    let error = store.push(&path, false).unwrap_err();
+    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+}
+
+#[test]
 fn damage_is_an_error_and_never_another_answer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.zdb");
