@@ -34,8 +34,8 @@ pub const SCHEMA: &str = "public";
 /// The schema whose tables are the files of corpora: those of `files('corpus')`, which can be inserted into.
 pub const FILES_SCHEMA: &str = "files";
 
-/// The most keys of a join's build side that a scan asks for, in each partition of the join. To look up so many words is far
-/// less work than to read a corpus.
+/// Keys of a join's build side that a scan asks for at most, in each partition of the join. Looking up 10,000 words is far less
+/// work than reading a corpus.
 const KEYS_MAX: usize = 10_000;
 /// The most bytes of these keys.
 const KEYS_BYTES_MAX: usize = 1 << 20;

@@ -1,8 +1,9 @@
 //! The optimizer rule: partitions that are sorted for their first rows, which are then merged, are sorted by all keys of the merge.
 //!
-//! DataFusion (55) leaves out keys that are the same in all rows of a partition, such as the constant of a branch of UNION ALL, and lets
-//! each partition skip rows that are no better than the last of those that any partition has found. With keys left out, rows that
-//! are better by them are skipped as well, now and then: answers depend on which partition is faster.
+//! DataFusion (55) sorts a partition by fewer keys: it leaves out those that are the same in all of its rows, such as the constant of
+//! a branch of UNION ALL. All partitions share one bound, the last key that one of them still needs, and each skips rows that are
+//! not below it. A row that equals the bound in the keys that are left, and is smaller by one that was left out, is lost then.
+//! Whether that happens depends on which partition is faster.
 
 use std::sync::Arc;
 

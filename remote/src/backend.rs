@@ -12,11 +12,11 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use zipfdb_storage::{Backend, BackendFile, BackendReader, Bytes as FileBytes};
+use zipfdb_storage::{Backend, BackendReader, Bytes as FileBytes};
 
 use crate::blocks::{BLOCK_BYTES, SUM_BYTES, block_count};
 use crate::cache::{BlockCache, BlockName};
-use crate::store::{OBJECTS, RemoteStore};
+use crate::store::{OBJECTS, RemoteStore, for_each};
 use crate::version::{Version, VersionFile};
 use crate::{Error, Result};
 
@@ -78,9 +78,9 @@ impl RemoteBackend {
     }
 
     /// Fetches what opening reads: small files, and of others the first block, the last one and the checksums.
-    pub(crate) fn fetch_edges(&self, store: &RemoteStore) -> Result<()> {
+    pub(crate) fn fetch_edges(&self) -> Result<()> {
         let files: Vec<&Arc<RemoteFile>> = self.files.values().collect();
-        store.for_each(&files, FILES_AT_ONCE, |file| {
+        for_each(&files, FILES_AT_ONCE, |file| {
             let blocks = block_count(file.size);
             file.sums()?;
             file.blocks(0..blocks.min(1)).map(drop)
@@ -252,40 +252,12 @@ impl BackendReader for RemoteFile {
     }
 }
 
-fn refused<T>() -> io::Result<T> {
-    Err(io::ErrorKind::ReadOnlyFilesystem.into())
-}
-
 impl Backend for RemoteBackend {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
         match self.files.get(path) {
             Some(file) => Ok(file.clone()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
-    }
-
-    fn create(&self, _path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        refused()
-    }
-
-    fn sync_file(&self, _path: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn rename(&self, _source: &Path, _target: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn remove(&self, _path: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn create_directory(&self, _path: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
-        refused()
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {

@@ -12,9 +12,14 @@ pub(crate) const BLOCK_BYTES: u64 = 128 << 10;
 /// Bytes of a checksum.
 pub(crate) const SUM_BYTES: u64 = 4;
 
-/// How many blocks a content of so many bytes has.
+/// The number of blocks of a content of `size` bytes.
 pub(crate) fn block_count(size: u64) -> u64 {
     size.div_ceil(BLOCK_BYTES)
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What identifies a content.
@@ -48,8 +53,7 @@ impl Content {
             sha256.update(&block[..count]);
             sums.extend(crc32fast::hash(&block[..count]).to_le_bytes());
         }
-        let sha256 = sha256.finalize();
-        let sha256 = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hexadecimal(&sha256.finalize());
         Ok(Digests { sha256, sums })
     }
 

@@ -1,7 +1,7 @@
 //! Blocks of objects that were fetched, in memory and in a folder, least recently used ones going first.
 //!
-//! Invariant: what the cache gives is what was put there under the same name, or nothing: whoever asks compares checksums and
-//! has a block removed that is not what it was. Blocks take no more than the limits; a folder may be shared between processes,
+//! Invariant: a block that the cache gives has passed the test of its reader, which compares checksums; one that does not pass
+//! is removed. Blocks take no more than the limits; a folder may be shared between processes,
 //! each of which keeps to the limit as far as it has seen the folder.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! Collecting what nobody needs any more: versions that were replaced long ago, and objects that belong to none.
+//! Garbage collection: removes versions that were replaced longer ago than a grace time, and objects that no version names.
 //!
 //! Invariant: the newest version and all it names stays, as does each that was replaced less than the grace time ago, and what a
 //! publication that is going on has written. Objects are listed before publications, and these before versions: whatever
@@ -12,7 +12,7 @@ use object_store::ObjectMeta;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::store::{OBJECTS, PUBLISHING, RemoteStore, version_name};
+use crate::store::{OBJECTS, PUBLISHING, RemoteStore, for_each, version_name};
 
 /// Objects that are removed at once.
 const REMOVED_AT_ONCE: usize = 16;
@@ -76,7 +76,7 @@ impl RemoteStore {
         let unneeded: Vec<(String, ObjectMeta)> = (objects.into_iter())
             .filter(|(name, _)| !needed.contains(name) && !of_living(name))
             .collect();
-        self.for_each(&unneeded, REMOVED_AT_ONCE, |(name, _)| {
+        for_each(&unneeded, REMOVED_AT_ONCE, |(name, _)| {
             self.remove(&format!("{OBJECTS}/{name}"))
         })?;
         Ok(Collected {
@@ -86,8 +86,8 @@ impl RemoteStore {
         })
     }
 
-    /// Publishes the newest version once more, so that publications that follow it fail. False if there is none, or somebody
-    /// else publishes.
+    /// Publishes a version with the files of the newest one. Publications that were to follow the newest one fail from then on.
+    /// False if there is no version, or another publication was faster.
     fn fence(&self) -> Result<bool> {
         let Some(newest) = self.newest()? else {
             return Ok(false);

@@ -65,7 +65,7 @@ pub enum Error {
         /// The one that was asked for; none for the newest.
         version: Option<u64>,
     },
-    /// Somebody else has published.
+    /// Another publication has made a version that the local database was not made from.
     #[error("{url}: it is at version {found}, and this database was made from {}; hint: pull it and make the changes there, or push with `replace`", match expected {
         0 => "none of its versions".into(),
         expected => format!("version {expected}"),

@@ -2,7 +2,7 @@
 //!
 //! [`RemoteStore::push`] publishes a local database as the next version, [`RemoteStore::open`] answers queries on a version
 //! where it lies, fetching by range what they need, [`RemoteStore::pull`] copies one to a local directory, and
-//! [`RemoteStore::collect`] removes what nobody needs any more.
+//! [`RemoteStore::collect`] removes old versions, and objects that no version names.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -12,10 +12,11 @@ use zipfdb::{Database, DatabaseOptions};
 
 use crate::Result;
 use crate::backend::RemoteBackend;
+use crate::blocks::hexadecimal;
 use crate::cache::{BlockCache, CacheOptions};
 use crate::error::io_error;
 use crate::origin::Origin;
-use crate::store::{OBJECTS, RemoteStore};
+use crate::store::{OBJECTS, RemoteStore, for_each};
 use crate::version::{Version, VersionFile};
 
 /// Files that are pulled at once.
@@ -42,7 +43,7 @@ impl RemoteStore {
         let version = self.find_version(version)?;
         let root = PathBuf::from(self.url());
         let backend = RemoteBackend::new(self, &version, &cache, &root);
-        backend.fetch_edges(self)?;
+        backend.fetch_edges()?;
         let options = options.read_only(true).backend(Arc::new(backend));
         Ok(options.open(root)?)
     }
@@ -77,7 +78,7 @@ impl RemoteStore {
         {
             fs::create_dir(path).map_err(io_error(path, "create"))?;
         }
-        self.for_each(&version.files, FILES_AT_ONCE, |file| {
+        for_each(&version.files, FILES_AT_ONCE, |file| {
             self.pull_file(file, &directory.join(&file.path))
         })?;
         Origin::new(self.url(), version.content).write(directory)?;
@@ -99,10 +100,7 @@ impl RemoteStore {
             }
             start = end;
         }
-        let digest: String = (sha256.finalize().iter())
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        if digest != file.sha256 {
+        if hexadecimal(&sha256.finalize()) != file.sha256 {
             let size = file.size;
             let fault = format!("its first {size} bytes are not the ones that were published");
             return Err(self.corrupt(&object, fault));

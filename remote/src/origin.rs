@@ -12,7 +12,7 @@ use crate::error::io_error;
 /// The name of the file in the directory of the database.
 const NAME: &str = "REMOTE";
 
-/// Where a local database was pulled from or pushed to last.
+/// Where a local database was pulled from or pushed to last, and the version whose content it had then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     pub(crate) url: String,

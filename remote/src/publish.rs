@@ -3,7 +3,8 @@
 //! Invariant: a version is there as a whole or not at all, and follows the one it was made from. Objects are written under names
 //! of their own first, those that the version before has are named again, and the version, which is created only if there
 //! is none of its number, makes them count. A publication says that it is going on before it writes anything, and as long
-//! as it does nothing that it wrote is collected. Whoever takes it for dead publishes first, so that it fails.
+//! as it does nothing that it wrote is collected. A collection that takes a publication for dead first publishes a version
+//! itself, so that the publication fails.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -21,7 +22,7 @@ use zipfdb_storage::{BackendReader, ImageFile, OpenOptions, Store};
 use crate::blocks::Content;
 use crate::error::io_error;
 use crate::origin::Origin;
-use crate::store::{OBJECTS, PART_BYTES, PUBLISHING, RemoteStore};
+use crate::store::{OBJECTS, PART_BYTES, PUBLISHING, RemoteStore, for_each};
 use crate::version::{Version, VersionFile};
 use crate::{Error, Result};
 
@@ -78,7 +79,7 @@ impl RemoteStore {
             .collect();
         let image = store.image()?;
         let published = Mutex::new((Vec::with_capacity(image.len()), 0, 0));
-        self.for_each(&image, FILES_AT_ONCE, |file| {
+        for_each(&image, FILES_AT_ONCE, |file| {
             let Some(content) = file.open()? else {
                 return Ok(());
             };

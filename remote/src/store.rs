@@ -23,7 +23,7 @@ use url::Url;
 use crate::version::Version;
 use crate::{Error, Result};
 
-/// How long a request may take if nobody says otherwise, retries included.
+/// The time that a request may take, retries of the store's client included.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes of a part of an upload; S3 takes up to 10,000 parts of one object.
@@ -50,13 +50,13 @@ pub(crate) const PUBLISHING: &str = "publishing";
 #[derive(Clone)]
 pub struct RemoteStore {
     inner: Arc<Inner>,
+    timeout: Duration,
 }
 
 struct Inner {
     url: String,
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
-    timeout: Duration,
     traffic: Mutex<Traffic>,
 }
 
@@ -109,23 +109,15 @@ impl RemoteStore {
                 url: url.trim_end_matches('/').to_owned(),
                 objects,
                 prefix,
-                timeout: TIMEOUT,
                 traffic: Mutex::default(),
             }),
+            timeout: TIMEOUT,
         }
     }
 
-    /// The same with so much time for each request, retries included; 60 seconds if nobody says otherwise.
+    /// The same database, whose requests may take `timeout` each, retries of the store's client included. The default is 60 seconds.
     pub fn with_timeout(self, timeout: Duration) -> RemoteStore {
-        RemoteStore {
-            inner: Arc::new(Inner {
-                url: self.inner.url.clone(),
-                objects: self.inner.objects.clone(),
-                prefix: self.inner.prefix.clone(),
-                timeout,
-                traffic: Mutex::default(),
-            }),
-        }
+        RemoteStore { timeout, ..self }
     }
 
     /// Where it lies.
@@ -143,10 +135,8 @@ impl RemoteStore {
     /// # Errors
     /// [`Error::Store`], [`Error::TimedOut`].
     pub fn versions(&self) -> Result<Vec<u64>> {
-        let found = self.list(VERSIONS)?.into_iter();
-        let mut numbers: Vec<u64> = found.filter_map(|(name, _)| number_of(&name)).collect();
-        numbers.sort_unstable();
-        Ok(numbers)
+        let versions = self.version_objects()?.into_iter();
+        Ok(versions.map(|(number, _)| number).collect())
     }
 
     /// The objects of the versions that are there, by number, ascending.
@@ -181,15 +171,14 @@ impl RemoteStore {
     /// # Errors
     /// [`Error::NoSuchVersion`], and those of reading.
     pub(crate) fn find_version(&self, number: Option<u64>) -> Result<Version> {
-        let missing = || Error::NoSuchVersion {
+        let found = match number {
+            Some(number) => self.version(number)?,
+            None => self.newest()?,
+        };
+        found.ok_or_else(|| Error::NoSuchVersion {
             url: self.url().into(),
             version: number,
-        };
-        if number.is_some() {
-            let found = self.version(number.unwrap_or_default())?;
-            return found.ok_or_else(missing);
-        }
-        self.newest()?.ok_or_else(missing)
+        })
     }
 
     /// The newest version; none if nothing was published.
@@ -347,31 +336,6 @@ impl RemoteStore {
         Ok(named.collect())
     }
 
-    /// Does something for each of some items, several at once, and stops at the first error.
-    pub(crate) fn for_each<T: Sync>(
-        &self,
-        items: &[T],
-        at_once: usize,
-        work: impl Fn(&T) -> Result<()> + Sync,
-    ) -> Result<()> {
-        let next = AtomicUsize::new(0);
-        let failed = Mutex::new(None);
-        thread::scope(|scope| {
-            for _ in 0..at_once.min(items.len()) {
-                scope.spawn(|| {
-                    while failed.lock().is_none() {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = items.get(index) else { break };
-                        if let Err(error) = work(item) {
-                            failed.lock().get_or_insert(error);
-                        }
-                    }
-                });
-            }
-        });
-        failed.into_inner().map_or(Ok(()), Err)
-    }
-
     pub(crate) fn corrupt(&self, object: &str, fault: impl Into<String>) -> Error {
         Error::Corrupt {
             url: self.url().into(),
@@ -405,7 +369,7 @@ impl RemoteStore {
     ) -> Result<T> {
         self.inner.traffic.lock().requests += 1;
         let (sender, receiver) = mpsc::channel();
-        let waited = self.inner.timeout;
+        let waited = self.timeout;
         runtime().spawn(async move {
             // Nobody waits any more if the thread has gone.
             let _ = sender.send(timeout(waited, request).await);
@@ -428,6 +392,30 @@ impl RemoteStore {
             }),
         }
     }
+}
+
+/// Does something for each of some items, several at once, and stops at the first error.
+pub(crate) fn for_each<T: Sync>(
+    items: &[T],
+    at_once: usize,
+    work: impl Fn(&T) -> Result<()> + Sync,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(None);
+    thread::scope(|scope| {
+        for _ in 0..at_once.min(items.len()) {
+            scope.spawn(|| {
+                while failed.lock().is_none() {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    if let Err(error) = work(item) {
+                        failed.lock().get_or_insert(error);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// The runtime of all requests of this process.

@@ -43,7 +43,8 @@ impl NewFiles<'_> {
     }
 }
 
-/// Puts files into a corpus, in place of those that have their names; none if no file has. A file that is there stays if the one that is to replace it cannot be read and may be left out.
+/// Puts files into a corpus, in place of those that have their names; none if no file has. A file that is there stays if the one
+/// that is to replace it cannot be read and may be left out.
 ///
 /// The caller is no thread of the database's pool: it waits for its turns. `go_on` says whether it is to go on, and is asked
 /// wherever it waits; `stop` is set when it is not.

@@ -24,7 +24,8 @@ const WHOLE_SIZE_MAX: u64 = 64 << 10;
 /// Files and directories, real or simulated.
 ///
 /// Paths are given whole: a backend has no current directory of its own. Errors are those of the operating system
-/// (or look like them); callers add the path and what they were doing.
+/// (or look like them); callers add the path and what they were doing. A backend that is only read need not have the operations
+/// that change something: they are refused, as on a file system that is mounted read-only.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Opens a file for reading. What is appended later is not in it; what is renamed or removed stays readable.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>>;
@@ -39,22 +40,34 @@ pub trait Backend: fmt::Debug + Send + Sync {
     ///
     /// What is written is durable after [`BackendFile::sync`] of the file and [`Backend::sync_directory`] of the
     /// directory that holds it.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>>;
+    fn create(&self, _path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        refused()
+    }
 
     /// Makes the content of a file durable that something else has written (the catalog's files).
-    fn sync_file(&self, path: &Path) -> io::Result<()>;
+    fn sync_file(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
 
     /// Renames a file or directory; a file that has the new name already is replaced, in one step.
-    fn rename(&self, source: &Path, target: &Path) -> io::Result<()>;
+    fn rename(&self, _source: &Path, _target: &Path) -> io::Result<()> {
+        refused()
+    }
 
     /// Removes a file. Readers of it stay valid.
-    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
 
     /// Creates a directory whose parent exists; no error if it is there already.
-    fn create_directory(&self, path: &Path) -> io::Result<()>;
+    fn create_directory(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
 
     /// Makes creations, renames and removals in a directory durable (not those in its subdirectories).
-    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
+        refused()
+    }
 
     /// The names in a directory, sorted.
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>>;
@@ -454,30 +467,6 @@ impl Backend for ReadOnlyBackend {
             return Ok(Arc::clone(file));
         }
         self.inner.open(path)
-    }
-
-    fn create(&self, _path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        refused()
-    }
-
-    fn sync_file(&self, _path: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn rename(&self, _source: &Path, _target: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn remove(&self, _path: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn create_directory(&self, _path: &Path) -> io::Result<()> {
-        refused()
-    }
-
-    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
-        refused()
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
