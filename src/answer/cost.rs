@@ -100,7 +100,7 @@ pub(crate) const TABLE_LOAD_COST: f64 = 100.0;
 pub(crate) const LISTS_LOAD_COST: f64 = 10.0;
 /// Decoding a token of the dictionary and preparing look-ups.
 pub(crate) const DICTIONARY_TOKEN_COST: f64 = 100.0;
-/// Counting a word from blocks of the dictionary.
+/// Asking blocks of the dictionary for a word.
 pub(crate) const BLOCKS_COST: f64 = 20_000.0;
 /// Decoding the root of one file: two chunks of it at least.
 pub(crate) const ALONE_COST: f64 = 1_000_000.0;

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use zipfdb_kernels::WordTerminals;
 use zipfdb_storage::{Dictionary, Segment, WordBlocks};
@@ -16,7 +15,7 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::{compare, order_fault, word_at};
 use crate::Result;
-use crate::answer::cost::DICTIONARY_TOKEN_COST;
+use crate::answer::cost::{BLOCKS_COST, DICTIONARY_TOKEN_COST};
 use crate::tokenize::UNICODE_VERSION;
 
 /// The words in blocks, if the file says how many words begin in each.
@@ -111,12 +110,12 @@ impl SegmentView {
         if !self.asks_blocks() {
             return Ok(None);
         }
-        let begin = Instant::now();
         let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 else {
             return Ok(None);
         };
         let answer = ask(segment, blocks)?;
-        self.budgets.dictionary.add_since(begin);
+        // An estimate as the price is: what is decoded shall not depend on how busy the machine is.
+        self.budgets.dictionary.add(BLOCKS_COST as u64);
         Ok(Some(answer))
     }
 
