@@ -1,8 +1,9 @@
 //! `.schema`: the statement that creates a corpus, and its columns.
 //!
-//! Invariant: what is shown is SQL that creates an empty corpus with the same settings; columns stand in comments.
+//! Invariant: what is shown is SQL that creates an empty corpus with the same settings; columns stand in comments. Settings for
+//! which the default is rarely changed are shown where they differ from it.
 
-use zipfdb::{Corpus, Result};
+use zipfdb::{Corpus, CorpusSettings, Result};
 
 use crate::vocabulary::{WORDS, name, text};
 
@@ -11,13 +12,21 @@ use crate::vocabulary::{WORDS, name, text};
 /// # Errors
 /// If the corpus has been dropped.
 pub fn describe(corpus: &Corpus) -> Result<String> {
-    let settings = corpus.settings()?;
+    let (settings, default) = (corpus.settings()?, CorpusSettings::default());
     let mut page = format!(
-        "CREATE CORPUS {} WITH (tokenizer = {}, segment_size = {});\n",
+        "CREATE CORPUS {} WITH (tokenizer = {}, segment_size = {}",
         name(corpus.name()),
         text(settings.tokenizer.name()),
         text(&size(settings.segment_size))
     );
+    if settings.recompress_threshold != default.recompress_threshold {
+        let threshold = text(&size(settings.recompress_threshold));
+        page.push_str(&format!(", recompress_threshold = {threshold}"));
+    }
+    if settings.ingest != default.ingest {
+        page.push_str(&format!(", ingest = {}", text(settings.ingest.name())));
+    }
+    page.push_str(");\n");
     for (name, kind) in WORDS {
         page.push_str(&format!("--   {name:<9} {kind}\n"));
     }
@@ -44,18 +53,26 @@ mod tests {
 
     #[test]
     fn the_statement_creates_the_same_corpus() {
-        let statement =
-            "CREATE CORPUS \"my mail\" WITH (tokenizer = 'whitespace', segment_size = '96KiB');";
-        let database = Database::in_memory().unwrap();
-        database.execute(statement).unwrap();
-        let corpus = database.corpus("my mail").unwrap();
-        let page = describe(&corpus).unwrap();
-        assert_eq!(page.lines().next(), Some(statement));
+        for more in [
+            "",
+            ", recompress_threshold = '1MiB'",
+            ", recompress_threshold = '96MiB', ingest = 'fast'",
+            ", ingest = 'auto'",
+        ] {
+            let statement = format!(
+                "CREATE CORPUS \"my mail\" WITH (tokenizer = 'whitespace', segment_size = '96KiB'{more});"
+            );
+            let database = Database::in_memory().unwrap();
+            database.execute(&statement).unwrap();
+            let corpus = database.corpus("my mail").unwrap();
+            let page = describe(&corpus).unwrap();
+            assert_eq!(page.lines().next(), Some(&statement[..]));
 
-        let other = Database::in_memory().unwrap();
-        other.execute(&page).unwrap();
-        let copy = other.corpus("my mail").unwrap();
-        assert_eq!(copy.settings().unwrap(), corpus.settings().unwrap());
+            let other = Database::in_memory().unwrap();
+            other.execute(&page).unwrap();
+            let copy = other.corpus("my mail").unwrap();
+            assert_eq!(copy.settings().unwrap(), corpus.settings().unwrap());
+        }
     }
 
     #[test]
