@@ -5,10 +5,12 @@
 //! each of which keeps to the limit as far as it has seen the folder.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -19,6 +21,10 @@ use crate::error::io_error;
 
 /// Ends the name of a file of the cache.
 const SUFFIX: &str = ".block";
+/// Ends the name of a file that is being written.
+const TEMPORARY_SUFFIX: &str = ".tmp";
+/// A file that was begun so long ago is left over from a process that was killed.
+const LEFT_OVER_AFTER: Duration = Duration::from_hours(1);
 
 /// How blocks are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +225,8 @@ impl Folder {
         let gone = state.known.put(name.clone(), (), block.len() as u64);
         drop(state);
         gone.iter().for_each(|name| self.unlink(name));
-        let temporary = self.path.join(format!("{}.tmp", Uuid::new_v4().simple()));
+        let temporary = format!("{}{TEMPORARY_SUFFIX}", Uuid::new_v4().simple());
+        let temporary = self.path.join(temporary);
         let written = fs::File::create(&temporary)
             .and_then(|mut file| file.write_all(block))
             .and_then(|()| fs::rename(&temporary, self.path_of(name)));
@@ -240,17 +247,20 @@ impl Folder {
         let _ = fs::remove_file(self.path_of(name));
     }
 
-    /// Takes up what is in the folder and not known, as if it had been used when it was written.
+    /// Takes up what is in the folder and not known, as if it had been used when it was written, and removes what was left over.
     fn list(&self, state: &mut FolderState) -> io::Result<()> {
         state.added = 0;
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            let Some(name) = name_of(&entry.path()) else {
-                continue;
-            };
             // Another process may remove it meanwhile.
             let Ok(meta) = entry.metadata() else {
+                continue;
+            };
+            let Some(name) = name_of(&entry.path()) else {
+                if is_left_over(&entry.path(), &meta) {
+                    let _ = fs::remove_file(entry.path());
+                }
                 continue;
             };
             found.push((meta.modified()?, name, meta.len()));
@@ -279,6 +289,17 @@ impl Folder {
     }
 }
 
+/// Whether a file was being written by a process that is no more.
+fn is_left_over(path: &Path, meta: &fs::Metadata) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    let id = name.and_then(|name| name.strip_suffix(TEMPORARY_SUFFIX));
+    let age = meta
+        .modified()
+        .ok()
+        .and_then(|modified| modified.elapsed().ok());
+    id.is_some_and(|id| Uuid::try_parse(id).is_ok()) && age.is_some_and(|age| age > LEFT_OVER_AFTER)
+}
+
 /// The block that a file of the folder holds.
 fn name_of(path: &Path) -> Option<BlockName> {
     let (object, number) = path
@@ -293,6 +314,7 @@ fn name_of(path: &Path) -> Option<BlockName> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::time::SystemTime;
 
     fn name(number: u64) -> BlockName {
         ("object".into(), number)
@@ -341,6 +363,30 @@ mod tests {
         assert!(cache.get(&name(1), |_| false).is_none());
         assert!(cache.get(&name(1), |_| true).is_none());
         assert_eq!(folder_bytes(folder.path()), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_over_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: Duration| {
+            let path = folder.path().join(name);
+            let file = fs::File::create(&path).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+            path
+        };
+        let id = Uuid::nil().simple();
+        let old = make(&format!("{id}.tmp"), 2 * LEFT_OVER_AFTER);
+        let kept = [
+            make(&format!("{}.tmp", Uuid::max().simple()), Duration::ZERO),
+            make("notes.tmp", 2 * LEFT_OVER_AFTER),
+        ];
+        let options = CacheOptions {
+            memory_bytes: 0,
+            folder: Some((folder.path().to_path_buf(), 1000)),
+        };
+        drop(BlockCache::new(&options).unwrap());
+        assert!(!old.exists());
+        assert!(kept.iter().all(|path| path.exists()));
     }
 
     #[test]
