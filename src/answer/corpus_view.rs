@@ -247,7 +247,7 @@ impl CorpusView {
 
     /// Nanoseconds of all threads for what has to be decoded before words come one by one.
     pub(crate) fn missing_for_stream(&self) -> f64 {
-        let wanted = [StructureKind::Grammar, StructureKind::Words];
+        let wanted = [StructureKind::Grammar, StructureKind::TokenForms];
         let segments = self.segments().iter();
         let missing = segments.map(|segment| SegmentView::of(segment).missing(&wanted));
         missing.sum()

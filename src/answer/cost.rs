@@ -147,6 +147,7 @@ fn making(kind: StructureKind) -> Making {
         Bodies => (&[Dictionary], [10.0, 0.0, 0.0]),
         Grammar => (&[Bodies], [30.0, 0.0, 0.0]),
         Words => (&[Dictionary], [0.0, 80.0, 0.0]),
+        TokenForms => (&[Words], [0.0, 5.0, 0.0]),
         WordIndex => (&[Dictionary], [0.0, 2.0, 0.0]),
         WordGrammar => (&[Grammar, Words], [18.0, 0.0, 0.0]),
         WordUses => (&[WordGrammar], [35.0, 0.0, 0.0]),

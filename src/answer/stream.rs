@@ -15,7 +15,7 @@ use crate::answer::CorpusView;
 use crate::answer::stored_view::StoredView;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
-use crate::segment::{SegmentView, Unit};
+use crate::segment::{SegmentView, TokenForms, Unit};
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,9 @@ struct Current {
 
 /// Stored words of an edited file that are read at a time.
 const STORED_WORDS: usize = 256;
+
+/// Tokens that are expanded at a time, at least.
+const TOKENS_MIN: usize = 64;
 
 impl WordStream {
     /// Over `files`, in the order given.
@@ -257,8 +260,11 @@ struct StoredStream {
     file: u32,
     /// Which of its parts is at hand, and the segment of that; none behind the last.
     current: Option<(usize, Arc<SegmentView>)>,
-    /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies.
+    /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies. The lowest entry lies in
+    /// the root, the others in bodies.
     stack: Vec<(u32, u32)>,
+    /// Tokens that come next.
+    tokens: Vec<u32>,
     position: u64,
     offset: u64,
 }
@@ -271,6 +277,7 @@ impl StoredStream {
             file,
             current: None,
             stack: Vec::new(),
+            tokens: Vec::new(),
             position: 0,
             offset: 0,
         };
@@ -281,7 +288,7 @@ impl StoredStream {
         Ok(stream)
     }
 
-    /// Appends words to `buffer` until it holds `length` or there are no more, which it says by `false`.
+    /// Appends words to `buffer` until it holds at least `length` or there are no more, which it says by `false`.
     fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
         let view = self.view.clone();
         let vocabulary = view.vocabulary()?;
@@ -292,26 +299,31 @@ impl StoredStream {
             };
             let part = &view.index.parts(file as usize)[part_number];
             let grammar = segment.view()?;
-            let dictionary = segment.dictionary()?;
-            let words = segment.word_of()?;
-            while let Some(token) = self.next_token(grammar) {
-                let size = dictionary.token(token).len() as u64;
-                let word = words[token as usize];
-                if word != zipfdb_kernels::GAP {
-                    buffer.push(Occurrence {
+            let forms = &segment.pin::<TokenForms>()?.0;
+            let numbers = vocabulary.numbers(part.segment as usize);
+            while buffer.len() < length {
+                self.expand(grammar, (length - buffer.len()).max(TOKENS_MIN));
+                if self.tokens.is_empty() {
+                    self.enter(part_number + 1)?;
+                    break;
+                }
+                let (mut position, mut offset) = (self.position, self.offset);
+                buffer.extend(self.tokens.iter().filter_map(|&token| {
+                    let form = forms[token as usize];
+                    let start = offset;
+                    offset += u64::from(form.bytes);
+                    let (word, before) = form.word()?;
+                    position += 1;
+                    Some(Occurrence {
                         file,
-                        word: vocabulary.number(part.segment as usize, word),
-                        position: self.position,
-                        offset: self.offset + u64::from(dictionary.has_glued_space(token)),
-                    });
-                    self.position += 1;
-                }
-                self.offset += size;
-                if buffer.len() >= length {
-                    return Ok(true);
-                }
+                        // Words are numbered by u32.
+                        word: numbers.map_or(word, |numbers| numbers.get(word as usize) as u32),
+                        position: position - 1,
+                        offset: start + u64::from(before),
+                    })
+                }));
+                (self.position, self.offset) = (position, offset);
             }
-            self.enter(part_number + 1)?;
         }
         Ok(true)
     }
@@ -353,32 +365,33 @@ impl StoredStream {
         Ok(())
     }
 
-    /// The next token of the part at hand. The lowest entry of the stack lies in the root, the others in bodies.
-    #[inline]
-    fn next_token(&mut self, grammar: GrammarView<'_>) -> Option<u32> {
-        loop {
-            let depth = self.stack.len();
-            let (start, end) = self.stack.last_mut()?;
-            if start == end {
-                self.stack.pop();
-                continue;
-            }
-            let at = *start as usize;
-            *start += 1;
-            let is_done = start == end;
-            let symbol = match depth {
-                1 => grammar.root[at],
-                _ => grammar.symbols[at],
+    /// Takes the next tokens of the part at hand, `count` unless it has fewer.
+    fn expand(&mut self, grammar: GrammarView<'_>, count: usize) {
+        self.tokens.clear();
+        while let Some((start, end)) = self.stack.pop() {
+            let is_root = self.stack.is_empty();
+            let symbols = match is_root {
+                true => grammar.root,
+                false => grammar.symbols,
             };
-            let Some(rule) = grammar.rule(symbol) else {
-                return Some(symbol);
-            };
-            if is_done && depth > 1 {
-                self.stack.pop();
+            for (next, &symbol) in (start + 1..).zip(&symbols[start as usize..end as usize]) {
+                let Some(rule) = grammar.rule(symbol) else {
+                    self.tokens.push(symbol);
+                    if self.tokens.len() == count {
+                        self.stack.push((next, end));
+                        return;
+                    }
+                    continue;
+                };
+                // What is left of the root stays below the bodies even if it is nothing.
+                if is_root || next < end {
+                    self.stack.push((next, end));
+                }
+                let body = grammar.body_range(rule);
+                // Offsets into bodies are u32.
+                self.stack.push((body.start as u32, body.end as u32));
+                break;
             }
-            let body = grammar.body_range(rule);
-            // Offsets into bodies are u32.
-            self.stack.push((body.start as u32, body.end as u32));
         }
     }
 }

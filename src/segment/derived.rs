@@ -56,6 +56,27 @@ impl WordTable {
     }
 }
 
+/// What a token is in a text.
+#[derive(Clone, Copy)]
+pub(crate) struct TokenForm {
+    /// Its length.
+    pub(crate) bytes: u32,
+    /// Twice the number of its word, and one more if a space stands before that in the token; or [`GAP`], which no word has:
+    /// there are fewer than 2^31 tokens.
+    form: u32,
+}
+
+impl TokenForm {
+    /// Its word and the bytes before that; none for a gap.
+    #[inline]
+    pub(crate) fn word(self) -> Option<(u32, u32)> {
+        (self.form != GAP).then_some((self.form >> 1, self.form & 1))
+    }
+}
+
+/// What each token is in a text, side by side: words are read one after the other without their bytes.
+pub(crate) struct TokenForms(pub(crate) Vec<TokenForm>);
+
 /// Lengths of the grammar over words, in words.
 pub(crate) struct WordLengths(pub(crate) Lengths);
 
@@ -102,6 +123,25 @@ structure!(
         + size_of_val(&table.tokens[..])
         + size_of_val(&table.spans[..]),
     |segment, _| WordTable::new(segment.dictionary()?)
+);
+
+structure!(
+    TokenForms,
+    TokenForms,
+    |forms| size_of_val(&forms.0[..]),
+    |segment, _| {
+        let (dictionary, word_of) = (segment.dictionary()?, segment.word_of()?);
+        let forms = (0..).zip(word_of).map(|(token, &word)| {
+            let bytes = u32::try_from(dictionary.token(token).len());
+            let bytes = bytes.map_err(|_| segment.inconsistent("a token has 4 GiB or more"))?;
+            let form = match word {
+                GAP => GAP,
+                word => word << 1 | u32::from(dictionary.has_glued_space(token)),
+            };
+            Ok(TokenForm { bytes, form })
+        });
+        TokenForms(forms.collect::<Result<_>>()?)
+    }
 );
 
 structure!(WordIndex, WordIndex, |index| index.bytes(), |segment, _| {

@@ -11,6 +11,7 @@ pub(crate) enum StructureKind {
     Bodies,
     Grammar,
     Words,
+    TokenForms,
     WordIndex,
     WordGrammar,
     WordUses,
@@ -39,7 +40,7 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 30] = {
+    pub(crate) const ALL: [StructureKind; 31] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -48,6 +49,7 @@ impl StructureKind {
             Bodies,
             Grammar,
             Words,
+            TokenForms,
             WordIndex,
             WordGrammar,
             WordUses,
@@ -94,6 +96,7 @@ impl StructureKind {
             StructureKind::Bodies => "bodies",
             StructureKind::Grammar => "grammar",
             StructureKind::Words => "words",
+            StructureKind::TokenForms => "forms of tokens",
             StructureKind::WordIndex => "word index",
             StructureKind::WordGrammar => "word grammar",
             StructureKind::WordUses => "word users",

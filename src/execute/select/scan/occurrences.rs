@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::ordered::sort_until;
 use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
-use super::rows::{BUFFER, RowCursor, SequenceRows};
+use super::rows::{BUFFER, BUFFER_MAX, RowCursor, SequenceRows};
 use super::selection::WantedWords;
 use crate::Result;
 use crate::answer::found::FileOffsets;
@@ -38,7 +38,7 @@ impl WordWindows {
     }
 
     pub(super) fn next(&mut self, question: &ScanQuestion) -> Result<Option<&[Occurrence]>> {
-        while !self.at_hand(question)?.is_empty() {
+        while !self.at_hand(question, BUFFER_MAX)?.is_empty() {
             let window = self.next..self.next + self.n;
             self.next += 1;
             if is_of_one_file(&self.buffer[window.clone()]) {
@@ -48,8 +48,8 @@ impl WordWindows {
         Ok(None)
     }
 
-    /// The words from the next window on, at least those of one; none at the end.
-    fn at_hand(&mut self, question: &ScanQuestion) -> Result<&[Occurrence]> {
+    /// The words from the next window on, at least those of one; none at the end. If more are read, then about `count`.
+    fn at_hand(&mut self, question: &ScanQuestion, count: usize) -> Result<&[Occurrence]> {
         while self.buffer.len() < self.next + self.n {
             if !self.has_more {
                 return Ok(&[]);
@@ -58,8 +58,9 @@ impl WordWindows {
             self.buffer.drain(..self.next);
             self.next = 0;
             let (buffer, snapshot) = (&mut self.buffer, &question.snapshot);
+            let length = count.clamp(BUFFER, BUFFER_MAX);
             self.has_more =
-                (self.stream).fill_until(buffer, BUFFER, snapshot, question.interrupt())?;
+                (self.stream).fill_until(buffer, length, snapshot, question.interrupt())?;
         }
         Ok(&self.buffer[self.next..])
     }
@@ -90,7 +91,14 @@ impl WindowCursor {
 
 impl RowCursor for WindowCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        let words = self.windows.at_hand(question)?;
+        let words = self.windows.at_hand(question, rows.room())?;
+        if question.n == 1 && question.has_all_texts() && question.has_all_places() {
+            let words = &words[..words.len().min(rows.room())];
+            let count = words.len();
+            rows.push_words(words, question);
+            self.windows.next += count;
+            return Ok(count > 0);
+        }
         let windows = words.windows(question.n).take(rows.room());
         let count = windows.len();
         for window in windows.filter(|window| is_of_one_file(window)) {

@@ -22,6 +22,9 @@ use crate::expression::integer_of_count;
 /// Words or n-grams that are made, or looked at between two checks whether the statement has to end.
 pub(super) const BUFFER: usize = 1024;
 
+/// Words that are made at a time at most: more do not fit into the caches of a processor.
+pub(super) const BUFFER_MAX: usize = 1 << 14;
+
 /// Rows that become a batch, by column. What the batch does not tell may be missing, or anything.
 pub(super) struct SequenceRows {
     /// How many rows there may be.
@@ -125,6 +128,28 @@ impl SequenceRows {
             self.offsets.push(integer_of_count(offset));
         }
         Ok(())
+    }
+
+    /// Appends words of the stream, all of which are wanted.
+    pub(super) fn push_words(&mut self, words: &[Occurrence], question: &ScanQuestion) {
+        let tells = |column| question.columns.contains(&column);
+        self.files.extend(words.iter().map(|word| word.file));
+        let tells_text = [
+            SequenceColumn::Word,
+            SequenceColumn::Length,
+            SequenceColumn::Ngram,
+        ];
+        if tells_text.into_iter().any(tells) {
+            self.words.extend(words.iter().map(|word| word.word));
+        }
+        if tells(SequenceColumn::Position) {
+            let positions = words.iter().map(|word| integer_of_count(word.position));
+            self.positions.extend(positions);
+        }
+        if tells(SequenceColumn::Offset) {
+            let offsets = words.iter().map(|word| integer_of_count(word.offset));
+            self.offsets.extend(offsets);
+        }
     }
 
     fn into_batch(mut self, question: &ScanQuestion) -> Batch {
