@@ -98,6 +98,66 @@ impl Expansions {
         kept
     }
 
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.slots[..]) + size_of_val(&self.words[..])
+    }
+
+    /// Bytes that the expansions of a grammar take, at most.
+    pub fn bytes_max(view: GrammarView<'_>) -> usize {
+        let symbols = view.symbols.len() + view.root.len();
+        (view.rules() + 1) * size_of::<Slot>() + (symbols + BLOCK) * size_of::<u32>()
+    }
+
+    /// Takes the next terminals of what is left of a root: `count` or up to 64 more, or all if there are fewer.
+    ///
+    /// `stack` says what is left, outermost first, as places `[start, end)`: of the root in its first entry, which may be
+    /// empty, and of bodies in the others.
+    pub fn take(
+        &self,
+        view: GrammarView<'_>,
+        stack: &mut Vec<(u32, u32)>,
+        count: usize,
+        terminals: &mut Vec<u32>,
+    ) {
+        terminals.resize(count + KEPT_MAX + BLOCK, 0);
+        let mut filled = 0;
+        while filled < count
+            && let Some((start, end)) = stack.pop()
+        {
+            let is_root = stack.is_empty();
+            let symbols = match is_root {
+                true => view.root,
+                false => view.symbols,
+            };
+            // As many as are looked up together.
+            let block_end = end.min(start.saturating_add(LOOKED_UP as u32));
+            let block = &symbols[start as usize..block_end as usize];
+            self.look_up(view, block);
+            let (mut next, mut body) = (start, None);
+            for &symbol in block {
+                if filled >= count {
+                    break;
+                }
+                next += 1;
+                let length = self.copy(view, symbol, &mut terminals[filled..]);
+                filled += length;
+                if length == 0 {
+                    let rule = view.rule(symbol).expect("terminals are kept");
+                    body = Some(view.body_range(rule));
+                    break;
+                }
+            }
+            // What is left of the root stays below bodies even if it is nothing.
+            if next < end || is_root && body.is_some() {
+                stack.push((next, end));
+            }
+            // Offsets into bodies are u32.
+            stack.extend(body.map(|body| (body.start as u32, body.end as u32)));
+        }
+        terminals.truncate(filled);
+    }
+
     /// Writes the expansions of a level's rules, all lower ones being there and taking `done` words; says how many words
     /// these take.
     fn expand_level(
@@ -365,8 +425,23 @@ mod tests {
                 expander.for_each_piece(range.clone(), |piece| found.extend_from_slice(piece));
                 assert_eq!((found[0], &found[1..]), (7, &expected[..]), "{grammar:?}");
                 let mut pieces = Vec::new();
-                expander.for_each_piece(range, |piece| pieces.push(piece.to_vec()));
+                expander.for_each_piece(range.clone(), |piece| pieces.push(piece.to_vec()));
                 assert_eq!(pieces.concat(), expected);
+                for count in [1, 5, 300] {
+                    // Places in roots are u32.
+                    let mut stack = vec![(range.start as u32, range.end as u32)];
+                    let (mut taken, mut terminals) = (Vec::new(), vec![9]);
+                    loop {
+                        kept.take(view, &mut stack, count, &mut terminals);
+                        if terminals.is_empty() {
+                            break;
+                        }
+                        assert!(terminals.len() <= count + KEPT_MAX);
+                        assert!(terminals.len() >= count || stack.is_empty());
+                        taken.extend_from_slice(&terminals);
+                    }
+                    assert_eq!(taken, expected, "{count} {grammar:?}");
+                }
                 let long = pieces.iter().find(|piece| piece.len() > PIECE + KEPT_MAX);
                 assert_eq!(long, None);
             }

@@ -110,6 +110,8 @@ pub(crate) const ALONE_TOKEN_COST: f64 = 40.0;
 pub(crate) const ALL_SYMBOL_COST: f64 = 50.0;
 /// Decoding a symbol of a root that is looked at once and not kept.
 pub(crate) const SCAN_SYMBOL_COST: f64 = 20.0;
+/// Following rules to a token, in waits for memory: what kept expansions of rules save.
+pub(crate) const FOLLOWED_TOKEN_COST: u64 = 25;
 /// Finding a range of bytes from the root down.
 pub(crate) const EXTRACT_COST: f64 = 1_000.0;
 /// Unpacking a byte of text and looking for a word there.
@@ -156,6 +158,7 @@ fn making(kind: StructureKind) -> Making {
         WordSignatures => (&[WordGrammar], [1.0, 0.0, 0.0]),
         RuleEnds => (&[WordGrammar], [1.0, 0.0, 0.0]),
         TokenWords => (&[Grammar], [4.0, 0.0, 0.0]),
+        TokenExpansions => (&[Grammar], [8.0, 0.0, 0.0]),
         Lengths => (&[Grammar], [4.0, 0.0, 0.0]),
         Text => (&[Lengths], [5.0, 0.0, 0.0]),
         Signatures => (&[Grammar], [2.0, 0.0, 0.0]),

@@ -7,15 +7,17 @@
 use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::GrammarView;
+use zipfdb_kernels::{Expansions, GrammarView};
 
 use crate::Result;
 use crate::answer::CorpusView;
+use crate::answer::cost::FOLLOWED_TOKEN_COST;
 use crate::answer::stored_view::StoredView;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
-use crate::segment::{SegmentView, TokenForms, Unit};
+use crate::segment::{SegmentView, StructureKind, TokenForms, Unit};
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,7 +304,15 @@ impl StoredStream {
             let forms = &segment.pin::<TokenForms>()?.0;
             let numbers = vocabulary.numbers(part.segment as usize);
             while buffer.len() < length {
-                self.expand(grammar, (length - buffer.len()).max(TOKENS_MIN));
+                let count = (length - buffer.len()).max(TOKENS_MIN);
+                match expansions(&segment, grammar)? {
+                    Some(kept) => kept.take(grammar, &mut self.stack, count, &mut self.tokens),
+                    None => {
+                        self.follow(grammar, count);
+                        let cost = self.tokens.len() as u64 * FOLLOWED_TOKEN_COST;
+                        segment.budgets.expansions.add(cost);
+                    }
+                }
                 if self.tokens.is_empty() {
                     self.enter(part_number + 1)?;
                     break;
@@ -365,8 +375,8 @@ impl StoredStream {
         Ok(())
     }
 
-    /// Takes the next tokens of the part at hand, `count` unless it has fewer.
-    fn expand(&mut self, grammar: GrammarView<'_>, count: usize) {
+    /// Takes the next tokens of the part at hand, `count` unless it has fewer, rule by rule.
+    fn follow(&mut self, grammar: GrammarView<'_>, count: usize) {
         self.tokens.clear();
         while let Some((start, end)) = self.stack.pop() {
             let is_root = self.stack.is_empty();
@@ -394,4 +404,18 @@ impl StoredStream {
             }
         }
     }
+}
+
+/// What a segment's rules are in tokens, if that is there, or scans have followed rules as long as making it takes.
+fn expansions<'a>(
+    segment: &'a SegmentView,
+    grammar: GrammarView<'_>,
+) -> Result<Option<&'a Expansions>> {
+    if let Some(kept) = segment.pinned() {
+        return Ok(Some(kept));
+    }
+    let price = segment.missing(&[StructureKind::TokenExpansions]) as u64; // below 2^40
+    let bytes = Expansions::bytes_max(grammar) as u64;
+    let budget = &segment.budgets.expansions;
+    segment.pin_if_due(budget, price, bytes, &AtomicBool::new(false))
 }

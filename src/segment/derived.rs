@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    CountTable, GAP, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures, SymbolText,
-    WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts, give_back_free_memory,
-    word_file_counts,
+    CountTable, Expansions, GAP, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures,
+    SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
+    give_back_free_memory, word_file_counts,
 };
 use zipfdb_storage::Dictionary;
 
@@ -230,6 +230,13 @@ structure!(
             false => return Err(segment.inconsistent("a file has not as many words as it says")),
         }
     }
+);
+
+structure!(
+    Expansions,
+    TokenExpansions,
+    |expansions| expansions.bytes(),
+    |segment, _| Expansions::new(segment.view()?)
 );
 
 structure!(Lengths, Lengths, |lengths| lengths.bytes(), |segment, _| {

@@ -45,6 +45,8 @@ pub(crate) struct BuildBudgets {
     /// Without the roots of all files: answers from the root of one.
     pub(crate) roots: BuildBudget,
     pub(crate) parents: BuildBudget,
+    /// Without expansions of rules in tokens: scans of words.
+    pub(crate) expansions: BuildBudget,
     /// By [`super::Unit`].
     pub(crate) places: [BuildBudget; 2],
     pub(crate) ngrams: BuildBudget,
@@ -114,6 +116,7 @@ impl LiveSegment {
                 dictionary: BuildBudget::new(),
                 roots: BuildBudget::new(),
                 parents: BuildBudget::new(),
+                expansions: BuildBudget::new(),
                 places: [BuildBudget::new(), BuildBudget::new()],
                 ngrams: BuildBudget::new(),
                 counts: BuildBudget::new(),

@@ -20,6 +20,7 @@ pub(crate) enum StructureKind {
     WordSignatures,
     RuleEnds,
     TokenWords,
+    TokenExpansions,
     Lengths,
     Text,
     Signatures,
@@ -40,7 +41,7 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 31] = {
+    pub(crate) const ALL: [StructureKind; 32] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -58,6 +59,7 @@ impl StructureKind {
             WordSignatures,
             RuleEnds,
             TokenWords,
+            TokenExpansions,
             Lengths,
             Text,
             Signatures,
@@ -105,6 +107,7 @@ impl StructureKind {
             StructureKind::WordSignatures => "word signatures",
             StructureKind::RuleEnds => "rule ends",
             StructureKind::TokenWords => "lengths in words",
+            StructureKind::TokenExpansions => "expansions in tokens",
             StructureKind::Lengths => "lengths",
             StructureKind::Text => "expansions",
             StructureKind::Signatures => "signatures",
