@@ -1,8 +1,8 @@
 //! Words one after the other, as they stand in the files.
 //!
 //! The invariant: every word of the wanted files that stands in the wanted places is given once, in order of file and place;
-//! memory is a stack as deep as the grammar. What comes before the first wanted place of a file is not read, the first is
-//! looked up.
+//! memory is a stack as deep as the grammar and the tokens that come next. What comes before the first wanted place of a file
+//! is not read, the first is looked up.
 
 use std::mem;
 use std::ops::RangeInclusive;
