@@ -12,7 +12,6 @@
 //! elsewhere, longer ones are followed by a stack.
 
 use std::ops::Range;
-use std::slice::Iter;
 
 use rayon::prelude::*;
 
@@ -121,19 +120,25 @@ impl Expansions {
         terminals: &mut Vec<u32>,
     ) {
         terminals.resize(count + KEPT_MAX + BLOCK, 0);
-        let mut filled = 0;
+        let (mut filled, mut looked_up) = (0, 0);
         while filled < count
             && let Some((start, end)) = stack.pop()
         {
             let is_root = stack.is_empty();
+            let mut block_end = end;
+            if is_root {
+                // What is left of a block after a body was looked up before it.
+                if start >= looked_up {
+                    looked_up = end.min(start.saturating_add(LOOKED_UP as u32));
+                    self.look_up(view, &view.root[start as usize..looked_up as usize]);
+                }
+                block_end = end.min(looked_up);
+            }
             let symbols = match is_root {
                 true => view.root,
                 false => view.symbols,
             };
-            // As many as are looked up together.
-            let block_end = end.min(start.saturating_add(LOOKED_UP as u32));
             let block = &symbols[start as usize..block_end as usize];
-            self.look_up(view, block);
             let (mut next, mut body) = (start, None);
             for &symbol in block {
                 if filled >= count {
@@ -333,9 +338,7 @@ impl Task<'_> {
 pub struct Expander<'a> {
     view: GrammarView<'a>,
     kept: &'a Expansions,
-    /// Bodies whose symbols are still to be expanded, the next one last.
-    stack: Vec<Iter<'a, u32>>,
-    /// A piece, a kept rule more, and room for a whole block.
+    stack: Vec<(u32, u32)>,
     piece: Vec<u32>,
 }
 
@@ -346,61 +349,22 @@ impl<'a> Expander<'a> {
             view,
             kept,
             stack: Vec::new(),
-            piece: vec![0; PIECE + KEPT_MAX + BLOCK],
+            piece: Vec::new(),
         }
     }
 
     /// Calls `visit` with the terminals of the expansion of `root[positions]`, some thousand at a time, in order.
     #[inline]
     pub fn for_each_piece(&mut self, positions: Range<usize>, mut visit: impl FnMut(&[u32])) {
-        let Expander {
-            view,
-            kept,
-            stack,
-            piece,
-        } = self;
-        let piece = &mut piece[..];
-        let mut filled = 0;
-        for block in view.root[positions].chunks(LOOKED_UP) {
-            kept.look_up(*view, block);
-            for symbol in block {
-                if filled >= PIECE {
-                    visit(&piece[..filled]);
-                    filled = 0;
-                }
-                let length = kept.copy(*view, *symbol, &mut piece[filled..]);
-                if length > 0 {
-                    filled += length;
-                    continue;
-                }
-                let mut symbols = std::slice::from_ref(symbol).iter();
-                loop {
-                    let Some(&symbol) = symbols.next() else {
-                        match stack.pop() {
-                            Some(outer) => symbols = outer,
-                            None => break,
-                        }
-                        continue;
-                    };
-                    let length = kept.copy(*view, symbol, &mut piece[filled..]);
-                    if length > 0 {
-                        filled += length;
-                        if filled >= PIECE {
-                            visit(&piece[..filled]);
-                            filled = 0;
-                        }
-                        continue;
-                    }
-                    let rule = view.rule(symbol).expect("terminals are kept");
-                    if !symbols.as_slice().is_empty() {
-                        stack.push(symbols);
-                    }
-                    symbols = view.body(rule).iter();
-                }
+        self.stack.clear();
+        // Offsets into the root are u32.
+        (self.stack).push((positions.start as u32, positions.end as u32));
+        loop {
+            (self.kept).take(self.view, &mut self.stack, PIECE, &mut self.piece);
+            if self.piece.is_empty() {
+                break;
             }
-        }
-        if filled > 0 {
-            visit(&piece[..filled]);
+            visit(&self.piece);
         }
     }
 }
