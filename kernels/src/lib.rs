@@ -87,7 +87,7 @@ pub use stop::Stopped;
 pub use suffixes::WordSuffixes;
 pub use suffixes::find::{SuffixSource, find_ranks};
 pub use suffixes::stored::SuffixArrays;
-pub use weights::{file_weights, weights};
+pub use weights::{file_set_weights, file_weights, weights};
 pub use windows::NGRAM_WORDS_MAX;
 pub use word_grammar::{GAP, WordGrammar};
 pub use word_places::WordPlaces;

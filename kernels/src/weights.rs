@@ -31,7 +31,7 @@ const SPARSE_FACTOR: u64 = 8;
 /// Parallel over the root and over the body symbols of each level, so one body
 /// of any length is no bottleneck.
 pub fn weights(view: GrammarView<'_>, positions: Range<usize>, tokens_max: u64) -> Vec<u64> {
-    let root = &view.root[positions];
+    let root = &[&view.root[positions]];
     // No weight exceeds the number of terminals; narrow counters stay in cache.
     if tokens_max <= u64::from(u32::MAX) {
         let weights = count::<u32>(view, root);
@@ -65,21 +65,57 @@ impl Counter for u64 {
 
 /// The weights of all symbols in all files, which have fewer terminals than a u32 counts.
 pub(crate) fn symbol_weights(view: GrammarView<'_>) -> Vec<u32> {
-    count::<u32>(view, view.root)
+    count::<u32>(view, &[view.root])
 }
 
-fn count<C: Counter>(view: GrammarView<'_>, root: &[u32]) -> Vec<C> {
+/// The weights of the terminals in some files together, which have fewer terminals than a u32 counts; each file once,
+/// ascending.
+///
+/// Work: O(roots of the files + body symbols + symbols).
+pub fn file_set_weights(view: GrammarView<'_>, files: &[u32]) -> Vec<u32> {
+    let roots: Vec<&[u32]> = (files.chunk_by(|left, right| left + 1 == *right))
+        .map(|run| {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            &view.root[view.root_range(first).start..view.root_range(last).end]
+        })
+        .collect();
+    let mut weights = count::<u32>(view, &roots);
+    weights.truncate(view.terminal_count as usize);
+    weights
+}
+
+/// Cuts slices into tasks of `size` symbols each but for the last, in order.
+fn cut<'a>(slices: &[&'a [u32]], size: usize) -> Vec<Vec<&'a [u32]>> {
+    let (mut tasks, mut room) = (Vec::new(), 0);
+    for &slice in slices {
+        let mut rest = slice;
+        while !rest.is_empty() {
+            if room == 0 {
+                tasks.push(Vec::new());
+                room = size;
+            }
+            let taken;
+            (taken, rest) = rest.split_at(room.min(rest.len()));
+            room -= taken.len();
+            tasks.last_mut().expect("one was begun").push(taken);
+        }
+    }
+    tasks
+}
+
+fn count<C: Counter>(view: GrammarView<'_>, roots: &[&[u32]]) -> Vec<C> {
     let symbol_count = view.symbol_count();
     // More arrays than this would cost more to clear and add than they save.
-    let paid = (root.len() + view.symbols.len()) / symbol_count.max(1);
+    let root_symbols: usize = roots.iter().map(|root| root.len()).sum();
+    let paid = (root_symbols + view.symbols.len()) / symbol_count.max(1);
     let tasks = rayon::current_num_threads().min(paid).max(1);
     let mut partial: Vec<Vec<C>> = (0..tasks)
         .map(|_| vec![C::default(); symbol_count])
         .collect();
 
-    let part = root.len().div_ceil(tasks).max(TASK_SYMBOLS_MIN);
-    (partial.par_iter_mut().zip(root.par_chunks(part))).for_each(|(weights, part)| {
-        for &symbol in part {
+    let part = root_symbols.div_ceil(tasks).max(TASK_SYMBOLS_MIN);
+    (partial.par_iter_mut().zip(cut(roots, part))).for_each(|(weights, part)| {
+        for &symbol in part.into_iter().flatten() {
             let weight = &mut weights[symbol as usize];
             *weight = weight.plus(C::ONE);
         }
@@ -282,6 +318,22 @@ mod tests {
             &weights(view, 0..view.root.len(), 1 << 20)[..terminals],
             &total[..]
         );
+        // Every second file, the last two of three, and all.
+        let chosen: [fn(u32) -> bool; 3] = [|file| file % 2 == 0, |file| file % 3 > 0, |_| true];
+        for chosen in chosen {
+            let files: Vec<u32> = (0..view.files() as u32)
+                .filter(|&file| chosen(file))
+                .collect();
+            let sum = |terminal: usize| {
+                files
+                    .iter()
+                    .map(|&file| naive[file as usize][terminal])
+                    .sum()
+            };
+            let expected: Vec<u64> = (0..terminals).map(sum).collect();
+            let found = file_set_weights(view, &files).into_iter().map(u64::from);
+            assert_eq!(found.collect::<Vec<u64>>(), expected, "{files:?}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use super::path::{PartitionOperation, PathName, Run, RunLog, answer};
 use super::phrase::{PhraseCount, PhrasePositions};
 use super::search::{FilePositions, FileSearch, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};
-use super::word_counts::{FileTotals, WordTotals};
+use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
 use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramFilePart, Top};
 use crate::api::snapshot::Snapshot;
@@ -216,6 +216,26 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
             .collect();
         let expected = counts.iter().map(|(&word, files)| (word, total(files)));
         assert_eq!(found, expected.collect());
+    });
+    corpus.ask::<FileSetTotals>(covered, |view, run| {
+        for of_set in [
+            |_: &u32| true,
+            |file: &u32| file % 2 == 1,
+            |file: &u32| *file > 1,
+        ] {
+            let files: Vec<u32> = (0..corpus.files.len() as u32).filter(of_set).collect();
+            let totals = view.totals_of_set(&files, run).unwrap();
+            for (&word, counts) in &counts {
+                let of_files = counts.iter().filter(|(file, _)| of_set(file));
+                let expected: u64 = of_files.map(|(_, count)| count).sum();
+                assert_eq!(totals[number(view, word) as usize], expected);
+            }
+            let all: u64 = files
+                .iter()
+                .map(|&file| corpus.files[file as usize].2.len() as u64)
+                .sum();
+            assert_eq!(totals.iter().sum::<u64>(), all);
+        }
     });
     corpus.ask::<FileTotals>(covered, |view, run| {
         for file in 0..corpus.files.len() {
@@ -536,6 +556,7 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
     }
     let listed = [
         listed::<WordTotals>(),
+        listed::<FileSetTotals>(),
         listed::<FileTotals>(),
         listed::<FileWordTable>(),
         listed::<WordFileTable>(),

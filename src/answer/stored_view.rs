@@ -99,6 +99,42 @@ impl StoredView {
         }
     }
 
+    /// The segments in groups that share no file, each by their places, ascending.
+    pub(crate) fn partitions(&self) -> Vec<Vec<usize>> {
+        // By segment the first segment of its group.
+        let mut first: Vec<usize> = (0..self.segments.len()).collect();
+        fn find(first: &[usize], mut segment: usize) -> usize {
+            while first[segment] != segment {
+                segment = first[segment];
+            }
+            segment
+        }
+        for file in self.index.cut() {
+            let groups = self.segments_of(*file as usize);
+            let mut groups: Vec<usize> = groups.map(|segment| find(&first, segment)).collect();
+            groups.sort_unstable();
+            for &group in &groups[1..] {
+                first[group] = groups[0];
+            }
+        }
+        let mut partitions: Vec<Vec<usize>> = vec![Vec::new(); self.segments.len()];
+        for segment in 0..self.segments.len() {
+            partitions[find(&first, segment)].push(segment);
+        }
+        partitions.retain(|partition| !partition.is_empty());
+        partitions
+    }
+
+    /// Some of the segments, which share no file with the others, as a corpus of their own.
+    ///
+    /// # Errors
+    /// If they share a file with others.
+    pub(crate) fn of_segments(&self, places: &[usize]) -> Result<StoredView> {
+        let segments = places.iter().map(|&place| self.segments[place].clone());
+        let (name, devices) = (self.name.clone(), self.devices.clone());
+        StoredView::new(name, segments.collect(), devices, self.cache())
+    }
+
     /// Another view of the same, which needs no vocabulary yet.
     pub(crate) fn again(&self) -> Arc<StoredView> {
         Arc::new(StoredView::of(self.stored.clone()))
@@ -148,13 +184,13 @@ impl StoredView {
         &self.segments
     }
 
-    /// The segments in groups, in order, each of as many as the cache has room for if work on one takes so many bytes; at least
-    /// one.
+    /// The segments in groups, in order, each of as many as half of the cache has room for if work on one takes so many bytes,
+    /// and threads as much again for a while; at least one.
     pub(super) fn groups_in_room(
         &self,
         bytes: fn(&LiveSegment) -> u64,
     ) -> impl Iterator<Item = &[Arc<LiveSegment>]> {
-        let limit = self.cache().limit();
+        let limit = self.cache().limit() / 2;
         let mut rest = &self.segments[..];
         iter::from_fn(move || {
             let mut room = limit;
@@ -253,6 +289,24 @@ impl StoredView {
             .parts(file)
             .iter()
             .map(|part| part.segment as usize)
+    }
+
+    /// The parts of some files by segment: the places of segments, each with the entries of its file table, ascending.
+    pub(super) fn parts_by_segment(
+        &self,
+        files: impl Iterator<Item = usize>,
+    ) -> impl Iterator<Item = (usize, Vec<u32>)> {
+        let mut entries = vec![Vec::new(); self.segments.len()];
+        for part in files.flat_map(|file| self.index.parts(file)) {
+            entries[part.segment as usize].push(part.file);
+        }
+        let asked = entries.into_iter().enumerate();
+        asked
+            .filter(|(_, entries)| !entries.is_empty())
+            .map(|(index, mut entries)| {
+                entries.sort_unstable();
+                (index, entries)
+            })
     }
 
     /// The files that a segment has parts of.

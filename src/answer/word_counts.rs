@@ -5,14 +5,17 @@
 //! and add their own.
 
 use rayon::prelude::*;
-use zipfdb_kernels::{PackedNumbers, file_weights};
+use zipfdb_kernels::{file_set_weights, file_weights};
 
 use super::corpus_view::CorpusView;
-use super::cost::{ALONE_COST, ALONE_TOKEN_COST, FILE_COST, FILE_SYMBOL_COST, Size, WORD_COST};
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::cost::{
+    ALONE_COST, ALONE_TOKEN_COST, FILE_COST, FILE_SYMBOL_COST, SYMBOL_COST, Size, WORD_COST,
+};
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::{PendingTable, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};
 use super::stored_view::StoredView;
+use super::vocabulary::Vocabulary;
 use crate::Result;
 use crate::overlay::add_up;
 use crate::overlay::changed_count::changed;
@@ -55,6 +58,47 @@ impl DeviceOperation for WordTotals {
     fn run_on((): &(), segment: &SegmentView, device: &OnDevice<'_>) -> Result<Vec<u32>> {
         segment.totals_on(device)
     }
+}
+
+/// Counts of all words of a segment in some of its files together, by their numbers there.
+pub(crate) struct FileSetTotals;
+
+impl PartitionOperation for FileSetTotals {
+    /// The files, each once, ascending.
+    type Question<'a> = &'a [u32];
+    type Answer = Vec<u32>;
+
+    const PATHS: &'static [AccessPath<FileSetTotals>] = &[
+        AccessPath {
+            name: PathName::WordTotals,
+            needs: &[],
+            cost: |files, segment| {
+                let has_all = segment.extent().files == files.len() as u64;
+                let all = has_all.then(|| choose::<WordTotals>(&(), segment, None).ok())?;
+                Some(all?.cost())
+            },
+            run: |_, segment, run| answer::<WordTotals>(&(), segment, run.unforced()),
+        },
+        AccessPath {
+            name: PathName::FileWeights,
+            needs: &[StructureKind::WordGrammar],
+            cost: |_, segment| {
+                let symbols = segment.size().0 as f64;
+                Some(symbols * SYMBOL_COST / segment.thread_count())
+            },
+            run: |files, segment, _| {
+                let view = segment.word_grammar()?.view();
+                let entries = segment.files()?;
+                let words = files.iter().map(|&file| entries[file as usize].words);
+                let totals = file_set_weights(view, files);
+                let counted = totals.iter().map(|&count| u64::from(count));
+                match counted.sum::<u64>() == words.sum::<u64>() {
+                    true => Ok(totals),
+                    false => Err(segment.inconsistent("files have not as many words as it says")),
+                }
+            },
+        },
+    ];
 }
 
 /// The words of a file of a segment, ascending, and how often each occurs there.
@@ -153,22 +197,38 @@ impl SegmentView {
     }
 }
 
+/// Adds the counts of a segment's words to those of the corpus.
+fn add_counts(totals: &mut [u64], vocabulary: &Vocabulary, segment: usize, counts: &[u32]) {
+    let counts = counts.iter().map(|&count| u64::from(count));
+    match vocabulary.numbers(segment) {
+        // The words of the only segment have the numbers of those of the corpus.
+        None => (totals.iter_mut().zip(counts)).for_each(|(total, count)| *total += count),
+        Some(numbers) => (numbers.iter().zip(counts))
+            .for_each(|(number, count)| totals[number as usize] += count),
+    }
+}
+
 impl StoredView {
     /// How often each word occurs in the stored files; by its number.
     fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
         let tables = self.each_segment::<WordTotals>(&(), run)?;
-        if vocabulary.numbers(0).is_none() {
-            // The words of the only segment have the numbers of those of the corpus.
-            let only = tables.into_iter().next().unwrap_or_default();
-            return Ok(only.into_iter().map(u64::from).collect());
-        }
         let mut totals = vec![0u64; vocabulary.len()];
         for (index, counts) in tables.iter().enumerate() {
-            let numbers = vocabulary.numbers(index).into_iter();
-            for (number, &count) in numbers.flat_map(PackedNumbers::iter).zip(counts) {
-                totals[number as usize] += u64::from(count);
-            }
+            add_counts(&mut totals, vocabulary, index, counts);
+        }
+        Ok(totals)
+    }
+
+    /// As `totals`, in some stored files together.
+    fn totals_of_set(&self, files: impl Iterator<Item = usize>, run: Run<'_>) -> Result<Vec<u64>> {
+        let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        let mut totals = vec![0u64; vocabulary.len()];
+        for (index, files) in self.parts_by_segment(files) {
+            check(run.stop)?;
+            let segment = self.segment_at(index);
+            let counts = answer::<FileSetTotals>(&&files[..], &segment, run)?;
+            add_counts(&mut totals, vocabulary, index, &counts);
         }
         Ok(totals)
     }
@@ -213,6 +273,18 @@ impl StoredView {
 }
 
 impl PendingView {
+    /// Counts of the words of the stored files, by the numbers that these have now.
+    fn renumbered(&self, stored: Vec<u64>) -> Vec<u64> {
+        let Some(numbers) = self.numbering.numbers() else {
+            return stored;
+        };
+        let mut totals = vec![0; self.numbering.len()];
+        for (&number, count) in numbers.iter().zip(stored) {
+            totals[number as usize] = count;
+        }
+        totals
+    }
+
     /// How much more or less often each word occurs than in the stored files; ascending.
     pub(super) fn changes(&self) -> Result<&[(u32, i64)]> {
         if let Some(changes) = self.changes.get() {
@@ -253,6 +325,46 @@ impl CorpusView {
         (self.stored()).plan_questions::<FileTotals>(partitions, None)
     }
 
+    /// How the words of some files together would be counted.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_totals_of_set(&self, files: &[u32]) -> Result<SpreadPlan<'_>> {
+        let parts = self.stored().parts_by_segment(self.stored_of(files));
+        let parts: Vec<(usize, Vec<u32>)> = parts.collect();
+        let questions = parts.iter().map(|(index, files)| (*index, 1, &files[..]));
+        (self.stored()).plan_questions::<FileSetTotals>(questions, None)
+    }
+
+    /// How often each word occurs in some files together, each of which is named once; by its number.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn totals_of_set(&self, files: &[u32], run: Run<'_>) -> Result<Vec<u64>> {
+        let stored = self.stored().totals_of_set(self.stored_of(files), run)?;
+        let Some(pending) = self.pending() else {
+            return Ok(stored);
+        };
+        let mut totals = pending.renumbered(stored);
+        for &file in files {
+            let Some(edit) = self.resolve(file as usize).1 else {
+                continue;
+            };
+            for &(word, change) in edit.changes(&pending.numbering) {
+                let total = &mut totals[word as usize];
+                *total = changed(*total, change, || pending.subject(word))?;
+            }
+        }
+        Ok(totals)
+    }
+
+    /// The stored files that some files rest on.
+    fn stored_of(&self, files: &[u32]) -> impl Iterator<Item = usize> {
+        files
+            .iter()
+            .filter_map(|&file| self.resolve(file as usize).0)
+    }
+
     /// How often each word occurs; by its number.
     ///
     /// # Errors
@@ -269,17 +381,7 @@ impl CorpusView {
     }
 
     fn corrected_totals(&self, pending: &PendingView, run: Run<'_>) -> Result<Vec<u64>> {
-        let stored = self.stored().totals(run)?;
-        let mut totals = match pending.numbering.numbers() {
-            None => stored,
-            Some(numbers) => {
-                let mut totals = vec![0; pending.numbering.len()];
-                for (&number, count) in numbers.iter().zip(stored) {
-                    totals[number as usize] = count;
-                }
-                totals
-            }
-        };
+        let mut totals = pending.renumbered(self.stored().totals(run)?);
         for &(word, change) in pending.changes()? {
             let total = &mut totals[word as usize];
             *total = changed(*total, change, || pending.subject(word))?;

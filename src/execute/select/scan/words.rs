@@ -105,6 +105,10 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
             };
             paths.push(ScanPath::planned(Strategy::Weights, &plan));
         }
+        Grain::Word => {
+            let plan = view.plan_totals_of_set(numbers)?;
+            paths.push(ScanPath::planned(Strategy::Weights, &plan));
+        }
         Grain::All | Grain::File => {
             let plan = if is_few.is_some() {
                 view.plan_files_of_words()?
@@ -113,7 +117,7 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
             };
             paths.push(ScanPath::planned(Strategy::LocalTables, &plan));
         }
-        Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+        Grain::FileWord | Grain::Occurrence => {}
     }
     if grain != Grain::Occurrence {
         let plan = if question.has_table_of_files() {
@@ -403,7 +407,12 @@ fn search_at_once(task: &SequenceTask, word: &[u8]) -> Result<Option<Vec<FileOff
 }
 
 fn weights(task: &SequenceTask, words: Option<Vec<u32>>) -> Result<Vec<CountedWord>> {
-    let totals = task.answer(|view, run| view.totals(run))?;
+    let files = &task.question.files;
+    let some = (!files.is_all()).then(|| files.numbers().to_vec());
+    let totals = task.answer(move |view, run| match &some {
+        None => view.totals(run),
+        Some(files) => view.totals_of_set(files, run),
+    })?;
     let count = |word: u32| CountedWord::new(0, word, totals[word as usize]);
     Ok(match words {
         Some(words) => words.into_iter().map(count).collect(),
