@@ -47,7 +47,7 @@ pub use api::corpus::Corpus;
 pub use api::database::{Database, DatabaseOptions};
 pub use api::memory_share::MemoryShare;
 pub use api::rows::{Column, Row, Rows};
-pub use api::snapshot::Snapshot;
+pub use api::snapshot::{Partition, Snapshot};
 pub use api::statement::Statement;
 pub use api::transaction::Transaction;
 pub use batch::{Batch, BatchColumn, TextColumn, TextDictionary};

@@ -683,3 +683,75 @@ fn views_last_but_those_of_a_session_and_reopen_read_only() {
     database.execute("DROP VIEW counts").unwrap();
     assert!(message(&database, counts).contains("no such corpus \"counts\""));
 }
+
+#[test]
+fn partitions_of_a_corpus_add_up_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // Files of 20 KB, one of 300 KB, which several segments share, and as many again.
+    for file in 0..14 {
+        let words = if file == 7 { 60_000 } else { 4_000 };
+        let content: Vec<String> = (0..words)
+            .map(|word| format!("w{}", word * word % (37 + file)))
+            .collect();
+        write(
+            folder.path(),
+            &format!("in/{file}.txt"),
+            content.join(" ").as_bytes(),
+        );
+    }
+    let database = Database::in_memory().unwrap();
+    let settings = CorpusSettings {
+        segment_size: 64 << 10,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    corpus
+        .copy_from(folder.path().join("in"), &CopyOptions::default())
+        .unwrap();
+    let partitions = corpus.snapshot().unwrap().partitions().unwrap();
+    let is_cut = |segments: &[u64]| segments.len() > 2;
+    assert!(partitions.len() > 3);
+    assert!(
+        partitions
+            .iter()
+            .any(|partition| is_cut(&partition.segments))
+    );
+    let parts: Vec<Database> = (partitions.iter())
+        .map(|partition| database.partition("C", &partition.segments).unwrap())
+        .collect();
+    for sql in [
+        "SELECT file, word, position, offset FROM c",
+        "SELECT file, ngram, COUNT(*) FROM ngrams('c', 3) GROUP BY file, ngram",
+        "SELECT file, word, count FROM term_vectors('c', 3)",
+        "SELECT file, content, words FROM files('c')",
+    ] {
+        let sorted = |mut rows: Vec<Vec<Value>>| {
+            rows.sort_by_key(|row| format!("{row:?}"));
+            rows
+        };
+        let found = parts.iter().flat_map(|part| rows(part, sql)).collect();
+        assert_eq!(sorted(found), sorted(rows(&database, sql)), "{sql}");
+    }
+    let count = |database: &Database| match rows(
+        database,
+        "SELECT COUNT(*) FROM c WHERE word = 'w0'",
+    )[0][0]
+    {
+        Value::Integer(count) => count,
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!(parts.iter().map(count).sum::<i64>(), count(&database));
+    // A frozen handle of a part is of that part.
+    assert_eq!(count(&parts[0].frozen()), count(&parts[0]));
+
+    let cut = partitions
+        .iter()
+        .find(|partition| is_cut(&partition.segments));
+    let refused = |segments: &[u64]| database.partition("c", segments).unwrap_err().to_string();
+    assert!(refused(&cut.unwrap().segments[1..]).contains("share files"));
+    assert!(refused(&[999]).contains("no segment 999"));
+    assert!(parts[0].execute("DELETE FROM c").is_err());
+    corpus.append_many(&[("new.txt", "w0")]).unwrap();
+    assert!(refused(&partitions[0].segments).contains("RECOMPRESS"));
+    assert_eq!(corpus.snapshot().unwrap().partitions(), None);
+}

@@ -89,6 +89,20 @@ impl CorpusView {
         }
     }
 
+    /// The groups of segments that can be asked alone, as [`StoredView::partitions`]; none where edits are pending.
+    pub(crate) fn partitions(&self) -> Option<Vec<Vec<usize>>> {
+        self.overlay.is_empty().then(|| self.stored.partitions())
+    }
+
+    /// Some segments, which share no file with the others, as a corpus of their own.
+    ///
+    /// # Errors
+    /// If they share a file with others.
+    pub(crate) fn of_segments(&self, places: &[usize]) -> Result<CorpusView> {
+        let stored = Arc::new(self.stored.of_segments(places)?);
+        Ok(CorpusView::of_stored(stored, self.overlay.clone()))
+    }
+
     /// The corpus without the edits.
     pub(crate) fn stored(&self) -> &Arc<StoredView> {
         &self.stored

@@ -256,6 +256,40 @@ impl Database {
         }
     }
 
+    /// As [`Database::frozen`], where a corpus has some of its segments only: those of one or more of [`Snapshot::partitions`].
+    /// What statements give on all partitions, each of them once, is what they give on the corpus: rows of words, n-grams and files
+    /// side by side, counts added up.
+    ///
+    /// ```
+    /// use zipfdb::{CorpusSettings, Database, Value};
+    ///
+    /// let db = Database::in_memory()?;
+    /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
+    /// for (file, text) in [("a.txt", "the cat"), ("b.txt", "the dog")] {
+    ///     corpus.append_many(&[(file, text)])?;
+    ///     db.execute("RECOMPRESS pets")?;
+    /// }
+    /// let mut words = 0;
+    /// for partition in corpus.snapshot()?.partitions().expect("no edits are pending") {
+    ///     let partition = db.partition("pets", &partition.segments)?;
+    ///     let row = partition.query("SELECT COUNT(*) FROM pets")?.next().expect("one row")?;
+    ///     if let Value::Integer(count) = row[0] {
+    ///         words += count;
+    ///     }
+    /// }
+    /// assert_eq!(words, 4);
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Corpus::snapshot`]; [`crate::Error::Invalid`] if the corpus lacks one of the segments, they share a file with others,
+    /// or edits are pending.
+    pub fn partition(&self, corpus: &str, segments: &[u64]) -> Result<Database> {
+        Ok(Database {
+            session: Arc::new(self.session.partition(corpus, segments)?),
+        })
+    }
+
     /// The corpus called `name`, in any case of ASCII letters.
     ///
     /// # Errors

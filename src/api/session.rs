@@ -40,13 +40,26 @@ impl Session {
         }
     }
 
-    /// A session with the temporary views of this one whose statements see a corpus as the first of them did.
+    /// A session with the temporary views of this one whose statements see a corpus as the first of them did, or as this one
+    /// does if it is frozen.
     pub(crate) fn frozen(&self) -> Session {
+        let read = self.frozen.as_ref().map(|read| read.lock().clone());
         Session {
             temporary_views: Mutex::new(self.temporary_views.lock().clone()),
-            frozen: Some(Mutex::default()),
+            frozen: Some(Mutex::new(read.unwrap_or_default())),
             ..Session::new(self.shared.clone())
         }
+    }
+
+    /// As [`crate::Database::partition`].
+    pub(crate) fn partition(&self, corpus: &str, segments: &[u64]) -> Result<Session> {
+        let session = self.frozen();
+        let corpus = self.corpus(corpus)?;
+        let snapshot = corpus.snapshot()?.of_segments(corpus.name(), segments)?;
+        if let Some(frozen) = &session.frozen {
+            frozen.lock().insert(corpus.name().to_owned(), snapshot);
+        }
+        Ok(session)
     }
 
     /// # Errors

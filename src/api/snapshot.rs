@@ -67,6 +67,16 @@ const SMALL_EXTRACT_BYTES: u64 = 1 << 16;
 /// Bytes of the parts in which larger extracts are made. An interrupt is looked for between parts.
 const EXTRACT_PART_BYTES: u64 = 1 << 24;
 
+/// Segments of a corpus that share no file with others, so that they can be asked alone; of [`Snapshot::partitions`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Partition {
+    /// Their numbers, as `segments('corpus')` tells them.
+    pub segments: Vec<u64>,
+    /// Bytes of their text.
+    pub bytes: u64,
+}
+
 impl Snapshot {
     pub(crate) fn new(runtime: Arc<Runtime>, view: Arc<CorpusView>) -> Snapshot {
         Snapshot {
@@ -154,6 +164,59 @@ impl Snapshot {
     /// The segments and files, by number.
     pub(crate) fn view(&self) -> &Arc<CorpusView> {
         &self.view
+    }
+
+    /// The segments in groups that share no file: each file is whole in one of them, so what is asked of each
+    /// ([`crate::Database::partition`]) adds up to what is asked of the corpus. None where edits are pending that no segment has
+    /// yet.
+    pub fn partitions(&self) -> Option<Vec<Partition>> {
+        let segments = self.view.segments();
+        let partition = |places: Vec<usize>| Partition {
+            segments: places.iter().map(|&place| segments[place].id()).collect(),
+            bytes: places
+                .iter()
+                .map(|&place| segments[place].text_bytes())
+                .sum(),
+        };
+        Some(self.view.partitions()?.into_iter().map(partition).collect())
+    }
+
+    /// The segments with some numbers as a corpus of their own.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the corpus lacks one of them, they share a file with others, or edits are pending.
+    pub(crate) fn of_segments(&self, corpus: &str, numbers: &[u64]) -> Result<Snapshot> {
+        let refused = |reason: String| Error::Invalid {
+            subject: format!("corpus \"{corpus}\""),
+            reason,
+        };
+        let Some(partitions) = self.view.partitions() else {
+            let reason = "edits are pending; hint: RECOMPRESS merges them";
+            return Err(refused(reason.into()));
+        };
+        let segments = self.view.segments();
+        let is_wanted = |place: &usize| numbers.contains(&segments[*place].id());
+        let mut places = Vec::new();
+        for partition in partitions {
+            let wanted = partition.iter().filter(|place| is_wanted(place)).count();
+            if wanted > 0 && wanted < partition.len() {
+                let numbers: Vec<u64> = partition
+                    .iter()
+                    .map(|&place| segments[place].id())
+                    .collect();
+                let reason = format!("segments {numbers:?} share files; hint: ask for all of them");
+                return Err(refused(reason));
+            }
+            places.extend(partition.into_iter().filter(is_wanted));
+        }
+        let is_missing =
+            |number: &&u64| !places.iter().any(|&place| segments[place].id() == **number);
+        if let Some(missing) = numbers.iter().find(is_missing) {
+            return Err(refused(format!("it has no segment {missing}")));
+        }
+        places.sort_unstable();
+        let view = Arc::new(self.view.of_segments(&places)?);
+        Ok(Snapshot::new(self.runtime.clone(), view))
     }
 
     /// All files, in order of name.
