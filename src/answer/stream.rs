@@ -17,7 +17,7 @@ use crate::answer::cost::FOLLOWED_TOKEN_COST;
 use crate::answer::stored_view::StoredView;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
-use crate::segment::{SegmentView, StructureKind, TokenForms, Unit};
+use crate::segment::{SegmentView, StructureKind, TokenForm, TokenForms, Unit};
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,22 +317,26 @@ impl StoredStream {
                     self.enter(part_number + 1)?;
                     break;
                 }
-                let (mut position, mut offset) = (self.position, self.offset);
-                buffer.extend(self.tokens.iter().filter_map(|&token| {
-                    let form = forms[token as usize];
-                    let start = offset;
-                    offset += u64::from(form.bytes);
-                    let (word, before) = form.word()?;
-                    position += 1;
-                    Some(Occurrence {
-                        file,
+                let next = Occurrence {
+                    file,
+                    word: 0,
+                    position: self.position,
+                    offset: self.offset,
+                };
+                let first = buffer.len();
+                buffer.resize(first + self.tokens.len(), next);
+                let (words, behind) = match numbers {
+                    None => {
+                        place_words(&self.tokens, forms, next, &mut buffer[first..], |word| word)
+                    }
+                    Some(numbers) => {
                         // Words are numbered by u32.
-                        word: numbers.map_or(word, |numbers| numbers.get(word as usize) as u32),
-                        position: position - 1,
-                        offset: start + u64::from(before),
-                    })
-                }));
-                (self.position, self.offset) = (position, offset);
+                        let number = |word: u32| numbers.get(word as usize) as u32;
+                        place_words(&self.tokens, forms, next, &mut buffer[first..], number)
+                    }
+                };
+                buffer.truncate(first + words);
+                (self.position, self.offset) = (behind.position, behind.offset);
             }
         }
         Ok(true)
@@ -404,6 +408,36 @@ impl StoredStream {
             }
         }
     }
+}
+
+/// Writes where the words of some tokens stand, of which the first begins at `next`; says how many words there are and where the
+/// token behind them begins. `words` has a place for each token.
+#[inline]
+fn place_words(
+    tokens: &[u32],
+    forms: &[TokenForm],
+    mut next: Occurrence,
+    words: &mut [Occurrence],
+    number: impl Fn(u32) -> u32,
+) -> (usize, Occurrence) {
+    let mut count = 0;
+    for &token in tokens {
+        let form = forms[token as usize];
+        let (word, before) = form.word();
+        // Gaps are written too, and then over: a branch on them would be guessed wrong often.
+        words[count] = Occurrence {
+            word,
+            offset: next.offset + u64::from(before),
+            ..next
+        };
+        count += usize::from(form.is_word());
+        next.position += u64::from(form.is_word());
+        next.offset += u64::from(form.bytes);
+    }
+    for word in &mut words[..count] {
+        word.word = number(word.word);
+    }
+    (count, next)
 }
 
 /// What a segment's rules are in tokens, if that is there, or scans have followed rules as long as making it takes.

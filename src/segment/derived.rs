@@ -67,10 +67,16 @@ pub(crate) struct TokenForm {
 }
 
 impl TokenForm {
-    /// Its word and the bytes before that; none for a gap.
+    /// Whether it is a word, or a space and a word, and no gap.
     #[inline]
-    pub(crate) fn word(self) -> Option<(u32, u32)> {
-        (self.form != GAP).then_some((self.form >> 1, self.form & 1))
+    pub(crate) fn is_word(self) -> bool {
+        self.form != GAP
+    }
+
+    /// Its word and the bytes before that; for a gap any numbers.
+    #[inline]
+    pub(crate) fn word(self) -> (u32, u32) {
+        (self.form >> 1, self.form & 1)
     }
 }
 

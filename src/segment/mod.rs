@@ -27,7 +27,8 @@ mod words;
 
 pub(crate) use data::{GAP_BYTES, view_of};
 pub(crate) use derived::{
-    FileWords, Offsets, Positions, TokenForms, TokenWords, WordFiles, WordLengths, WordSignatures,
+    FileWords, Offsets, Positions, TokenForm, TokenForms, TokenWords, WordFiles, WordLengths,
+    WordSignatures,
 };
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;
