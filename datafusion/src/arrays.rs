@@ -1,17 +1,16 @@
 //! Columns of ZipfDB's batches as arrays of Arrow.
 //!
 //! Numbers, and texts and BLOBs that lie one behind the other, pass without a copy. Words, names of files and n-grams are
-//! numbers with a dictionary there; here each distinct one of a batch is copied once. Invariant: an array has the type of its
+//! numbers with a dictionary there; here they are views, which hold short texts themselves. Invariant: an array has the type of its
 //! field, or there is an error.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, NullArray,
-    StringViewBuilder,
+    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, MAX_INLINE_VIEW_LEN,
+    NullArray, StringViewArray, make_view,
 };
-use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
@@ -19,6 +18,9 @@ use zipfdb::{BatchColumn, TextColumn, Value};
 
 /// Bytes of a block that views point into; a longer text has a block of its own. Views have 32-bit offsets.
 const BLOCK_BYTES: usize = 1 << 24;
+
+/// Words of a batch whose views are kept for rows that follow.
+const KNOWN_WORDS: usize = 1 << 10;
 
 /// A column as an array of the type of `field`.
 ///
@@ -115,17 +117,18 @@ fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
             indices,
             dictionary,
         } => {
-            let mut known: HashMap<u32, View> = HashMap::new();
-            let mut last: Option<(u32, View)> = None;
+            // By the last bits of the index, one more than it: few words are most of a text, and a miss costs little.
+            let mut known = vec![(0, 0); KNOWN_WORDS];
+            texts.views.reserve(indices.len());
             for index in indices {
-                let view = match last {
-                    Some((same, view)) if same == index => view,
-                    _ => *known
-                        .entry(index)
-                        .or_insert_with(|| texts.store(dictionary.bytes(index))),
-                };
-                last = Some((index, view));
-                texts.rows.push(Some(view));
+                let (key, known) = (
+                    u64::from(index) + 1,
+                    &mut known[index as usize % KNOWN_WORDS],
+                );
+                if known.0 != key {
+                    *known = (key, texts.view(dictionary.bytes(index)));
+                }
+                texts.views.push(known.1);
             }
         }
         BatchColumn::Texts(column) => {
@@ -136,7 +139,7 @@ fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
         BatchColumn::Values(values) => {
             for value in values {
                 match value {
-                    Value::Null => texts.rows.push(None),
+                    Value::Null => texts.push_null(),
                     Value::Text(text) => texts.push(text.as_bytes()),
                     Value::Blob(_) => return not_utf8(field),
                     other => return mistyped(field, &other),
@@ -156,28 +159,31 @@ fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
     texts.array(field)
 }
 
-/// Where a text lies.
-#[derive(Debug, Clone, Copy)]
-struct View {
-    block: usize,
-    offset: usize,
-    length: usize,
-}
-
-/// Texts in blocks, and which of them each row has.
+/// Texts as Arrow's views: short ones within, others in blocks.
 #[derive(Debug, Default)]
 struct TextViews {
     blocks: Vec<Vec<u8>>,
-    rows: Vec<Option<View>>,
+    views: Vec<u128>,
+    /// Rows without a text.
+    nulls: Vec<usize>,
 }
 
 impl TextViews {
     fn push(&mut self, text: &[u8]) {
-        let view = self.store(text);
-        self.rows.push(Some(view));
+        let view = self.view(text);
+        self.views.push(view);
     }
 
-    fn store(&mut self, text: &[u8]) -> View {
+    fn push_null(&mut self) {
+        self.nulls.push(self.views.len());
+        self.views.push(0);
+    }
+
+    /// The view of a text, which is stored if the view does not hold it.
+    fn view(&mut self, text: &[u8]) -> u128 {
+        if text.len() <= MAX_INLINE_VIEW_LEN as usize {
+            return make_view(text, 0, 0);
+        }
         let is_full = |block: &Vec<u8>| block.len() + text.len() > BLOCK_BYTES;
         if self.blocks.last().is_none_or(is_full) {
             self.blocks.push(Vec::new());
@@ -186,37 +192,28 @@ impl TextViews {
         let bytes = &mut self.blocks[block];
         let offset = bytes.len();
         bytes.extend_from_slice(text);
-        View {
-            block,
-            offset,
-            length: text.len(),
-        }
+        // A block begins with its first text, and more are stored while it is short. Blocks are fewer than texts of a batch.
+        make_view(text, block as u32, offset as u32)
     }
 
     /// # Errors
     /// If a text is not UTF-8, or of 4 GiB.
     fn array(self, field: &Field) -> Result<ArrayRef> {
-        let mut builder = StringViewBuilder::with_capacity(self.rows.len());
-        let mut numbers = Vec::with_capacity(self.blocks.len());
-        for block in self.blocks {
-            if u32::try_from(block.len()).is_err() {
-                return exec_err!("column \"{}\" has a text of 4 GiB or more", field.name());
-            }
-            numbers.push(builder.append_block(Buffer::from_vec(block)));
+        let is_long = |block: &Vec<u8>| u32::try_from(block.len()).is_err();
+        if self.blocks.iter().any(is_long) {
+            return exec_err!("column \"{}\" has a text of 4 GiB or more", field.name());
         }
-        for row in self.rows {
-            let Some(view) = row else {
-                builder.append_null();
-                continue;
-            };
-            // Blocks are shorter than 4 GiB.
-            let (offset, length) = (view.offset as u32, view.length as u32);
-            let appended = builder.try_append_view(numbers[view.block], offset, length);
-            if appended.is_err() {
-                return not_utf8(field);
-            }
+        let nulls = (!self.nulls.is_empty()).then(|| {
+            let mut valid = vec![true; self.views.len()];
+            self.nulls.iter().for_each(|&row| valid[row] = false);
+            NullBuffer::from(valid)
+        });
+        let blocks = self.blocks.into_iter().map(Buffer::from_vec);
+        let views = ScalarBuffer::from(self.views);
+        match StringViewArray::try_new(views, blocks.collect::<Vec<Buffer>>(), nulls) {
+            Ok(array) => Ok(Arc::new(array)),
+            Err(_) => not_utf8(field),
         }
-        Ok(Arc::new(builder.finish()))
     }
 }
 

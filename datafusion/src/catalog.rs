@@ -26,6 +26,7 @@ use crate::pushdown::ZipfPushdown;
 use crate::relation::Relation;
 use crate::source::{CorpusSource, blocking};
 use crate::table::ZipfTable;
+use crate::workers::WorkerPool;
 
 /// The catalog that [`context`] makes.
 pub const CATALOG: &str = "zipfdb";
@@ -43,6 +44,13 @@ const KEYS_BYTES_MAX: usize = 1 << 20;
 /// A context whose default catalog is [`CATALOG`]: corpora are tables by their names, beside those that are registered. What its
 /// queries hold in memory is charged to the database's `memory_limit`.
 pub fn context(database: &Database) -> SessionContext {
+    let context = bare_context(database);
+    register(&context, CATALOG, database);
+    context
+}
+
+/// The context without corpora.
+fn bare_context(database: &Database) -> SessionContext {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
@@ -67,8 +75,18 @@ pub fn context(database: &Database) -> SessionContext {
         .with_runtime_env(Arc::new(runtime))
         .with_physical_optimizer_rules(rules)
         .build();
-    let context = SessionContext::new_with_state(state);
-    register(&context, CATALOG, database);
+    SessionContext::new_with_state(state)
+}
+
+/// As [`context`], whose scans of corpora are done by workers, segment by segment. The database is the version that these
+/// have, as [`zipfdb_remote::RemoteStore::open`] opens it; where edits are pending that no segment has, it answers itself.
+pub fn context_with_workers(database: &Database, workers: Arc<WorkerPool>) -> SessionContext {
+    let context = bare_context(database);
+    let source = CorpusSource {
+        workers: Some(workers),
+        ..CorpusSource::new(database.clone())
+    };
+    register_source(&context, CATALOG, Arc::new(source));
     context
 }
 
@@ -76,10 +94,14 @@ pub fn context(database: &Database) -> SessionContext {
 /// optimizer rule that pushes counts down and gives all scans of a query one snapshot of each corpus. The functions are those
 /// of the database that was registered last.
 pub fn register(context: &SessionContext, catalog: &str, database: &Database) {
-    let source = Arc::new(CorpusSource {
-        database: database.clone(),
-        is_frozen: false,
-    });
+    register_source(
+        context,
+        catalog,
+        Arc::new(CorpusSource::new(database.clone())),
+    );
+}
+
+fn register_source(context: &SessionContext, catalog: &str, source: Arc<CorpusSource>) {
     let provider = ZipfCatalog {
         schema: Arc::new(CorpusSchema {
             source: source.clone(),

@@ -22,6 +22,8 @@ pub(crate) struct FunctionDefinition {
     pub(crate) name: &'static str,
     columns: &'static [ColumnDefinition],
     counting: RowCounting,
+    /// Whether each row is of a file of the corpus that the first argument names.
+    is_by_files: bool,
 }
 
 const fn integer(name: &'static str) -> ColumnDefinition {
@@ -49,6 +51,7 @@ const FILES: FunctionDefinition = FunctionDefinition {
         integer("words"),
     ],
     counting: RowCounting::Files,
+    is_by_files: true,
 };
 
 /// The files of a corpus as a table: what `files()` reads.
@@ -58,7 +61,9 @@ const FILES: FunctionDefinition = FunctionDefinition {
 pub(crate) fn files(database: &Database, corpus: &str) -> Result<Relation> {
     let from = format!("files({})", quoted_text(corpus));
     let relation = Relation::new(database, from, FILES.columns, None)?;
-    relation.counted(Some(corpus), FILES.counting)
+    relation
+        .by_files(Some(corpus))
+        .counted(Some(corpus), FILES.counting)
 }
 
 /// All table functions.
@@ -73,6 +78,7 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             integer("offset"),
         ],
         counting: RowCounting::Ngrams,
+        is_by_files: true,
     },
     FunctionDefinition {
         name: "term_vectors",
@@ -83,11 +89,13 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             integer("rank"),
         ],
         counting: RowCounting::None,
+        is_by_files: true,
     },
     FunctionDefinition {
         name: "files_with",
         columns: &[text("file")],
         counting: RowCounting::None,
+        is_by_files: true,
     },
     FunctionDefinition {
         name: "segments",
@@ -97,6 +105,7 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             maybe_text("form"),
         ],
         counting: RowCounting::None,
+        is_by_files: false,
     },
     FunctionDefinition {
         name: "indexes",
@@ -109,11 +118,13 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             maybe_real("build_time"),
         ],
         counting: RowCounting::None,
+        is_by_files: false,
     },
     FunctionDefinition {
         name: "caches",
         columns: &[maybe_text("kind"), maybe_real("price")],
         counting: RowCounting::None,
+        is_by_files: false,
     },
     FunctionDefinition {
         name: "corpora",
@@ -125,6 +136,7 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             maybe_text("recompress_error"),
         ],
         counting: RowCounting::None,
+        is_by_files: false,
     },
     FunctionDefinition {
         name: "devices",
@@ -134,6 +146,7 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             maybe_text("architecture"),
         ],
         counting: RowCounting::None,
+        is_by_files: false,
     },
     FunctionDefinition {
         name: "settings",
@@ -144,6 +157,7 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
             maybe_text("description"),
         ],
         counting: RowCounting::None,
+        is_by_files: false,
     },
 ];
 
@@ -199,7 +213,10 @@ impl TableFunctionImpl for CorpusFunction {
         let from = format!("{name}({})", arguments.join(", "));
         let columns = self.definition.columns;
         let relation = Relation::new(&self.source.database, from, columns, ngram_words)?;
-        let relation = relation.counted(corpus, self.definition.counting)?;
+        let by_files = corpus.filter(|_| self.definition.is_by_files);
+        let relation = relation
+            .by_files(by_files)
+            .counted(corpus, self.definition.counting)?;
         Ok(Arc::new(ZipfTable::new(&self.source, relation)))
     }
 }

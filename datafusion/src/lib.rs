@@ -38,5 +38,9 @@ mod scan;
 mod source;
 mod statement;
 mod table;
+mod workers;
 
-pub use catalog::{CATALOG, FILES_SCHEMA, SCHEMA, ZipfCatalog, context, register};
+pub use catalog::{
+    CATALOG, FILES_SCHEMA, SCHEMA, ZipfCatalog, context, context_with_workers, register,
+};
+pub use workers::{Worker, WorkerLimits, WorkerOptions, WorkerPool};

@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::TableProvider;
-use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_aggregate::sum::sum;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, LogicalPlan, Projection, Sort, SortExpr, TableScan, TableScanBuilder,
+    Aggregate, Expr, LogicalPlan, Projection, Sort, SortExpr, TableScan, TableScanBuilder, lit,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -25,7 +27,10 @@ use crate::statement::quoted_name;
 use crate::table::{Grouping, ZipfTable};
 
 /// Columns whose counts ZipfDB takes from its grammar.
-const KEYS: &[&str] = &["word", "file", "ngram"];
+const KEYS: &[&str] = &["word", FILE, "ngram"];
+
+/// The column of files, each of which one worker has whole.
+const FILE: &str = "file";
 
 /// The rule.
 #[derive(Debug)]
@@ -86,12 +91,9 @@ fn freeze(
     let Some(mut table) = table_of(&scan).filter(|table| !table.source.is_frozen) else {
         return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
     };
-    let source = frozen.entry(Arc::as_ptr(&table.source)).or_insert_with(|| {
-        Arc::new(CorpusSource {
-            database: table.source.database.frozen(),
-            is_frozen: true,
-        })
-    });
+    let source = frozen
+        .entry(Arc::as_ptr(&table.source))
+        .or_insert_with(|| Arc::new(table.source.frozen()));
     table.source = source.clone();
     scan.source = provider_as_source(Arc::new(table));
     Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
@@ -124,13 +126,17 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let counted = match &table.grouping {
         None => table
             .translated(&scan.filters)
-            .map(|filters| (keys.clone(), filters, "COUNT(*)".into())),
+            .map(|filters| (keys.clone(), filters, "COUNT(*)".into(), true)),
         Some(groups) if scan.filters.is_empty() => groups_counted(&table, groups, &keys),
         Some(_) => None,
     };
-    let Some((relation_keys, filters, count)) = counted else {
+    let Some((relation_keys, filters, count, is_sum)) = counted else {
         return Ok(None);
     };
+    let of_relation = |key: &usize| table.relation.schema.field(*key).name() == FILE;
+    let is_by_file = relation_keys.iter().any(of_relation);
+    // Workers count each in some files. Groups by file are whole there, and others add up, or the answer is made here.
+    let is_added = !is_by_file && is_sum && table.source.workers.is_some();
     let mut fields: Vec<Field> = Vec::new();
     for (index, key) in keys.iter().enumerate() {
         // The same key twice needs two names.
@@ -152,40 +158,65 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
             filters,
             order: Vec::new(),
             limit: None,
+            is_by_files: is_by_file || is_added,
         }),
         ..table
     };
     let scan = scan_of(scan, counts, None)?;
-    let named =
-        (schema.fields().iter().zip(aggregate.schema.iter())).map(|(field, (qualifier, named))| {
-            let column = Column::new(Some(scan.table_name.clone()), field.name());
-            Expr::Column(column).alias_qualified(qualifier.cloned(), named.name())
-        });
-    let named = named.collect();
-    let scan = Arc::new(LogicalPlan::TableScan(scan));
-    let projection = Projection::try_new_with_schema(named, scan, aggregate.schema.clone())?;
+    let name = scan.table_name.clone();
+    let column = |field: &Arc<Field>| Expr::Column(Column::new(Some(name.clone()), field.name()));
+    let columns: Vec<Expr> = schema.fields().iter().map(column).collect();
+    let scan = LogicalPlan::TableScan(scan);
+    let (plan, columns) = match is_added {
+        false => (scan, columns),
+        true => added_up(scan, columns, keys.len())?,
+    };
+    let named = (columns.into_iter().zip(aggregate.schema.iter()))
+        .map(|(column, (qualifier, named))| {
+            column.alias_qualified(qualifier.cloned(), named.name())
+        })
+        .collect();
+    let projection =
+        Projection::try_new_with_schema(named, Arc::new(plan), aggregate.schema.clone())?;
     Ok(Some(LogicalPlan::Projection(projection)))
 }
 
+/// Counts of the same groups that come in several rows, of which the first columns are keys, added up; and its columns.
+fn added_up(
+    scan: LogicalPlan,
+    columns: Vec<Expr>,
+    keys: usize,
+) -> Result<(LogicalPlan, Vec<Expr>)> {
+    let counts = columns[keys..].iter().cloned().map(sum).collect();
+    let sums = Aggregate::try_new(Arc::new(scan), columns[..keys].to_vec(), counts)?;
+    let column = |(qualifier, field): (Option<&TableReference>, &Arc<Field>)| {
+        Expr::Column(Column::new(qualifier.cloned(), field.name()))
+    };
+    let mut columns: Vec<Expr> = sums.schema.iter().map(column).collect();
+    for count in &mut columns[keys..] {
+        // Where there is no row there is nothing.
+        *count = coalesce(vec![count.clone(), lit(0_i64)]);
+    }
+    Ok((LogicalPlan::Aggregate(sums), columns))
+}
+
 /// How many groups there are for each value of some of their keys, where these are all keys but one: keys, conditions and the
-/// count of a statement. That is what DataFusion makes of `COUNT(DISTINCT key)`.
+/// count of a statement, and whether that of all files is the sum of those of some. That is what DataFusion makes of
+/// `COUNT(DISTINCT key)`.
 fn groups_counted(
     table: &ZipfTable,
     groups: &Grouping,
     keys: &[usize],
-) -> Option<(Vec<usize>, Vec<String>, String)> {
+) -> Option<(Vec<usize>, Vec<String>, String, bool)> {
     let keys = keys.iter().map(|key| groups.keys.get(*key).copied());
     let keys = keys.collect::<Option<Vec<usize>>>()?;
     let mut others = (groups.keys.iter()).filter(|key| !keys.contains(key));
     let (other, None) = (others.next()?, others.next()) else {
         return None;
     };
-    let name = quoted_name(table.relation.schema.field(*other).name());
-    let count = format!("COUNT(DISTINCT {name})");
-    groups
-        .limit
-        .is_none()
-        .then(|| (keys, groups.filters.clone(), count))
+    let other = table.relation.schema.field(*other).name();
+    let count = format!("COUNT(DISTINCT {})", quoted_name(other));
+    (groups.limit.is_none()).then(|| (keys, groups.filters.clone(), count, other == FILE))
 }
 
 /// Whether an aggregate is the number of rows: `COUNT` of what is never NULL.

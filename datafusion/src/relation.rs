@@ -9,17 +9,30 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
+use serde::{Deserialize, Serialize};
 use zipfdb::{Database, Value};
 
 use crate::statement::{quoted_name, quoted_text};
 
 /// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ColumnKind {
     Integer,
     Real,
     Text,
     Blob,
+}
+
+impl ColumnKind {
+    /// Its type in Arrow.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            ColumnKind::Integer => DataType::Int64,
+            ColumnKind::Real => DataType::Float64,
+            ColumnKind::Text => DataType::Utf8View,
+            ColumnKind::Blob => DataType::LargeBinary,
+        }
+    }
 }
 
 /// A column whose name is known.
@@ -49,13 +62,7 @@ impl ColumnDefinition {
     }
 
     fn field(self) -> Field {
-        let data_type = match self.kind {
-            ColumnKind::Integer => DataType::Int64,
-            ColumnKind::Real => DataType::Float64,
-            ColumnKind::Text => DataType::Utf8View,
-            ColumnKind::Blob => DataType::LargeBinary,
-        };
-        Field::new(self.name, data_type, self.is_nullable)
+        Field::new(self.name, self.kind.data_type(), self.is_nullable)
     }
 }
 
@@ -92,6 +99,8 @@ pub(crate) struct Relation {
     pub(crate) schema: SchemaRef,
     /// Words of an n-gram, if rows are n-grams.
     pub(crate) ngram_words: Option<usize>,
+    /// The corpus, if all rows are of its files, each of one of them: they can be read some segments at a time.
+    pub(crate) corpus: Option<String>,
     /// Its values may be of other types than the first ones, and its texts n-grams or in an order of their own.
     pub(crate) is_view: bool,
     /// Answers how many rows there are; reads file tables only.
@@ -106,7 +115,9 @@ impl Relation {
     /// # Errors
     /// If there is none of this name.
     pub(crate) fn corpus(database: &Database, name: &str) -> Result<Relation> {
-        Relation::new(database, quoted_name(name), WORDS, None)?
+        let relation = Relation::new(database, quoted_name(name), WORDS, None)?;
+        relation
+            .by_files(Some(name))
             .counted(Some(name), RowCounting::Words)
     }
 
@@ -136,6 +147,7 @@ impl Relation {
             from,
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             ngram_words,
+            corpus: None,
             is_view: false,
             count: None,
             file_rows: None,
@@ -169,6 +181,7 @@ impl Relation {
             from,
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
             ngram_words: None,
+            corpus: None,
             is_view: true,
             count: None,
             file_rows: None,
@@ -198,6 +211,14 @@ impl Relation {
             self.file_rows = Some(format!("SELECT file, words FROM {files} ORDER BY file"));
         }
         Ok(self)
+    }
+
+    /// The same, all rows of which are of files of a corpus.
+    pub(crate) fn by_files(self, corpus: Option<&str>) -> Relation {
+        Relation {
+            corpus: corpus.map(str::to_owned),
+            ..self
+        }
     }
 
     /// A column and its place.

@@ -41,11 +41,23 @@ use crate::filter::translate_each;
 use crate::relation::{Relation, failed};
 use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
+use crate::workers::{self, Task};
 
 /// Batches that wait for who reads them.
 const BATCHES_AHEAD: usize = 2;
 /// Rows of a batch that has contents of files, which may be large.
 const CONTENT_ROWS: usize = 16;
+
+/// What a partition reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ScanPart {
+    /// All rows.
+    All,
+    /// Rows that meet a condition.
+    Where(String),
+    /// Rows of some segments, which a worker reads, by its place.
+    Segments(usize, Vec<u64>),
+}
 
 /// Runs a statement of ZipfDB.
 #[derive(Debug, Clone)]
@@ -57,8 +69,7 @@ pub(crate) struct ScanExec {
     /// Rows at most, if the statement says only how many there are.
     limit: Option<usize>,
     rows: Precision<usize>,
-    /// For each partition its condition on rows; a text without characters takes all.
-    partitions: Vec<String>,
+    partitions: Vec<ScanPart>,
     /// Conditions on columns of `schema` that are known when the scan begins.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
@@ -88,20 +99,44 @@ impl ScanExec {
             schema,
             limit,
             rows,
-            partitions: vec![String::new()],
+            partitions: vec![ScanPart::All],
             dynamic: Vec::new(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
-    /// The same scan in partitions, each with its condition on rows.
-    pub(crate) fn parted(mut self, partitions: Vec<String>) -> ScanExec {
+    /// The same scan in partitions.
+    pub(crate) fn parted(mut self, partitions: Vec<ScanPart>) -> ScanExec {
         let count = Partitioning::UnknownPartitioning(partitions.len());
         let properties = PlanProperties::clone(&self.properties);
         self.properties = Arc::new(properties.with_partitioning(count));
         self.partitions = partitions;
         self
+    }
+
+    /// The rows of some segments, which a worker reads.
+    fn ask(
+        &self,
+        worker: usize,
+        segments: Vec<u64>,
+        sql: String,
+        batch_rows: usize,
+        metrics: BaselineMetrics,
+    ) -> Result<SendableRecordBatchStream> {
+        let (Some(pool), Some(corpus)) = (&self.source.workers, &self.relation.corpus) else {
+            return internal_err!("a scan of segments without workers");
+        };
+        let task = Task::new(pool, corpus, segments, sql, &self.schema);
+        let task = Task {
+            limit: self.limit,
+            batch_rows,
+            ..task?
+        };
+        let batches = workers::run(pool, worker, task);
+        let batches = batches.inspect_ok(move |batch| metrics.record_output(batch.num_rows()));
+        let schema = self.schema.clone();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
     /// Whether a condition on rows of this scan can be asked of ZipfDB once it is known: it is on columns of the relation, and
@@ -146,8 +181,11 @@ impl DisplayAs for ScanExec {
             }
             DisplayFormatType::TreeRender => write!(formatter, "statement={}", self.select)?,
         }
-        if self.partitions.len() > 1 {
-            write!(formatter, ", partitions={}", self.partitions.len())?;
+        let is_of_workers = matches!(self.partitions[..], [ScanPart::Segments(..), ..]);
+        match self.partitions.len() {
+            count if is_of_workers => write!(formatter, ", workers={count}")?,
+            0 | 1 => {}
+            count => write!(formatter, ", partitions={count}")?,
         }
         for filter in &self.dynamic {
             write!(formatter, ", dynamic={filter}")?;
@@ -213,32 +251,37 @@ impl ExecutionPlan for ScanExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let Some(condition) = self.partitions.get(partition) else {
+        let Some(part) = self.partitions.get(partition) else {
             return internal_err!("a scan has no partition number {partition}");
         };
         let mut select = self.select.clone();
-        if !condition.is_empty() {
+        if let ScanPart::Where(condition) = part {
             select.filters.push(condition.clone());
         }
         let has_contents =
             (self.schema.fields().iter()).any(|field| *field.data_type() == DataType::LargeBinary);
         let batch_size = context.session_config().batch_size();
-        let run = ScanRun {
-            source: self.source.clone(),
-            select,
-            schema: self.schema.clone(),
-            limit: self.limit,
-            batch_rows: match has_contents {
-                true => batch_size.min(CONTENT_ROWS),
-                false => batch_size,
-            },
-            metrics: BaselineMetrics::new(&self.metrics, partition),
+        let batch_rows = match has_contents {
+            true => batch_size.min(CONTENT_ROWS),
+            false => batch_size,
         };
-        let (dynamic, relation) = (self.dynamic.clone(), self.relation.clone());
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let (scan, part) = (self.clone(), part.clone());
         // Who reads the stream knows by then what it can know, such as the keys of a join.
         let begun = futures::stream::once(async move {
-            let select = with_dynamic(run.select.clone(), &dynamic, &relation)?;
-            Ok::<_, DataFusionError>(ScanRun { select, ..run }.begin())
+            let sql = with_dynamic(select, &scan.dynamic, &scan.relation)?.to_string();
+            let ScanPart::Segments(worker, segments) = part else {
+                let run = ScanRun {
+                    source: scan.source,
+                    sql,
+                    schema: scan.schema,
+                    limit: scan.limit,
+                    batch_rows,
+                    metrics,
+                };
+                return Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(run.begin()));
+            };
+            scan.ask(worker, segments, sql, batch_rows, metrics)
         });
         let schema = self.schema.clone();
         let batches = RecordBatchStreamAdapter::new(schema, begun.try_flatten());
@@ -263,18 +306,18 @@ impl ExecutionPlan for ScanExec {
 }
 
 /// The statement on its thread.
-struct ScanRun {
-    source: Arc<CorpusSource>,
-    select: Select,
-    schema: SchemaRef,
-    limit: Option<usize>,
-    batch_rows: usize,
-    metrics: BaselineMetrics,
+pub(crate) struct ScanRun {
+    pub(crate) source: Arc<CorpusSource>,
+    pub(crate) sql: String,
+    pub(crate) schema: SchemaRef,
+    pub(crate) limit: Option<usize>,
+    pub(crate) batch_rows: usize,
+    pub(crate) metrics: BaselineMetrics,
 }
 
 impl ScanRun {
     /// Starts the statement.
-    fn begin(self) -> ScanStream {
+    pub(crate) fn begin(self) -> ScanStream {
         let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), BATCHES_AHEAD);
         let ending = Arc::new(Ending::default());
         let (sender, watched) = (builder.tx(), ending.clone());
@@ -287,9 +330,8 @@ impl ScanRun {
 
     /// Sends all batches, or those that are wanted.
     fn send_all(self, sender: &Sender<Result<RecordBatch>>, ending: &Ending) -> Result<()> {
-        let sql = self.select.to_string();
-        let fail = |error| failed(&sql, error);
-        let mut rows = self.source.database.query(&sql).map_err(fail)?;
+        let fail = |error| failed(&self.sql, error);
+        let mut rows = self.source.database.query(&self.sql).map_err(fail)?;
         if !ending.watch(rows.interrupt_handle()) {
             return Ok(());
         }
@@ -315,7 +357,7 @@ impl ScanRun {
     /// Sends as many rows without columns as the only value of `batch` says.
     fn send_rows(&self, sender: &Sender<Result<RecordBatch>>, batch: &Batch) -> Result<bool> {
         let Some(Value::Integer(count)) = batch.row(0).into_iter().next() else {
-            return internal_err!("{}: no number of rows", self.select);
+            return internal_err!("{}: no number of rows", self.sql);
         };
         let mut left = usize::try_from(count).unwrap_or(0);
         left = self.limit.map_or(left, |limit| left.min(limit));
@@ -363,7 +405,7 @@ impl Ending {
 }
 
 /// The batches of a statement, which ends with them.
-struct ScanStream {
+pub(crate) struct ScanStream {
     batches: SendableRecordBatchStream,
     ending: Arc<Ending>,
 }

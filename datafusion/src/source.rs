@@ -2,9 +2,13 @@
 //!
 //! Invariant: all tables of a query that come from one source are given one frozen source by the optimizer rule.
 
+use std::sync::Arc;
+
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use zipfdb::Database;
+
+use crate::workers::WorkerPool;
 
 /// What tables read from.
 #[derive(Debug)]
@@ -12,9 +16,41 @@ pub(crate) struct CorpusSource {
     pub(crate) database: Database,
     /// Whether all its statements see one snapshot of each corpus.
     pub(crate) is_frozen: bool,
+    /// Who answers for segments of it, if others do.
+    pub(crate) workers: Option<Arc<WorkerPool>>,
 }
 
 impl CorpusSource {
+    pub(crate) fn new(database: Database) -> CorpusSource {
+        CorpusSource {
+            database,
+            is_frozen: false,
+            workers: None,
+        }
+    }
+
+    /// The same, all statements of which see one snapshot of each corpus.
+    pub(crate) fn frozen(&self) -> CorpusSource {
+        CorpusSource {
+            database: self.database.frozen(),
+            is_frozen: true,
+            workers: self.workers.clone(),
+        }
+    }
+
+    /// Shares the segments of a corpus out among workers, by their places; none if there are no workers, or edits are
+    /// pending.
+    ///
+    /// # Errors
+    /// If the corpus cannot be read.
+    pub(crate) fn assign(&self, corpus: &str) -> zipfdb::Result<Option<Vec<(usize, Vec<u64>)>>> {
+        let Some(workers) = &self.workers else {
+            return Ok(None);
+        };
+        let partitions = self.database.corpus(corpus)?.snapshot()?.partitions();
+        Ok(partitions.map(|partitions| workers.assign(&partitions)))
+    }
+
     /// The name of a corpus as the database has it, by its name in any case of ASCII letters.
     pub(crate) fn corpus(&self, name: &str) -> Option<String> {
         let mut names = self.database.corpora().into_iter();

@@ -22,9 +22,12 @@ use crate::filter::{translate, translate_each};
 use crate::insert::{CorpusSink, Insertion};
 use crate::partitions::partitions;
 use crate::relation::{Relation, failed};
-use crate::scan::ScanExec;
+use crate::scan::{ScanExec, ScanPart};
 use crate::source::{CorpusSource, blocking};
 use crate::statement::{Select, quoted_name};
+
+/// The column of `files()` that is no part of a file table.
+const CONTENT: &str = "content";
 
 /// Batches of a partition at least: less is over before another thread has begun.
 const PARTITION_BATCHES_MIN: usize = 64;
@@ -44,6 +47,8 @@ pub(crate) struct Grouping {
     pub(crate) order: Vec<(usize, &'static str)>,
     /// Groups at most, the first of that order.
     pub(crate) limit: Option<usize>,
+    /// Whether groups of some files are groups of all, or are added up by who reads them.
+    pub(crate) is_by_files: bool,
 }
 
 /// A corpus or a call of a table function, as a table.
@@ -150,7 +155,7 @@ impl ZipfTable {
         &self,
         config: &SessionConfig,
         rows: &Precision<usize>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<ScanPart>> {
         let (Some(rows), Some(sql)) = (rows.get_value(), self.relation.file_rows.clone()) else {
             return Ok(Vec::new());
         };
@@ -160,7 +165,41 @@ impl ZipfTable {
             return Ok(Vec::new());
         }
         let source = self.source.clone();
-        blocking(move || partitions(&source.database, &sql, ranges)).await
+        let conditions = blocking(move || partitions(&source.database, &sql, ranges)).await?;
+        Ok(match conditions.len() {
+            0 | 1 => Vec::new(),
+            _ => conditions.into_iter().map(ScanPart::Where).collect(),
+        })
+    }
+
+    /// What workers read of a scan; none if it is answered here: there are none, or it is not answered segment by segment,
+    /// or by file tables alone.
+    async fn segments_of_workers(&self, select: &Select) -> Result<Option<Vec<ScanPart>>> {
+        let Some(corpus) = self.relation.corpus.clone() else {
+            return Ok(None);
+        };
+        let is_by_files = self
+            .grouping
+            .as_ref()
+            .is_none_or(|groups| groups.is_by_files);
+        if self.source.workers.is_none() || !is_by_files || self.reads_file_tables(select) {
+            return Ok(None);
+        }
+        let source = self.source.clone();
+        let assigned = blocking(move || {
+            let assigned = source.assign(&corpus);
+            assigned.map_err(|error| failed(&corpus, error))
+        });
+        let parts = assigned.await?.map(|assigned| {
+            let parts = assigned.into_iter();
+            parts.map(|(worker, segments)| ScanPart::Segments(worker, segments))
+        });
+        Ok(parts.map(Iterator::collect))
+    }
+
+    /// Whether a statement asks for names and sizes of files only.
+    fn reads_file_tables(&self, select: &Select) -> bool {
+        self.relation.column(CONTENT).is_some() && !select.to_string().contains(CONTENT)
     }
 }
 
@@ -251,15 +290,17 @@ impl TableProvider for ZipfTable {
         let grouped = self.grouping.as_ref().and_then(|grouping| grouping.limit);
         let limit = [limit, grouped].into_iter().flatten().min();
         let is_whole = self.grouping.is_none() && limit.is_none() && !projection.is_empty();
-        let partitions = match is_whole {
-            true => self.partitions(state.config(), &rows).await?,
-            false => Vec::new(),
+        let of_workers = self.segments_of_workers(&select).await?;
+        let partitions = match of_workers {
+            Some(partitions) => partitions,
+            None if is_whole => self.partitions(state.config(), &rows).await?,
+            None => Vec::new(),
         };
         let (source, relation) = (self.source.clone(), self.relation.clone());
         let scan = ScanExec::new(source, relation, select, schema, limit, rows);
-        Ok(Arc::new(match partitions.len() {
-            0 | 1 => scan,
-            _ => scan.parted(partitions),
+        Ok(Arc::new(match partitions.is_empty() {
+            true => scan,
+            false => scan.parted(partitions),
         }))
     }
 

@@ -46,3 +46,4 @@ pub use collect::Collected;
 pub use error::{Error, Result};
 pub use publish::Pushed;
 pub use store::{RemoteStore, Traffic};
+pub use version::PublishedVersion;

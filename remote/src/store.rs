@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::version::Version;
+use crate::version::{PublishedVersion, Version};
 use crate::{Error, Result};
 
 /// The time that a request may take, retries of the store's client included.
@@ -137,6 +137,18 @@ impl RemoteStore {
     pub fn versions(&self) -> Result<Vec<u64>> {
         let versions = self.version_objects()?.into_iter();
         Ok(versions.map(|(number, _)| number).collect())
+    }
+
+    /// The newest version, or the one with a number: what others have to open to see the same.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchVersion`], [`Error::Corrupt`], [`Error::Store`], [`Error::TimedOut`].
+    pub fn published(&self, version: Option<u64>) -> Result<PublishedVersion> {
+        let version = self.find_version(version)?;
+        Ok(PublishedVersion {
+            number: version.number,
+            publication: version.publication,
+        })
     }
 
     /// The objects of the versions that are there, by number, ascending.

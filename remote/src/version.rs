@@ -9,6 +9,16 @@ use serde::{Deserialize, Serialize};
 /// The version of the format.
 const FORMAT: u32 = 1;
 
+/// Which version of which database something is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PublishedVersion {
+    /// From 1, each one more than the one before.
+    pub number: u64,
+    /// The name of the publication that made it: no other version, of any database, has the same.
+    pub publication: String,
+}
+
 /// A version of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Version {

@@ -1,23 +1,27 @@
-//! `zipf-full`: statements on a database, answered by ZipfDB itself or through DataFusion, as tables on standard output; and
-//! databases on object stores, published, pulled and collected.
+//! `zipf-full`: statements on a database, answered by ZipfDB itself, through DataFusion or by workers, as tables on standard
+//! output; databases on object stores, published, pulled and collected; and workers.
 //!
 //! Invariant: data goes to standard output, all else to standard error; exit code 0 is done, 1 a statement that failed, 2 wrong
 //! usage. Editing, paging and formats are what `zipf` is for.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
+use std::fs;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
+use tokio::net::TcpListener;
 use zipfdb::{Database, StatementStream, Value, give_back_large_blocks};
+use zipfdb_datafusion::{Worker, WorkerLimits, WorkerOptions, WorkerPool};
 use zipfdb_remote::{CacheOptions, RemoteStore};
 
 /// Statements on a database, answered by ZipfDB itself or through DataFusion; databases on object stores.
@@ -55,6 +59,21 @@ struct Arguments {
     /// Print what was asked of the object store, on standard error
     #[arg(long)]
     traffic: bool,
+    /// Workers that read the segments of a database on an object store
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    workers: Vec<String>,
+    /// A file with the token that workers want
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates (PEM) that sign those of workers; connections are encrypted with them
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// A worker that is silent for so long is given up
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = humantime::parse_duration)]
+    worker_silence: Duration,
+    /// After so long without rows another worker is asked too
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = humantime::parse_duration)]
+    worker_patience: Duration,
 }
 
 /// Who answers.
@@ -85,6 +104,8 @@ enum RemoteCommand {
     },
     /// Print the numbers of the versions
     Versions { url: String },
+    /// Answer for segments of a database on an object store, until the process is told to end
+    Worker(WorkerArguments),
     /// Remove versions that were replaced long ago, and what belongs to none
     Collect {
         url: String,
@@ -92,6 +113,38 @@ enum RemoteCommand {
         #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
         grace: Duration,
     },
+}
+
+/// What a worker is told.
+#[derive(Args)]
+struct WorkerArguments {
+    /// Where it waits for coordinators; port 0 takes a free one, which is printed
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: String,
+    /// The URL of the database
+    #[arg(long, value_name = "URL")]
+    database: String,
+    /// A folder that keeps what was fetched
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Bytes in that folder at most
+    #[arg(long, value_name = "MIB", default_value = "4096")]
+    cache_mib: u64,
+    /// Threads, if not as many as the machine has cores
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<NonZero<u16>>,
+    /// Memory of what is decoded and of queries, as SET memory_limit takes it: 512MiB
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
+    /// A file with the token that coordinators have to tell
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The certificate of this worker, and what signs it (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -135,6 +188,7 @@ fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
                 writeln!(output, "{version}")?;
             }
         }
+        RemoteCommand::Worker(arguments) => return work(arguments),
         RemoteCommand::Collect { url, grace } => {
             let collected = RemoteStore::new(&url)?.collect(grace)?;
             let (versions, objects, bytes) =
@@ -148,26 +202,131 @@ fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The database, and the object store that it lies on.
-fn open(arguments: &Arguments) -> Result<(Database, Option<RemoteStore>), Box<dyn Error>> {
+/// A database that is open.
+struct Opened {
+    database: Database,
+    /// The object store that it lies on.
+    store: Option<RemoteStore>,
+    context: SessionContext,
+}
+
+fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
     let name = arguments.database.as_deref().unwrap_or_default();
     if !name.contains("://") {
+        if !arguments.workers.is_empty() {
+            let hint = "workers read databases on object stores; hint: zipf-full push DB URL";
+            return Err(format!("{name}: {hint}").into());
+        }
         let options = Database::options().shared(true).create(false);
-        return Ok((options.open(name)?, None));
+        let database = options.open(name)?;
+        return Ok(Opened {
+            context: zipfdb_datafusion::context(&database),
+            database,
+            store: None,
+        });
     }
-    let folder = arguments.cache.clone();
-    let cache = CacheOptions {
-        folder: folder.map(|folder| (folder, arguments.cache_mib << 20)),
-        ..CacheOptions::default()
-    };
+    let cache = cache_options(arguments.cache.clone(), arguments.cache_mib);
     let store = RemoteStore::new(name)?;
-    let database = store.open(arguments.at, Database::options(), &cache)?;
-    Ok((database, Some(store)))
+    let version = store.published(arguments.at)?;
+    let database = store.open(Some(version.number), Database::options(), &cache)?;
+    let context = match arguments.workers.is_empty() {
+        true => zipfdb_datafusion::context(&database),
+        false => {
+            let mut options = WorkerOptions::default();
+            options.token = arguments.token_file.as_deref().map(token).transpose()?;
+            options.certificates = arguments.tls_ca.as_deref().map(read).transpose()?;
+            options.silence = arguments.worker_silence;
+            options.patience = arguments.worker_patience;
+            let workers = WorkerPool::new(version, &arguments.workers, options)?;
+            zipfdb_datafusion::context_with_workers(&database, Arc::new(workers))
+        }
+    };
+    Ok(Opened {
+        database,
+        store: Some(store),
+        context,
+    })
+}
+
+fn cache_options(folder: Option<PathBuf>, mib: u64) -> CacheOptions {
+    CacheOptions {
+        folder: folder.map(|folder| (folder, mib << 20)),
+        ..CacheOptions::default()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
+    let content = fs::read(path);
+    content.map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// The token in a file, without what is white around it.
+fn token(path: &Path) -> Result<String, Box<dyn Error>> {
+    let content = String::from_utf8(read(path)?);
+    let content = content.map_err(|_| format!("{}: the token is not UTF-8", path.display()))?;
+    match content.trim() {
+        "" => Err(format!("{}: there is no token", path.display()).into()),
+        token => Ok(token.to_owned()),
+    }
+}
+
+/// Answers coordinators until the process is told to end.
+fn work(arguments: WorkerArguments) -> Result<(), Box<dyn Error>> {
+    let mut limits = WorkerLimits::default();
+    limits.cache = cache_options(arguments.cache, arguments.cache_mib);
+    limits.threads = arguments.threads.map(|threads| usize::from(threads.get()));
+    let limit = arguments.memory_limit.iter();
+    limits.settings = limit
+        .map(|limit| format!("SET memory_limit = '{}'", limit.replace('\'', "''")))
+        .collect();
+    let token = arguments.token_file.as_deref().map(token).transpose()?;
+    let identity = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+        _ => None,
+    };
+    let store = RemoteStore::new(&arguments.database)?;
+    // What cannot be read now is told now.
+    let version = store.published(None)?.number;
+    let worker = Worker::new(store, limits, token.as_deref())?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let listener = TcpListener::bind(&arguments.listen).await;
+        let listener = listener.map_err(|error| format!("{}: {error}", arguments.listen))?;
+        let address = listener.local_addr()?;
+        writeln!(
+            io::stdout(),
+            "listening on {address}, newest version {version}"
+        )?;
+        Ok(worker.serve(listener, identity, ended()).await?)
+    })
+}
+
+/// Waits for the signal to end.
+async fn ended() {
+    let interrupted = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut told) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = interrupted => {}
+                _ = told.recv() => {}
+            }
+            return;
+        }
+    }
+    // Without signals the process runs until it is killed.
+    let _ = interrupted.await;
 }
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let (database, store) = open(&arguments)?;
-    let context = zipfdb_datafusion::context(&database);
+    if arguments.engine == Engine::Own && !arguments.workers.is_empty() {
+        return Err("workers answer DataFusion; hint: leave --engine own out".into());
+    }
+    let Opened {
+        database,
+        store,
+        context,
+    } = open(&arguments)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let sql = match arguments.sql {
         Some(sql) => sql,

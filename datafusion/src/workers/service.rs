@@ -1,0 +1,362 @@
+//! `Worker`: answers tasks of coordinators through Arrow Flight.
+//!
+//! Invariant: it reads versions of one database, whole ones, and writes nothing but its cache. A task that is no longer
+//! wanted is interrupted.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+};
+use async_trait::async_trait;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
+use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Response, Status, Streaming};
+use zipfdb::{Database, Error};
+use zipfdb_remote::{CacheOptions, RemoteStore};
+
+use super::pool::bearer;
+use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
+use crate::scan::ScanRun;
+use crate::source::{CorpusSource, blocking};
+
+/// Versions that are open at once.
+const VERSIONS_MAX: usize = 2;
+
+/// Groups of segments of a version whose vocabularies and file tables are kept.
+const GROUPS_MAX: usize = 8;
+
+/// The time between pings to a coordinator that is waited for.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// What a worker may take.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct WorkerLimits {
+    /// What is kept of the object store.
+    pub cache: CacheOptions,
+    /// Threads; as many as the machine has cores if none is said.
+    pub threads: Option<usize>,
+    /// Statements of ZipfDB's dialect that a database begins with: `SET memory_limit = '1GiB'`.
+    pub settings: Vec<String>,
+}
+
+/// A worker. Cheap to clone.
+#[derive(Clone)]
+pub struct Worker {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: RemoteStore,
+    limits: WorkerLimits,
+    token: Option<MetadataValue<Ascii>>,
+    /// By number, the last one that was asked for first.
+    versions: Mutex<VecDeque<(u64, Arc<OnceCell<OpenVersion>>)>>,
+}
+
+/// A version that is open.
+struct OpenVersion {
+    publication: String,
+    database: Database,
+    groups: Mutex<VecDeque<Group>>,
+}
+
+/// A database that shows some segments of a corpus.
+#[derive(Clone)]
+struct Group {
+    corpus: String,
+    segments: Vec<u64>,
+    database: Database,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Worker({})", self.inner.store.url())
+    }
+}
+
+impl Worker {
+    /// A worker on the database of a store. With a token only who tells that is answered.
+    ///
+    /// # Errors
+    /// If the token has other characters than ASCII has.
+    pub fn new(store: RemoteStore, limits: WorkerLimits, token: Option<&str>) -> Result<Worker> {
+        Ok(Worker {
+            inner: Arc::new(Inner {
+                store,
+                limits,
+                token: token.map(bearer).transpose()?,
+                versions: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Answers who connects to `listener` until `end` is there, and then what has been begun. With `identity`, a
+    /// certificate and its key as PEM, connections are encrypted.
+    ///
+    /// # Errors
+    /// If the identity is none, or the listener fails.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        identity: Option<(Vec<u8>, Vec<u8>)>,
+        end: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let fail = |error| DataFusionError::External(Box::new(error));
+        let mut server = Server::builder().http2_keepalive_interval(Some(KEEP_ALIVE));
+        if let Some((certificate, key)) = identity {
+            let identity = Identity::from_pem(certificate, key);
+            let tls = ServerTlsConfig::new().identity(identity);
+            server = server.tls_config(tls).map_err(fail)?;
+        }
+        let service = FlightServiceServer::new(self).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let server = server.add_service(service);
+        server
+            .serve_with_incoming_shutdown(incoming, end)
+            .await
+            .map_err(fail)
+    }
+
+    /// # Errors
+    /// If a token is wanted and the request has another one, or none.
+    fn authorize(&self, metadata: &MetadataMap) -> Result<(), Status> {
+        let Some(token) = &self.inner.token else {
+            return Ok(());
+        };
+        let told = metadata
+            .get(AUTHORIZATION)
+            .map_or(&b""[..], |told| told.as_bytes());
+        let wanted = token.as_bytes();
+        // All bytes are looked at: the time tells nothing.
+        let pairs = told.iter().zip(wanted);
+        let difference = pairs.fold(0, |difference, (told, wanted)| difference | (told ^ wanted));
+        match told.len() == wanted.len() && difference == 0 {
+            true => Ok(()),
+            false => Err(Status::unauthenticated(
+                "the token is not the one of this worker; hint: give the same to coordinator and workers",
+            )),
+        }
+    }
+
+    /// The rows of a task.
+    async fn answer(
+        &self,
+        task: Task,
+    ) -> Result<BoxStream<'static, Result<FlightData, Status>>, Status> {
+        let opened = self.version(task.version);
+        let version = opened.get_or_try_init(|| self.open(task.version)).await?;
+        if version.publication != task.publication {
+            return Err(Status::failed_precondition(format!(
+                "version {} of {} is another database than the coordinator has; hint: name the same URL",
+                task.version,
+                self.inner.store.url()
+            )));
+        }
+        let schema = task.schema();
+        let database = version.group(&task.corpus, &task.segments).await?;
+        let run = ScanRun {
+            source: Arc::new(CorpusSource::new(database).frozen()),
+            sql: task.sql,
+            schema: schema.clone(),
+            limit: task.limit,
+            batch_rows: task.batch_rows,
+            metrics: BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), 0),
+        };
+        let batches = run
+            .begin()
+            .map_err(|error| FlightError::from(of_error(&error)));
+        let encoder = FlightDataEncoderBuilder::new().with_schema(schema);
+        Ok(Box::pin(encoder.build(batches).map_err(Status::from)))
+    }
+
+    /// A version, which may not be open yet. The one that was asked for longest ago is closed if there are too many.
+    fn version(&self, number: u64) -> Arc<OnceCell<OpenVersion>> {
+        let versions = self.inner.versions.lock();
+        let mut versions = versions.unwrap_or_else(PoisonError::into_inner);
+        let known = versions.iter().position(|(known, _)| *known == number);
+        let known = known.and_then(|place| versions.remove(place));
+        let version = known.unwrap_or_else(|| (number, Arc::default()));
+        versions.push_front(version.clone());
+        versions.truncate(VERSIONS_MAX);
+        version.1
+    }
+
+    async fn open(&self, number: u64) -> Result<OpenVersion, Status> {
+        let inner = self.inner.clone();
+        let opened = blocking(move || {
+            let fail = |error: zipfdb_remote::Error| DataFusionError::External(Box::new(error));
+            let (store, limits) = (&inner.store, &inner.limits);
+            let published = store.published(Some(number)).map_err(fail)?;
+            let mut options = Database::options();
+            if let Some(threads) = limits.threads {
+                options = options.threads(threads);
+            }
+            let database = store
+                .open(Some(number), options, &limits.cache)
+                .map_err(fail)?;
+            for setting in &limits.settings {
+                let set = database.execute(setting);
+                set.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            }
+            Ok(OpenVersion {
+                publication: published.publication,
+                database,
+                groups: Mutex::default(),
+            })
+        });
+        opened.await.map_err(|error| of_error(&error))
+    }
+}
+
+impl OpenVersion {
+    /// The database that shows these segments of a corpus only.
+    async fn group(&self, corpus: &str, segments: &[u64]) -> Result<Database, Status> {
+        let is_it = |group: &Group| group.corpus == corpus && group.segments == segments;
+        if let Some(known) = self.known_group(is_it) {
+            return Ok(known);
+        }
+        let database = self.database.clone();
+        let (name, numbers) = (corpus.to_owned(), segments.to_vec());
+        let made = blocking(move || {
+            let made = database.partition(&name, &numbers);
+            made.map_err(|error| DataFusionError::External(Box::new(error)))
+        });
+        let database = made.await.map_err(|error| of_error(&error))?;
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.push_front(Group {
+            corpus: corpus.to_owned(),
+            segments: segments.to_vec(),
+            database: database.clone(),
+        });
+        groups.truncate(GROUPS_MAX);
+        Ok(database)
+    }
+
+    fn known_group(&self, is_it: impl Fn(&Group) -> bool) -> Option<Database> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = groups.iter().position(is_it)?;
+        let group = groups.remove(place)?;
+        groups.push_front(group.clone());
+        Some(group.database)
+    }
+}
+
+/// An error as a coordinator is told: whether another worker may do better.
+fn of_error(error: &DataFusionError) -> Status {
+    let message = error.strip_backtrace();
+    let DataFusionError::External(cause) = error.find_root() else {
+        return Status::invalid_argument(message);
+    };
+    match cause.downcast_ref::<Error>() {
+        Some(Error::Sql(_) | Error::Invalid { .. } | Error::NoSuchFile { .. }) => {
+            Status::invalid_argument(message)
+        }
+        _ => Status::unavailable(message),
+    }
+}
+
+/// What a method says that coordinators do not call.
+fn unused<T>() -> Result<Response<T>, Status> {
+    Err(Status::unimplemented("workers of ZipfDB answer DoGet only"))
+}
+
+#[async_trait]
+impl FlightService for Worker {
+    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
+    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
+    type DoGetStream = BoxStream<'static, Result<FlightData, Status>>;
+    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
+    type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
+    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
+    type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> Result<Response<Self::DoGetStream>, Status> {
+        self.authorize(request.metadata())?;
+        let task = Task::decode(&request.into_inner().ticket);
+        let task = task.map_err(|error| Status::failed_precondition(error.strip_backtrace()))?;
+        self.answer(task).await.map(Response::new)
+    }
+
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        unused()
+    }
+
+    async fn list_flights(
+        &self,
+        _: Request<Criteria>,
+    ) -> Result<Response<Self::ListFlightsStream>, Status> {
+        unused()
+    }
+
+    async fn get_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        unused()
+    }
+
+    async fn poll_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<PollInfo>, Status> {
+        unused()
+    }
+
+    async fn get_schema(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> Result<Response<SchemaResult>, Status> {
+        unused()
+    }
+
+    async fn do_put(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoPutStream>, Status> {
+        unused()
+    }
+
+    async fn do_action(
+        &self,
+        _: Request<Action>,
+    ) -> Result<Response<Self::DoActionStream>, Status> {
+        unused()
+    }
+
+    async fn list_actions(
+        &self,
+        _: Request<Empty>,
+    ) -> Result<Response<Self::ListActionsStream>, Status> {
+        unused()
+    }
+
+    async fn do_exchange(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        unused()
+    }
+}
