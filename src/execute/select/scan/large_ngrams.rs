@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramFiles};
+use zipfdb_kernels::{NGRAM_WORDS_MAX, NgramFiles, give_back_free_memory};
 
 use super::super::explain::Answered;
 use super::super::sorter::{Sorted, Sorter};
@@ -18,6 +18,7 @@ use crate::answer::{CountedNgrams, Ngram, NgramFilePart, NgramsPart, SegmentNgra
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::segment::SegmentView;
+use crate::segment::cache::Reservation;
 
 /// A part takes this part of the limit of memory: others go to windows, to what is derived of the segment, and to rows.
 const PART_SHARE: u64 = 4;
@@ -74,6 +75,8 @@ struct Tables {
     /// In the table that is read.
     ngram: usize,
     entry: usize,
+    /// Memory that the work takes, for which the cache makes room.
+    _reservation: Reservation,
 }
 
 impl LargeNgrams {
@@ -88,6 +91,9 @@ impl LargeNgrams {
         let wanted = question.files.marks(snapshot.files().len());
         let bytes = context.settings.memory_limit() / PART_SHARE;
         let with_files = by_file || wanted.is_some() || snapshot.view().has_gone_files();
+        // A part, and what it is made of.
+        let mut reservation = context.reservation();
+        reservation.set(2 * bytes);
         let parts = question.ask(move |view, _| view.ngram_parts(n, with_files, bytes))?;
         let changes = question.ask(move |view, stop| view.ngram_changes(n, stop))?;
         let mut tables = Tables {
@@ -104,6 +110,7 @@ impl LargeNgrams {
             next_files: Vec::new().into_iter(),
             ngram: 0,
             entry: 0,
+            _reservation: reservation,
         };
         let mut pace = interrupt.pace();
         let source = if changes.is_empty() && snapshot.view().segments().len() == 1 {
@@ -126,7 +133,10 @@ impl LargeNgrams {
                     Ok(())
                 })?;
                 runs.settle(&mut pace)?;
+                give_back_free_memory();
             }
+            drop(tables);
+            give_back_free_memory();
             runs.write(|writer| {
                 for (words, file, change) in changes {
                     pace.step()?;
