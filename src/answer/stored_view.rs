@@ -188,7 +188,7 @@ impl StoredView {
     /// and threads as much again for a while; at least one.
     pub(super) fn groups_in_room(
         &self,
-        bytes: fn(&LiveSegment) -> u64,
+        bytes: impl Fn(&LiveSegment) -> u64,
     ) -> impl Iterator<Item = &[Arc<LiveSegment>]> {
         let limit = self.cache().limit() / 2;
         let mut rest = &self.segments[..];

@@ -21,7 +21,10 @@ use crate::overlay::add_up;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
-use crate::segment::{SegmentView, StructureKind};
+use crate::segment::{LiveSegment, SegmentView, StructureKind};
+
+/// Bytes for each word of a segment while words are counted: its count, and what that comes from.
+const COUNTED_WORD_BYTES: u64 = 16;
 
 /// The words of each of some files with counts, and what they were counted on.
 type CountedFiles = (Vec<Vec<(u32, u64)>>, Vec<SegmentView>);
@@ -212,10 +215,17 @@ impl StoredView {
     /// How often each word occurs in the stored files; by its number.
     fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
-        let tables = self.each_segment::<WordTotals>(&(), run)?;
         let mut totals = vec![0u64; vocabulary.len()];
-        for (index, counts) in tables.iter().enumerate() {
-            add_counts(&mut totals, vocabulary, index, counts);
+        let bytes = |segment: &LiveSegment| segment.size().1 * COUNTED_WORD_BYTES;
+        let mut first = 0;
+        for group in self.groups_in_room(bytes) {
+            let group = first..first + group.len();
+            first = group.end;
+            let is_asked = |index: usize| group.contains(&index);
+            let counts = self.each_asked::<WordTotals>(&(), is_asked, run)?;
+            for (index, counts) in counts.into_iter().enumerate() {
+                add_counts(&mut totals, vocabulary, index, &counts.unwrap_or_default());
+            }
         }
         Ok(totals)
     }
