@@ -39,12 +39,17 @@ const READER_WAIT: Duration = Duration::from_millis(1);
 /// How many chunks, for each thread, may be ahead of the slowest one.
 const CHUNKS_AHEAD: usize = 4;
 
+/// Bytes of text for each token, about.
+const BYTES_A_TOKEN: usize = 5;
+
 /// Fills one draft after the other with the chunks of all files.
 pub struct Filling<'a> {
     texts: &'a dyn Texts,
     settings: &'a CorpusSettings,
     form: ContentForm,
     on_error: OnError,
+    /// How many chunks may be ahead of the slowest one.
+    ahead_max: usize,
     workers: Vec<Worker>,
     reading: Mutex<Reading<'a>>,
     arrivals: Mutex<Arrivals>,
@@ -105,6 +110,7 @@ impl<'a> Filling<'a> {
             settings,
             form,
             on_error,
+            ahead_max: ahead_max(settings, limits),
             workers: (0..rayon::current_num_threads())
                 .map(|_| Worker::default())
                 .collect(),
@@ -188,6 +194,7 @@ impl<'a> Filling<'a> {
             }
             let (number, chunk, read) = {
                 let mut reading = self.lock_reading();
+                self.wait_for_others(reading.chunks);
                 if self.arrivals.lock().stop {
                     return;
                 }
@@ -204,7 +211,6 @@ impl<'a> Filling<'a> {
                     }
                 }
             };
-            self.wait_for_others(number);
             let mut made = MadeChunk {
                 pieces: Vec::new(),
                 read,
@@ -261,11 +267,10 @@ impl<'a> Filling<'a> {
         self.arrived.notify_all();
     }
 
-    /// Keeps fast threads from piling up chunks behind a slow one.
+    /// Keeps fast threads from piling up chunks behind a slow one. Who has a chunk waits for nobody.
     fn wait_for_others(&self, number: usize) {
-        let ahead_max = CHUNKS_AHEAD * rayon::current_num_threads();
         let mut arrivals = self.arrivals.lock();
-        while number > arrivals.next + ahead_max && !arrivals.stop {
+        while number > arrivals.next + self.ahead_max && !arrivals.stop {
             self.arrived.wait(&mut arrivals);
         }
     }
@@ -330,6 +335,14 @@ pub(super) fn chunk_bytes(settings: &CorpusSettings) -> usize {
 fn shared_bytes(settings: &CorpusSettings, limits: Limits) -> usize {
     let part = usize::try_from(limits.bytes / CHUNKS_A_SEGMENT).unwrap_or(usize::MAX);
     chunk_bytes(settings).min(part.max(SHARED_BYTES_MIN))
+}
+
+/// How many chunks may be ahead of the slowest one: some for each thread, and no more than half of what a segment may have where
+/// memory is short.
+fn ahead_max(settings: &CorpusSettings, limits: Limits) -> usize {
+    let bytes = (limits.tokens / 2).saturating_mul(BYTES_A_TOKEN);
+    let at_once = CHUNKS_AHEAD * rayon::current_num_threads();
+    at_once.min((bytes / chunk_bytes(settings)).max(2))
 }
 
 /// What is said of a text that cannot be read.
