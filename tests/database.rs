@@ -689,7 +689,7 @@ fn partitions_of_a_corpus_add_up_to_it() {
     let folder = tempfile::tempdir().unwrap();
     // Files of 20 KB, one of 300 KB, which several segments share, and as many again.
     for file in 0..14 {
-        let words = if file == 7 { 60_000 } else { 4_000 };
+        let words: u64 = if file == 7 { 60_000 } else { 4_000 };
         let content: Vec<String> = (0..words)
             .map(|word| format!("w{}", word * word % (37 + file)))
             .collect();

@@ -127,7 +127,7 @@ impl ScanExec {
         let (Some(pool), Some(corpus)) = (&self.source.workers, &self.relation.corpus) else {
             return internal_err!("a scan of segments without workers");
         };
-        let task = Task::new(pool, corpus, segments, sql, &self.schema);
+        let task = pool.task(corpus, segments, sql, &self.schema);
         let task = Task {
             limit: self.limit,
             batch_rows,

@@ -37,9 +37,9 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
         .par_iter()
         .map(|local| Partitioned::new(local, seeds))
         .collect();
-    let partitions: Vec<Partition> = (0..PARTITIONS)
+    let partitions: Vec<HashPartition> = (0..PARTITIONS)
         .into_par_iter()
-        .map(|partition| Partition::new(tokenizer, locals, &partitioned, partition))
+        .map(|partition| HashPartition::new(tokenizer, locals, &partitioned, partition))
         .collect();
 
     let mut words: Vec<FoldedToken> = Vec::new();
@@ -90,7 +90,7 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
 /// For each local dictionary the final ids of its tokens, from `ids`, those of the distinct tokens.
 fn local_ids(
     partitioned: &[Partitioned],
-    partitions: &[Partition],
+    partitions: &[HashPartition],
     bases: &[u32],
     ids: &[u32],
 ) -> Vec<Vec<u32>> {
@@ -163,7 +163,7 @@ fn partition_of(hash: u64) -> usize {
 }
 
 /// The distinct tokens of one partition.
-struct Partition {
+struct HashPartition {
     /// For each a local dictionary and an id there.
     distinct: Vec<(u32, u32)>,
     /// For each token of the partition, in order of local dictionaries, its place in `distinct`.
@@ -174,13 +174,13 @@ struct Partition {
     folded_offsets: Vec<usize>,
 }
 
-impl Partition {
+impl HashPartition {
     fn new(
         tokenizer: Tokenizer,
         locals: &[LocalDictionary],
         partitioned: &[Partitioned],
         partition: usize,
-    ) -> Partition {
+    ) -> HashPartition {
         let tokens: usize = partitioned
             .iter()
             .map(|local| local.tokens(partition).len())
@@ -215,7 +215,7 @@ impl Partition {
             }
             folded_offsets.push(folded.len());
         }
-        Partition {
+        HashPartition {
             distinct,
             places,
             folded,

@@ -12,7 +12,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -56,9 +56,12 @@ struct Arguments {
     /// Bytes in that folder at most
     #[arg(long, value_name = "MIB", default_value = "4096")]
     cache_mib: u64,
-    /// Print what was asked of the object store, on standard error
+    /// Print what was asked of the object store and came from workers, on standard error
     #[arg(long)]
     traffic: bool,
+    /// Print how long each statement took, on standard error
+    #[arg(long)]
+    timer: bool,
     /// Workers that read the segments of a database on an object store
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     workers: Vec<String>,
@@ -207,6 +210,7 @@ struct Opened {
     database: Database,
     /// The object store that it lies on.
     store: Option<RemoteStore>,
+    workers: Option<Arc<WorkerPool>>,
     context: SessionContext,
 }
 
@@ -223,14 +227,15 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
             context: zipfdb_datafusion::context(&database),
             database,
             store: None,
+            workers: None,
         });
     }
     let cache = cache_options(arguments.cache.clone(), arguments.cache_mib);
     let store = RemoteStore::new(name)?;
     let version = store.published(arguments.at)?;
     let database = store.open(Some(version.number), Database::options(), &cache)?;
-    let context = match arguments.workers.is_empty() {
-        true => zipfdb_datafusion::context(&database),
+    let workers = match arguments.workers.is_empty() {
+        true => None,
         false => {
             let mut options = WorkerOptions::default();
             options.token = arguments.token_file.as_deref().map(token).transpose()?;
@@ -238,12 +243,17 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
             options.silence = arguments.worker_silence;
             options.patience = arguments.worker_patience;
             let workers = WorkerPool::new(version, &arguments.workers, options)?;
-            zipfdb_datafusion::context_with_workers(&database, Arc::new(workers))
+            Some(Arc::new(workers))
         }
+    };
+    let context = match &workers {
+        None => zipfdb_datafusion::context(&database),
+        Some(workers) => zipfdb_datafusion::context_with_workers(&database, workers.clone()),
     };
     Ok(Opened {
         database,
         store: Some(store),
+        workers,
         context,
     })
 }
@@ -325,6 +335,7 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let Opened {
         database,
         store,
+        workers,
         context,
     } = open(&arguments)?;
     let runtime = tokio::runtime::Runtime::new()?;
@@ -343,10 +354,14 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         .or_else(|| statements.finish())
         .transpose()?
     {
+        let begin = Instant::now();
         let batches = match arguments.engine {
             Engine::Own => own(&database, &statement.text)?,
             Engine::DataFusion => runtime.block_on(through(&context, &statement.text))?,
         };
+        if arguments.timer {
+            eprintln!("{:.3} s", begin.elapsed().as_secs_f64());
+        }
         if batches.iter().any(|batch| batch.num_columns() > 0) {
             writeln!(io::stdout(), "{}", pretty_format_batches(&batches)?)?;
         }
@@ -354,6 +369,9 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(store) = store.filter(|_| arguments.traffic) {
         let traffic = store.traffic();
         eprintln!("{} requests, {} bytes read", traffic.requests, traffic.read);
+        if let Some(workers) = workers {
+            eprintln!("{} bytes from workers", workers.received());
+        }
     }
     Ok(())
 }

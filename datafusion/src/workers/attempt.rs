@@ -228,7 +228,10 @@ fn open(pool: Arc<WorkerPool>, worker: usize, ticket: Vec<u8>) -> Batches {
             request.metadata_mut().insert(AUTHORIZATION, token.clone());
         }
         let answer = client.do_get(request).await.map_err(fail)?.into_inner();
-        let data = answer.map_err(FlightError::from);
+        let counting = pool.clone();
+        let data = answer.map_err(FlightError::from).inspect_ok(move |data| {
+            counting.count_received(data.data_header.len() + data.data_body.len());
+        });
         let batches = FlightRecordBatchStream::new_from_flight_data(data);
         let pool = pool.clone();
         Ok(batches.map_err(move |error| {

@@ -2,9 +2,11 @@
 //!
 //! Invariant: it names one version of one database, and all tasks are about that.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
 use tonic::metadata::{Ascii, MetadataValue};
@@ -12,8 +14,8 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use zipfdb::Partition;
 use zipfdb_remote::PublishedVersion;
 
-use super::Task;
 use super::assignment::{assign, preference};
+use super::task::{RELEASE, Task, TaskColumn};
 
 /// A worker that failed gets no new tasks for so long.
 const OUT_TIME: Duration = Duration::from_secs(10);
@@ -54,6 +56,8 @@ pub struct WorkerPool {
     version: PublishedVersion,
     /// When each worker failed.
     failed: Mutex<Vec<Option<Instant>>>,
+    /// Bytes of batches.
+    received: AtomicU64,
 }
 
 impl WorkerPool {
@@ -99,7 +103,17 @@ impl WorkerPool {
             options,
             version,
             failed: Mutex::new(vec![None; addresses.len()]),
+            received: AtomicU64::new(0),
         })
+    }
+
+    /// How many bytes of batches have come from workers.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(super) fn options(&self) -> &WorkerOptions {
@@ -118,9 +132,28 @@ impl WorkerPool {
         &self.endpoints[worker]
     }
 
-    /// The version that tasks are about.
-    pub(crate) fn version(&self) -> &PublishedVersion {
-        &self.version
+    /// A statement on some segments of a corpus of the version, in batches of one row.
+    ///
+    /// # Errors
+    /// If ZipfDB lacks the type of a column.
+    pub(crate) fn task(
+        &self,
+        corpus: &str,
+        segments: Vec<u64>,
+        sql: String,
+        schema: &Schema,
+    ) -> Result<Task> {
+        Ok(Task {
+            release: RELEASE.into(),
+            version: self.version.number,
+            publication: self.version.publication.clone(),
+            corpus: corpus.into(),
+            segments,
+            sql,
+            columns: TaskColumn::of(schema)?,
+            limit: None,
+            batch_rows: 1,
+        })
     }
 
     /// Shares partitions out: workers by their places, each with the segments that it answers for.

@@ -9,7 +9,6 @@ use datafusion::common::{exec_datafusion_err, internal_err};
 use datafusion::error::Result;
 use serde::{Deserialize, Serialize};
 
-use super::WorkerPool;
 use crate::relation::ColumnKind;
 
 /// The release of this crate. Statements and rows may differ between any two.
@@ -70,30 +69,6 @@ impl TaskColumn {
 }
 
 impl Task {
-    /// A statement on some segments of a corpus of the pool's version, in batches of one row.
-    ///
-    /// # Errors
-    /// If ZipfDB lacks the type of a column.
-    pub(crate) fn new(
-        pool: &WorkerPool,
-        corpus: &str,
-        segments: Vec<u64>,
-        sql: String,
-        schema: &Schema,
-    ) -> Result<Task> {
-        Ok(Task {
-            release: RELEASE.into(),
-            version: pool.version().number,
-            publication: pool.version().publication.clone(),
-            corpus: corpus.into(),
-            segments,
-            sql,
-            columns: TaskColumn::of(schema)?,
-            limit: None,
-            batch_rows: 1,
-        })
-    }
-
     pub(crate) fn schema(&self) -> SchemaRef {
         let columns = self.columns.iter();
         let fields = columns
