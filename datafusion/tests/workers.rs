@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_flight::Ticket;
+use arrow_flight::flight_service_client::FlightServiceClient;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use tempfile::TempDir;
@@ -306,6 +308,35 @@ async fn without_a_worker_there_is_an_error_that_says_why() {
     assert!(shown.contains("another database"), "{shown}");
     let version = published.store.published(None).unwrap();
     assert!(WorkerPool::new(version, &[], WorkerOptions::default()).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_refuses_what_no_coordinator_of_its_release_asks() {
+    let published = publish(10);
+    let address = published.worker(None).await;
+    let mut client = FlightServiceClient::connect(format!("http://{address}"))
+        .await
+        .unwrap();
+    let publication = published.store.published(None).unwrap().publication;
+    let target = published.directory.path().join("written");
+    let mut refused = async |release: &str, sql: &str| {
+        let task = format!(
+            r#"{{"release": "{release}", "version": 1, "publication": "{publication}", "corpus": "birds",
+                "segments": [], "sql": "{sql}", "columns": [], "limit": null, "batch_rows": 9}}"#
+        );
+        client
+            .do_get(Ticket::new(task))
+            .await
+            .err()
+            .map(|status| status.message().to_owned())
+    };
+    let own = env!("CARGO_PKG_VERSION");
+    assert_eq!(refused(own, "SELECT COUNT(*) FROM birds").await, None);
+    let copy = format!("COPY birds TO '{}'", target.display());
+    assert!(refused(own, &copy).await.unwrap().contains("SELECT"));
+    assert!(!target.exists());
+    let other = refused("9.9.9", "SELECT 1").await.unwrap();
+    assert!(other.contains("9.9.9") && other.contains(own), "{other}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,7 +29,7 @@ pub(crate) struct StoredCorpus {
     name: String,
     pub(super) segments: Vec<Arc<LiveSegment>>,
     pub(super) index: FileIndex,
-    /// Its vocabulary, in the cache.
+    /// Its vocabulary and how often each word occurs, in the cache.
     slots: Arc<Slots>,
     /// Words that edits met.
     pub(super) word_numbers: WordNumbers,
@@ -51,10 +51,12 @@ impl Deref for StoredView {
     }
 }
 
-/// The only slot.
+/// The slots, and what they hold as `caches()` tells it.
 const VOCABULARY: usize = 0;
+const WORD_TOTALS: usize = 1;
+const KINDS: [&str; 2] = ["vocabulary", "word_totals"];
 
-/// What the slot holds.
+/// What the first slot holds.
 fn typed(cached: Cached) -> Arc<Vocabulary> {
     let typed = cached.downcast();
     typed.expect("the slot holds a vocabulary")
@@ -85,7 +87,7 @@ impl StoredView {
             name,
             segments,
             index,
-            slots: Slots::new(cache.clone(), 1),
+            slots: Slots::new(cache.clone(), KINDS.len()),
             word_numbers: WordNumbers::new(),
             devices,
         };
@@ -206,9 +208,24 @@ impl StoredView {
         })
     }
 
-    /// What the cache knows of the vocabulary, if it holds that.
-    pub(crate) fn cached_vocabulary(&self) -> Option<CachedFacts> {
-        self.slots.facts().pop()
+    /// What the cache holds of the corpus, beside what it holds of segments: its kinds, and what it knows of them.
+    pub(crate) fn cached(&self) -> impl Iterator<Item = (&'static str, CachedFacts)> {
+        let facts = self.slots.facts().into_iter();
+        facts.map(|facts| (KINDS[facts.index], facts))
+    }
+
+    /// How often each word occurs, if that is kept.
+    pub(super) fn kept_totals(&self) -> Option<Arc<Vec<u64>>> {
+        self.slots.get(WORD_TOTALS)?.downcast().ok()
+    }
+
+    /// Keeps how often each word occurs, which has been found since `begin`.
+    pub(super) fn keep_totals(&self, totals: &[u64], begin: Instant) {
+        let (bytes, price) = (
+            size_of_val(totals) as u64,
+            begin.elapsed().as_nanos() as u64,
+        );
+        (self.slots).put(WORD_TOTALS, Arc::new(totals.to_vec()), bytes, price);
     }
 
     pub(super) fn cache(&self) -> &Arc<Cache> {

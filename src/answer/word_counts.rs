@@ -4,6 +4,8 @@
 //! below; counts of segments add up, word by word; edits take off the words that they changed and those of files that are gone,
 //! and add their own.
 
+use std::time::Instant;
+
 use rayon::prelude::*;
 use zipfdb_kernels::{file_set_weights, file_weights};
 
@@ -97,7 +99,8 @@ impl PartitionOperation for FileSetTotals {
                 let counted = totals.iter().map(|&count| u64::from(count));
                 match counted.sum::<u64>() == words.sum::<u64>() {
                     true => Ok(totals),
-                    false => Err(segment.inconsistent("files have not as many words as it says")),
+                    false => Err(segment
+                        .inconsistent("files have other numbers of words than its table says")),
                 }
             },
         },
@@ -215,6 +218,13 @@ impl StoredView {
     /// How often each word occurs in the stored files; by its number.
     fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        // Those of one segment are kept with it.
+        let is_chosen = run.forced.is_some() || self.devices().are_demanded();
+        let is_kept = self.segments().len() > 1 && !is_chosen;
+        if let Some(totals) = self.kept_totals().filter(|_| is_kept) {
+            return Ok(totals.to_vec());
+        }
+        let begin = Instant::now();
         let mut totals = vec![0u64; vocabulary.len()];
         let bytes = |segment: &LiveSegment| segment.size().1 * COUNTED_WORD_BYTES;
         let mut first = 0;
@@ -226,6 +236,9 @@ impl StoredView {
             for (index, counts) in counts.into_iter().enumerate() {
                 add_counts(&mut totals, vocabulary, index, &counts.unwrap_or_default());
             }
+        }
+        if is_kept {
+            self.keep_totals(&totals, begin);
         }
         Ok(totals)
     }

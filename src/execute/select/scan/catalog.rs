@@ -250,8 +250,8 @@ pub(super) fn caches(
     context: &Context,
 ) -> Result<RowsScan> {
     let view = snapshot.view();
-    let of_corpus = view.stored().cached_vocabulary().into_iter();
-    let of_corpus = of_corpus.map(|facts| (None, "vocabulary", facts));
+    let of_corpus = view.stored().cached();
+    let of_corpus = of_corpus.map(|(kind, facts)| (None, kind, facts));
     let of_segments = view.segments().iter().flat_map(|segment| {
         let facts = segment.slots().facts().into_iter();
         facts.map(|facts| {
