@@ -8,7 +8,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use zipfdb::Database;
 
-use crate::workers::WorkerPool;
+use crate::workers::{WorkerPool, WorkerSegments};
 
 /// What tables read from.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl CorpusSource {
     ///
     /// # Errors
     /// If the corpus cannot be read.
-    pub(crate) fn assign(&self, corpus: &str) -> zipfdb::Result<Option<Vec<(usize, Vec<u64>)>>> {
+    pub(crate) fn assign(&self, corpus: &str) -> zipfdb::Result<Option<Vec<WorkerSegments>>> {
         let Some(workers) = &self.workers else {
             return Ok(None);
         };

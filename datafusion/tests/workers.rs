@@ -17,6 +17,7 @@ use datafusion::prelude::SessionContext;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tonic::transport::Endpoint;
 use zipfdb::{CopyOptions, CorpusSettings, Database};
 use zipfdb_datafusion::{Worker, WorkerLimits, WorkerOptions, WorkerPool};
 use zipfdb_remote::{CacheOptions, RemoteStore};
@@ -314,9 +315,8 @@ async fn without_a_worker_there_is_an_error_that_says_why() {
 async fn a_worker_refuses_what_no_coordinator_of_its_release_asks() {
     let published = publish(10);
     let address = published.worker(None).await;
-    let mut client = FlightServiceClient::connect(format!("http://{address}"))
-        .await
-        .unwrap();
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let mut client = FlightServiceClient::new(endpoint.connect().await.unwrap());
     let publication = published.store.published(None).unwrap().publication;
     let target = published.directory.path().join("written");
     let mut refused = async |release: &str, sql: &str| {

@@ -256,9 +256,9 @@ impl Database {
         }
     }
 
-    /// As [`Database::frozen`], where a corpus has some of its segments only: those of one or more of [`Snapshot::partitions`].
-    /// What statements give on all partitions, each of them once, is what they give on the corpus: rows of words, n-grams and files
-    /// side by side, counts added up.
+    /// As [`Database::frozen`], where a corpus has some of its segments only: those of one or more of
+    /// [`crate::Snapshot::partitions`]. What statements give on all partitions, each of them once, is what they give on the corpus:
+    /// rows of words, n-grams and files side by side, counts added up.
     ///
     /// ```
     /// use zipfdb::{CorpusSettings, Database, Value};

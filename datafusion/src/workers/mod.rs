@@ -18,6 +18,7 @@ pub use pool::{WorkerOptions, WorkerPool};
 pub use service::{Worker, WorkerLimits};
 
 pub(crate) use attempt::run;
+pub(crate) use pool::WorkerSegments;
 pub(crate) use task::Task;
 
 /// Bytes of a message at most: rows with contents of files are as large as these.

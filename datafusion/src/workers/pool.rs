@@ -20,6 +20,9 @@ use super::task::{RELEASE, Task, TaskColumn};
 /// A worker that failed gets no new tasks for so long.
 const OUT_TIME: Duration = Duration::from_secs(10);
 
+/// A worker, by its place, and the numbers of the segments that it answers for.
+pub(crate) type WorkerSegments = (usize, Vec<u64>);
+
 /// How workers are reached.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -157,7 +160,7 @@ impl WorkerPool {
     }
 
     /// Shares partitions out: workers by their places, each with the segments that it answers for.
-    pub(crate) fn assign(&self, partitions: &[Partition]) -> Vec<(usize, Vec<u64>)> {
+    pub(crate) fn assign(&self, partitions: &[Partition]) -> Vec<WorkerSegments> {
         let assigned = assign(partitions, &self.addresses, &self.are_out());
         let assigned = assigned.into_iter().enumerate();
         assigned
