@@ -143,6 +143,7 @@ const SHARED: &[&str] = &[
     "SELECT file, COUNT(DISTINCT word) FROM pets GROUP BY file",
     "SELECT COUNT(DISTINCT file) FROM pets WHERE word = 'c3po'",
     "SELECT word, COUNT(DISTINCT file) FROM pets GROUP BY word",
+    "SELECT COUNT(DISTINCT word) FROM pets",
     "SELECT ngram, COUNT(*) FROM ngrams('pets', 2) GROUP BY ngram",
     "SELECT ngram, COUNT(*) AS n FROM ngrams('pets', 3) GROUP BY ngram ORDER BY n DESC, ngram LIMIT 7",
     "SELECT file, position FROM ngrams('pets', 2) WHERE ngram = 'the cat'",
@@ -157,7 +158,6 @@ const SHARED: &[&str] = &[
 
 /// Statements that the coordinator answers.
 const OWN: &[&str] = &[
-    "SELECT COUNT(DISTINCT word) FROM pets",
     "SELECT file, words FROM files('pets')",
     "SELECT * FROM corpora()",
     "SELECT COUNT(*) FROM (SELECT word FROM pets LIMIT 17)",
