@@ -152,4 +152,12 @@ fn caches_tell_what_is_in_memory() {
     assert!(found.contains(&Value::from("vocabulary")));
     let facts = "SELECT MAX(bytes) > 0, MIN(price) >= 0.0, MIN(uses) > 0 FROM caches('c')";
     assert_eq!(rows(&database, facts), [vec![Value::Integer(1); 3]]);
+    // Counts of all words are kept, and taken again.
+    let uses = "SELECT uses FROM caches('c') WHERE kind = 'word_totals'";
+    assert_eq!(rows(&database, uses), [[Value::Integer(1)]]);
+    let words = "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word";
+    let kept = rows(&database, words);
+    assert_eq!(rows(&database, uses), [[Value::Integer(2)]]);
+    database.execute("SET strategy = 'file_weights'").unwrap();
+    assert_eq!(rows(&database, words), kept);
 }
