@@ -41,7 +41,7 @@ use crate::filter::translate_each;
 use crate::relation::{Relation, failed};
 use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
-use crate::workers::{self, Task};
+use crate::workers;
 
 /// Batches that wait for who reads them.
 const BATCHES_AHEAD: usize = 2;
@@ -127,12 +127,8 @@ impl ScanExec {
         let (Some(pool), Some(corpus)) = (&self.source.workers, &self.relation.corpus) else {
             return internal_err!("a scan of segments without workers");
         };
-        let task = pool.task(corpus, segments, sql, &self.schema);
-        let task = Task {
-            limit: self.limit,
-            batch_rows,
-            ..task?
-        };
+        let rows = (self.limit, batch_rows);
+        let task = pool.task(corpus, segments, sql, &self.schema, rows)?;
         let batches = workers::run(pool, worker, task);
         let batches = batches.inspect_ok(move |batch| metrics.record_output(batch.num_rows()));
         let schema = self.schema.clone();

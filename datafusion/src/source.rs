@@ -16,7 +16,7 @@ pub(crate) struct CorpusSource {
     pub(crate) database: Database,
     /// Whether all its statements see one snapshot of each corpus.
     pub(crate) is_frozen: bool,
-    /// Who answers for segments of it, if others do.
+    /// The workers that read its segments; none if this process does.
     pub(crate) workers: Option<Arc<WorkerPool>>,
 }
 

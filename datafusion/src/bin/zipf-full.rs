@@ -232,20 +232,12 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
     }
     let cache = cache_options(arguments.cache.clone(), arguments.cache_mib);
     let store = RemoteStore::new(name)?;
-    let version = store.published(arguments.at)?;
-    let database = store.open(Some(version.number), Database::options(), &cache)?;
     let workers = match arguments.workers.is_empty() {
         true => None,
-        false => {
-            let mut options = WorkerOptions::default();
-            options.token = arguments.token_file.as_deref().map(token).transpose()?;
-            options.certificates = arguments.tls_ca.as_deref().map(read).transpose()?;
-            options.silence = arguments.worker_silence;
-            options.patience = arguments.worker_patience;
-            let workers = WorkerPool::new(version, &arguments.workers, options)?;
-            Some(Arc::new(workers))
-        }
+        false => Some(Arc::new(worker_pool(&store, arguments)?)),
     };
+    let at = workers.as_ref().map(|workers| workers.version().number);
+    let database = store.open(at.or(arguments.at), Database::options(), &cache)?;
     let context = match &workers {
         None => zipfdb_datafusion::context(&database),
         Some(workers) => zipfdb_datafusion::context_with_workers(&database, workers.clone()),
@@ -256,6 +248,17 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
         workers,
         context,
     })
+}
+
+/// The workers of a version, which is looked up.
+fn worker_pool(store: &RemoteStore, arguments: &Arguments) -> Result<WorkerPool, Box<dyn Error>> {
+    let mut options = WorkerOptions::default();
+    options.token = arguments.token_file.as_deref().map(token).transpose()?;
+    options.certificates = arguments.tls_ca.as_deref().map(read).transpose()?;
+    options.silence = arguments.worker_silence;
+    options.patience = arguments.worker_patience;
+    let version = store.published(arguments.at)?;
+    Ok(WorkerPool::new(version, &arguments.workers, options)?)
 }
 
 fn cache_options(folder: Option<PathBuf>, mib: u64) -> CacheOptions {

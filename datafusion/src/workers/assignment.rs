@@ -64,7 +64,7 @@ mod tests {
         (0..count).map(|worker| format!("host{worker}:1")).collect()
     }
 
-    /// Partitions of one segment each, of so many bytes.
+    /// A partition for each number of bytes, which has one segment.
     fn partitions(bytes: &[u64]) -> Vec<Partition> {
         let database = Database::in_memory().unwrap();
         let corpus = database.create_corpus("c", CorpusSettings::default());

@@ -96,12 +96,10 @@ impl TaskRun {
             let attempt = self.attempts.swap_remove(index);
             match found {
                 Ok(batch) => {
+                    self.read = attempt.passed;
                     // The other one, if there is one, ends.
                     self.attempts.clear();
                     self.attempts.push(attempt);
-                    if let Some(batch) = &batch {
-                        self.read.add(batch)?;
-                    }
                     return Ok(batch);
                 }
                 Err(Failure::OfTask(error)) => return Err(error),
@@ -150,7 +148,7 @@ impl TaskRun {
 struct Attempt {
     worker: usize,
     batches: Batches,
-    /// The rows that came, of those that had been read before.
+    /// The rows that this worker has sent, from the first on.
     passed: RowDigest,
 }
 
@@ -176,7 +174,6 @@ impl Attempt {
             }
             if before < batch.num_rows() {
                 let new = batch.slice(before, batch.num_rows() - before);
-                // The caller adds these to what has been read.
                 self.passed.add(&new).map_err(Failure::OfTask)?;
                 return Ok(Some(new));
             }

@@ -110,6 +110,11 @@ impl WorkerPool {
         })
     }
 
+    /// The version that tasks are about.
+    pub fn version(&self) -> &PublishedVersion {
+        &self.version
+    }
+
     /// How many bytes of batches have come from workers.
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
@@ -135,7 +140,7 @@ impl WorkerPool {
         &self.endpoints[worker]
     }
 
-    /// A statement on some segments of a corpus of the version, in batches of one row.
+    /// A statement on some segments of a corpus of the version, whose rows have the columns of `schema`.
     ///
     /// # Errors
     /// If ZipfDB lacks the type of a column.
@@ -145,6 +150,7 @@ impl WorkerPool {
         segments: Vec<u64>,
         sql: String,
         schema: &Schema,
+        (limit, batch_rows): (Option<usize>, usize),
     ) -> Result<Task> {
         Ok(Task {
             release: RELEASE.into(),
@@ -154,8 +160,8 @@ impl WorkerPool {
             segments,
             sql,
             columns: TaskColumn::of(schema)?,
-            limit: None,
-            batch_rows: 1,
+            limit,
+            batch_rows,
         })
     }
 
@@ -175,7 +181,8 @@ impl WorkerPool {
             .collect()
     }
 
-    /// The workers to ask for a task, one after the other, `worker` first, so many times all; none stands between two rounds.
+    /// The order in which workers are asked for a task: `worker`, then the others, and all of them again in each further round.
+    /// A none stands between two rounds.
     pub(super) fn candidates(
         &self,
         worker: usize,

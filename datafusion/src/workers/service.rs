@@ -66,24 +66,20 @@ struct Inner {
     store: RemoteStore,
     limits: WorkerLimits,
     token: Option<MetadataValue<Ascii>>,
-    /// By number, the last one that was asked for first.
-    versions: Mutex<VecDeque<(u64, Arc<OnceCell<OpenVersion>>)>>,
+    /// By number.
+    versions: Recent<u64, OpenVersion>,
 }
 
 /// A version that is open.
 struct OpenVersion {
     publication: String,
     database: Database,
-    groups: Mutex<VecDeque<Group>>,
+    /// Databases that show some segments of a corpus, by its name and their numbers.
+    groups: Recent<(String, Vec<u64>), Database>,
 }
 
-/// A database that shows some segments of a corpus.
-#[derive(Clone)]
-struct Group {
-    corpus: String,
-    segments: Vec<u64>,
-    database: Database,
-}
+/// What was asked for lately by key, the last one first.
+type Recent<K, V> = Mutex<VecDeque<(K, Arc<OnceCell<V>>)>>;
 
 impl fmt::Debug for Worker {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,7 +160,7 @@ impl Worker {
         if !task.sql.starts_with("SELECT ") {
             return Err(Status::invalid_argument("a task is a SELECT"));
         }
-        let opened = self.version(task.version);
+        let opened = recent(&self.inner.versions, task.version, VERSIONS_MAX);
         let version = opened.get_or_try_init(|| self.open(task.version)).await?;
         if version.publication != task.publication {
             return Err(Status::failed_precondition(format!(
@@ -188,18 +184,6 @@ impl Worker {
             .map_err(|error| FlightError::from(of_error(&error)));
         let encoder = FlightDataEncoderBuilder::new().with_schema(schema);
         Ok(Box::pin(encoder.build(batches).map_err(Status::from)))
-    }
-
-    /// A version, which may not be open yet. The one that was asked for longest ago is closed if there are too many.
-    fn version(&self, number: u64) -> Arc<OnceCell<OpenVersion>> {
-        let versions = self.inner.versions.lock();
-        let mut versions = versions.unwrap_or_else(PoisonError::into_inner);
-        let known = versions.iter().position(|(known, _)| *known == number);
-        let known = known.and_then(|place| versions.remove(place));
-        let version = known.unwrap_or_else(|| (number, Arc::default()));
-        versions.push_front(version.clone());
-        versions.truncate(VERSIONS_MAX);
-        version.1
     }
 
     async fn open(&self, number: u64) -> Result<OpenVersion, Status> {
@@ -232,34 +216,30 @@ impl Worker {
 impl OpenVersion {
     /// The database that shows these segments of a corpus only.
     async fn group(&self, corpus: &str, segments: &[u64]) -> Result<Database, Status> {
-        let is_it = |group: &Group| group.corpus == corpus && group.segments == segments;
-        if let Some(known) = self.known_group(is_it) {
-            return Ok(known);
-        }
-        let database = self.database.clone();
-        let (name, numbers) = (corpus.to_owned(), segments.to_vec());
-        let made = blocking(move || {
-            let made = database.partition(&name, &numbers);
-            made.map_err(|error| DataFusionError::External(Box::new(error)))
-        });
-        let database = made.await.map_err(|error| of_error(&error))?;
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        groups.push_front(Group {
-            corpus: corpus.to_owned(),
-            segments: segments.to_vec(),
-            database: database.clone(),
-        });
-        groups.truncate(GROUPS_MAX);
-        Ok(database)
+        let key = (corpus.to_owned(), segments.to_vec());
+        let group = recent(&self.groups, key.clone(), GROUPS_MAX);
+        let make = async || {
+            let database = self.database.clone();
+            let made = blocking(move || {
+                let made = database.partition(&key.0, &key.1);
+                made.map_err(|error| DataFusionError::External(Box::new(error)))
+            });
+            made.await.map_err(|error| of_error(&error))
+        };
+        group.get_or_try_init(make).await.cloned()
     }
+}
 
-    fn known_group(&self, is_it: impl Fn(&Group) -> bool) -> Option<Database> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = groups.iter().position(is_it)?;
-        let group = groups.remove(place)?;
-        groups.push_front(group.clone());
-        Some(group.database)
-    }
+/// The entry of a key, which may not be made yet. Of too many entries the one that was asked for longest ago is dropped.
+fn recent<K: PartialEq, V>(entries: &Recent<K, V>, key: K, max: usize) -> Arc<OnceCell<V>> {
+    let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = entries.iter().position(|(known, _)| *known == key);
+    let known = known.and_then(|place| entries.remove(place));
+    let entry = known.unwrap_or_else(|| (key, Arc::default()));
+    let value = entry.1.clone();
+    entries.push_front(entry);
+    entries.truncate(max);
+    value
 }
 
 /// An error as a coordinator is told: whether another worker may do better.

@@ -81,7 +81,7 @@ impl Task {
     }
 
     /// # Errors
-    /// If the bytes are no task of this release; the text is for whoever sent it.
+    /// If the bytes are no task of this release. The text of the error is sent to the coordinator.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Task> {
         #[derive(Deserialize)]
         struct Head {
