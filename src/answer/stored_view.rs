@@ -186,8 +186,8 @@ impl StoredView {
         &self.segments
     }
 
-    /// The segments in groups, in order, each of as many as half of the cache has room for if work on one takes so many bytes,
-    /// and threads as much again for a while; at least one.
+    /// The segments in groups, in order. `bytes` says what work on a segment keeps in memory: a group takes at most half of the
+    /// cache, or is one segment. The other half is for what threads take for a while.
     pub(super) fn groups_in_room(
         &self,
         bytes: impl Fn(&LiveSegment) -> u64,

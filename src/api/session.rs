@@ -53,12 +53,11 @@ impl Session {
 
     /// As [`crate::Database::partition`].
     pub(crate) fn partition(&self, corpus: &str, segments: &[u64]) -> Result<Session> {
-        let session = self.frozen();
+        let mut session = self.frozen();
         let corpus = self.corpus(corpus)?;
         let snapshot = corpus.snapshot()?.of_segments(corpus.name(), segments)?;
-        if let Some(frozen) = &session.frozen {
-            frozen.lock().insert(corpus.name().to_owned(), snapshot);
-        }
+        let read = session.frozen.get_or_insert_default().get_mut();
+        read.insert(corpus.name().to_owned(), snapshot);
         Ok(session)
     }
 

@@ -267,7 +267,8 @@ impl<'a> Filling<'a> {
         self.arrived.notify_all();
     }
 
-    /// Keeps fast threads from piling up chunks behind a slow one. Who has a chunk waits for nobody.
+    /// Keeps fast threads from piling up chunks behind a slow one. A thread waits before it reads a chunk, never with one in
+    /// hand, so the slowest always gets on.
     fn wait_for_others(&self, number: usize) {
         let mut arrivals = self.arrivals.lock();
         while number > arrivals.next + self.ahead_max && !arrivals.stop {

@@ -49,9 +49,6 @@ const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
 const MEMORY_A_BYTE: u64 = 3;
 const MEMORY_A_TOKEN: u64 = 16;
 
-/// Parts of the memory, of 32, that a segment is made in. The rest is for what is read meanwhile, and by many threads.
-const MAKING_PARTS: u64 = 27;
-
 /// A segment of packed text has no more: each is decoded as a whole by questions that need all of its words.
 const PACKED_BYTES_MAX: u64 = 256 << 20;
 
@@ -265,14 +262,19 @@ pub(crate) fn segment_form(mode: IngestMode, bytes: u64) -> SegmentForm {
     }
 }
 
+/// The part of the memory that a segment is made in. The rest is for what is read meanwhile, and by many threads.
+fn memory_of_making(memory: u64) -> u64 {
+    memory / 32 * 27
+}
+
 /// How much text a segment may have: what its settings say, or less where so many bytes of memory do not allow that.
 pub(crate) fn segment_bytes(settings: &CorpusSettings, memory: u64) -> u64 {
-    let allowed = (memory / 32 * MAKING_PARTS / MEMORY_A_BYTE).max(SEGMENT_BYTES_MIN);
+    let allowed = (memory_of_making(memory) / MEMORY_A_BYTE).max(SEGMENT_BYTES_MIN);
     settings.segment_size.min(allowed)
 }
 
 fn limits(settings: &CorpusSettings, memory: u64) -> Limits {
-    let tokens = (memory / 32 * MAKING_PARTS / MEMORY_A_TOKEN)
+    let tokens = (memory_of_making(memory) / MEMORY_A_TOKEN)
         .max(SEGMENT_BYTES_MIN * MEMORY_A_BYTE / MEMORY_A_TOKEN);
     Limits {
         bytes: segment_bytes(settings, memory),
