@@ -9,6 +9,7 @@
 mod automaton;
 mod bits;
 mod block_counts;
+mod chosen_files;
 mod construct;
 mod constructed;
 mod cost;
@@ -55,6 +56,7 @@ mod word_places;
 
 pub use automaton::{ByteReading, Literal, Pattern, Reading, WordReading, files_found, readings};
 pub use block_counts::block_word_counts;
+pub use chosen_files::ChosenFiles;
 pub use construct::{TOKENS_MAX, construct, construct_observed, token_buffer};
 pub use constructed::{Constructed, Parameters, Round, Stage};
 pub use cost::PARENTS_SYMBOL_COST;

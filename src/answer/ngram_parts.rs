@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{FileOrder, NgramSet};
 
+use super::chosen_ngrams::{ChosenNgrams, ChosenQuestion};
 use super::corpus_view::CorpusView;
 use super::merge::renumber;
 use super::ngram_packing::NgramFilePart;
@@ -15,9 +16,10 @@ use super::ngrams::{
     NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, NgramsPart, of_segment,
     part_of_segment,
 };
-use super::path::Run;
+use super::path::{Run, answer};
 use super::spread::DeviceOperation;
 use super::stored_view::StoredView;
+use super::word_counts::FileSetTotals;
 use crate::Result;
 use crate::segment::SegmentView;
 
@@ -25,6 +27,8 @@ use crate::segment::SegmentView;
 #[derive(Debug)]
 pub(crate) struct SegmentNgrams {
     segment: usize,
+    /// The files of the segment that they are counted in; all if there is none.
+    files: Option<Vec<u32>>,
     /// In the segment's numbers of words.
     set: NgramSet,
 }
@@ -45,12 +49,34 @@ impl SegmentNgrams {
 pub(crate) type NgramChange = (Vec<u32>, u32, i64);
 
 impl StoredView {
-    /// The n-grams of all segments, in parts that take about so many bytes, with or without their files.
-    fn ngram_parts(&self, n: usize, with_files: bool, bytes: u64) -> Result<Vec<SegmentNgrams>> {
+    /// The n-grams of some stored files or of all, in parts that take about so many bytes, with or without their files.
+    fn ngram_parts(
+        &self,
+        n: usize,
+        files: Option<Vec<usize>>,
+        with_files: bool,
+        bytes: u64,
+        run: Run<'_>,
+    ) -> Result<Vec<SegmentNgrams>> {
+        let asked: Vec<(usize, Option<Vec<u32>>)> = match files {
+            None => (0..self.segments.len())
+                .map(|index| (index, None))
+                .collect(),
+            Some(files) => (self.parts_by_segment(files.into_iter()))
+                .map(|(index, files)| (index, Some(files)))
+                .collect(),
+        };
         let mut parts = Vec::new();
-        for index in 0..self.segments.len() {
+        for (index, files) in asked {
             let segment = self.segment_at(index);
-            let totals = segment.totals()?;
+            let chosen = match &files {
+                None => None,
+                Some(files) => Some(answer::<FileSetTotals>(&&files[..], &segment, run)?),
+            };
+            let totals = match &chosen {
+                None => segment.totals()?,
+                Some(chosen) => chosen,
+            };
             let words = totals.iter().map(|&count| f64::from(count)).sum::<f64>();
             // An n-gram is found once where it crosses from a symbol to the next.
             let crossing = segment.size().0 as f64 * n.saturating_sub(1).max(1) as f64;
@@ -68,6 +94,7 @@ impl StoredView {
                 let set = NgramSet { n, first_words };
                 parts.push(SegmentNgrams {
                     segment: index,
+                    files: files.clone(),
                     set,
                 });
             };
@@ -91,7 +118,13 @@ impl StoredView {
             top: None,
             memory: self.window_bytes(),
         };
-        let found = self.of_part::<NgramCounting>(&question, part.segment, run)?;
+        let found = match &part.files {
+            None => self.of_part::<NgramCounting>(&question, part.segment, run)?,
+            Some(files) => {
+                let (ngrams, segment) = (question, self.segment_at(part.segment));
+                answer::<ChosenNgrams>(&ChosenQuestion { ngrams, files }, &segment, run)?
+            }
+        };
         if self.segments.len() == 1 {
             // Its words have the numbers of those of the corpus.
             return Ok(found.into_iter().map(part_of_segment).collect());
@@ -144,18 +177,21 @@ impl StoredView {
 }
 
 impl CorpusView {
-    /// N-grams of n words in parts that take about so many bytes, with or without their files.
+    /// N-grams of n words, of some files or of all, in parts that take about so many bytes, with or without their files.
     ///
     /// # Errors
-    /// If a segment is damaged.
+    /// If a segment is damaged, or the run is over.
     pub(crate) fn ngram_parts(
         &self,
         n: usize,
+        files: Option<&[u32]>,
         with_files: bool,
         bytes: u64,
+        run: Run<'_>,
     ) -> Result<Vec<SegmentNgrams>> {
         self.stored().vocabulary()?;
-        self.stored().ngram_parts(n, with_files, bytes)
+        let files = files.map(|files| self.stored_of(files).collect());
+        (self.stored()).ngram_parts(n, files, with_files, bytes, run)
     }
 
     /// What the parts of a segment are made of, which stays as long as the caller keeps it: else it would be made again
@@ -218,7 +254,7 @@ impl CorpusView {
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
     pub(crate) fn ngram_changes(&self, n: usize, stop: &AtomicBool) -> Result<Vec<NgramChange>> {
-        let mut cut = self.stored().cut_ngrams(n)?;
+        let mut cut = self.stored().cut_ngrams(n, |_| true)?;
         let mut changes = Vec::new();
         if let Some(pending) = self.pending() {
             pending.renumber([&mut cut.words].into_iter());

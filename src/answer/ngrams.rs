@@ -628,13 +628,23 @@ impl StoredView {
             top: top.filter(|_| self.segments.len() == 1),
             memory: self.window_bytes(),
         };
-        let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
+        let answers = self.each_segment::<NgramCounting>(&question, run)?;
+        self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)
+    }
+
+    /// The n-grams of segments, by their places, as those of the corpus, with those that cuts of some stored files go through.
+    pub(super) fn joined_ngrams(
+        &self,
+        n: usize,
+        mut answers: impl Iterator<Item = (usize, Vec<NgramCountPart>)>,
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Result<Vec<NgramsPart>> {
         if self.segments.len() == 1 {
-            let only = answers.pop().unwrap_or_default().into_iter();
+            let only = answers.next().into_iter().flat_map(|(_, parts)| parts);
             return Ok(only.map(part_of_segment).collect());
         }
         let mut lists = Vec::new();
-        for (index, parts) in answers.into_iter().enumerate() {
+        for (index, parts) in answers {
             let wide = |part: NgramCounts| Ngrams {
                 words: part.words,
                 values: part.counts.into_iter().map(u64::from).collect(),
@@ -644,7 +654,7 @@ impl StoredView {
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);
         }
-        let cut = self.cut_ngrams(n)?;
+        let cut = self.cut_ngrams(n, is_asked)?;
         lists.push(Ngrams {
             values: vec![1; cut.values.len()],
             words: cut.words,
@@ -666,12 +676,24 @@ impl StoredView {
             order: if is_only { order } else { FileOrder::File },
             memory: self.window_bytes(),
         };
-        let mut answers = self.each_segment::<NgramFileCounting>(&question, run)?;
-        if is_only {
-            return Ok(answers.pop().unwrap_or_default());
+        let answers = self.each_segment::<NgramFileCounting>(&question, run)?;
+        self.joined_ngram_files(n, order, answers.into_iter().enumerate(), |_| true)
+    }
+
+    /// As `joined_ngrams`, with the files of n-grams.
+    pub(super) fn joined_ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        mut answers: impl Iterator<Item = (usize, Vec<NgramFilePart>)>,
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Result<Vec<NgramFilePart>> {
+        if self.segments.len() == 1 {
+            let only = answers.next().map(|(_, parts)| parts);
+            return Ok(only.unwrap_or_default());
         }
         let mut lists = Vec::new();
-        for (index, parts) in answers.into_iter().enumerate() {
+        for (index, parts) in answers {
             let numbers = self.file_numbers(index)?;
             let parts = parts.into_iter().map(|part| {
                 let part = part.into_plain();
@@ -686,7 +708,7 @@ impl StoredView {
             self.to_numbers(index, &mut found.words)?;
             lists.push(found);
         }
-        let merged = merge_files(lists, self.cut_ngrams(n)?, n, order)?;
+        let merged = merge_files(lists, self.cut_ngrams(n, is_asked)?, n, order)?;
         Ok(vec![NgramFilePart::Plain(merged)])
     }
 
@@ -729,17 +751,25 @@ impl StoredView {
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
-    pub(super) fn cut_ngrams(&self, n: usize) -> Result<Ngrams<u32>> {
+    /// Of the stored files that are asked for.
+    pub(super) fn cut_ngrams(
+        &self,
+        n: usize,
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Result<Ngrams<u32>> {
         let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
-        self.for_each_cut_ngram(n, |words, file, _| found.push((words.to_vec(), file)))?;
+        self.for_each_cut_ngram(n, is_asked, |words, file, _| {
+            found.push((words.to_vec(), file));
+        })?;
         Ok(sorted(found))
     }
 
     /// Calls `visit` with the n-grams that begin in one part of a file and end in a later one, their files, and the numbers
-    /// of their first words in these.
+    /// of their first words in these; of the stored files that are asked for.
     pub(super) fn for_each_cut_ngram(
         &self,
         n: usize,
+        is_asked: impl Fn(usize) -> bool,
         mut visit: impl FnMut(&[u32], u32, u64),
     ) -> Result<()> {
         let edge = |part: &Part, from_end| -> Result<Vec<u32>> {
@@ -752,7 +782,7 @@ impl StoredView {
         };
         for file in 0..self.index.files().len() {
             let parts = self.index.parts(file);
-            if parts.len() == 1 {
+            if parts.len() == 1 || !is_asked(file) {
                 continue;
             }
             let mut ends = Vec::with_capacity(parts.len());
@@ -863,16 +893,8 @@ impl PendingView {
 
     /// N-grams of the stored files, corrected.
     fn corrected_ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<NgramsPart>> {
-        let parts = self.stored.ngrams(n, None, run)?.into_iter();
-        let mut parts: Vec<CountedNgrams> = parts.map(NgramsPart::into_counted).collect();
-        if parts.is_empty() {
-            parts.push(CountedNgrams::none());
-        }
-        self.renumber(parts.iter_mut().map(|part| &mut part.words));
+        let parts = self.stored.ngrams(n, None, run)?;
         let mut changes = self.windows(n, run.stop)?.changes.clone();
-        for change in &mut changes {
-            change.1 = NONE;
-        }
         for &file in &self.gone {
             check(run.stop)?;
             let words = self.stored.words_of(file as usize)?;
@@ -880,9 +902,29 @@ impl PendingView {
             let windows = words.windows(n);
             changes.extend(windows.map(|words| (window_of(words.iter().copied()), NONE, -1)));
         }
-        check(run.stop)?;
+        self.correct_ngrams(n, parts, changes, run.stop)
+    }
+
+    /// N-grams of stored files with what changes add and take off, in whatever file.
+    pub(super) fn correct_ngrams(
+        &self,
+        n: usize,
+        parts: Vec<NgramsPart>,
+        mut changes: Vec<(Window, u32, i64)>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<NgramsPart>> {
+        let parts = parts.into_iter();
+        let mut parts: Vec<CountedNgrams> = parts.map(NgramsPart::into_counted).collect();
+        if parts.is_empty() {
+            parts.push(CountedNgrams::none());
+        }
+        self.renumber(parts.iter_mut().map(|part| &mut part.words));
+        for change in &mut changes {
+            change.1 = NONE;
+        }
+        check(stop)?;
         add_up(&mut changes);
-        check(run.stop)?;
+        check(stop)?;
         let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, &changes);
         let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
             let changes = &changes[range];
@@ -924,7 +966,19 @@ impl PendingView {
         order: FileOrder,
         run: Run<'_>,
     ) -> Result<Vec<NgramFilePart>> {
-        let parts = self.stored.ngram_files(n, order, run)?.into_iter();
+        let parts = self.stored.ngram_files(n, order, run)?;
+        self.correct_ngram_files(n, order, parts, &self.windows(n, run.stop)?.changes)
+    }
+
+    /// N-grams of stored files with their files and what changes do to these; changes ascend.
+    pub(super) fn correct_ngram_files(
+        &self,
+        n: usize,
+        order: FileOrder,
+        parts: Vec<NgramFilePart>,
+        changes: &[(Window, u32, i64)],
+    ) -> Result<Vec<NgramFilePart>> {
+        let parts = parts.into_iter();
         let mut parts: Vec<NgramFiles> = parts.map(NgramFilePart::into_plain).collect();
         if parts.is_empty() {
             parts.push(NgramFiles {
@@ -933,7 +987,6 @@ impl PendingView {
             });
         }
         self.renumber(parts.iter_mut().map(|part| &mut part.words));
-        let changes = &self.windows(n, run.stop)?.changes[..];
         let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
         // Then rows that no edit has changed stay as they are.
         let is_same = (0..).zip(&self.number_of).all(|(file, &now)| file == now);

@@ -22,6 +22,8 @@ pub(crate) enum PathName {
     Totals,
     /// What a segment says of its words.
     WordTotals,
+    /// Some files that are all files.
+    AllFiles,
     /// A few blocks of a dictionary and of the counts beside it.
     WordBlocks,
     /// Weights of all symbols, top-down.
@@ -72,6 +74,7 @@ impl PathName {
         match self {
             PathName::Totals => "totals",
             PathName::WordTotals => "word_totals",
+            PathName::AllFiles => "all_files",
             PathName::WordBlocks => "word_blocks",
             PathName::Weights => "weights",
             PathName::CountTable => "count_table",

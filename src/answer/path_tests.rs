@@ -17,6 +17,7 @@ use zipfdb_kernels::{CountTable, FileOrder, Literal};
 use zipfdb_storage::{CorpusSettings, IndexKind, IngestMode, Tokenizer};
 
 use super::all_words::AllWordsFiles;
+use super::chosen_ngrams::{ChosenNgramFiles, ChosenNgrams};
 use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
@@ -338,6 +339,7 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
     });
     check_look_ups(corpus, covered);
     check_ngrams(corpus, covered);
+    check_chosen_ngrams(corpus, covered);
     check_extracts(corpus, covered);
 }
 
@@ -395,6 +397,62 @@ fn check_look_ups(corpus: &CorpusOnDisk, covered: &mut Covered) {
             assert_eq!(found, expected.collect::<Vec<_>>());
         }
     });
+}
+
+/// N-grams of some files.
+fn check_chosen_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
+    let chosen: [fn(u32) -> bool; 4] = [|_| true, |file| file % 2 == 1, |file| file > 1, |_| false];
+    for (n, is_chosen) in [1, 2, 3, 8]
+        .into_iter()
+        .flat_map(|n| chosen.map(|chosen| (n, chosen)))
+    {
+        let files: Vec<u32> = (0..corpus.files.len() as u32)
+            .filter(|&file| is_chosen(file))
+            .collect();
+        let mut expected = BTreeMap::new();
+        for (words, places) in corpus.ngrams(n) {
+            let places = places.into_iter();
+            let counts = places.map(|(file, places)| (file, places.len() as u32));
+            let counts: Vec<(u32, u32)> = counts.filter(|&(file, _)| is_chosen(file)).collect();
+            if !counts.is_empty() {
+                expected.insert(words, counts);
+            }
+        }
+        corpus.ask::<ChosenNgrams>(covered, |view, run| {
+            let mut found = BTreeMap::new();
+            for table in &view.ngrams_in(n, &files, None, run).unwrap() {
+                table.for_each(n, |(words, count)| {
+                    assert!(found.insert(texts_of(view, words), count).is_none());
+                });
+            }
+            let sum = |counts: &Vec<(u32, u32)>| counts.iter().map(|&(_, n)| u64::from(n)).sum();
+            let sums = expected
+                .iter()
+                .map(|(words, counts)| (words.clone(), sum(counts)));
+            assert_eq!(found, sums.collect::<BTreeMap<_, u64>>());
+            let top = Top::of_all(3, true);
+            let most: u64 = (view.ngrams_in(n, &files, Some(top), run).unwrap().iter())
+                .map(|table| {
+                    let mut most = 0;
+                    table.for_each(n, |(_, count)| most = most.max(count));
+                    most
+                })
+                .max()
+                .unwrap_or(0);
+            assert_eq!(most, found.values().copied().max().unwrap_or(0));
+        });
+        corpus.ask::<ChosenNgramFiles>(covered, |view, run| {
+            let mut found = BTreeMap::new();
+            let tables = view.ngram_files_in(n, &files, run).unwrap().into_iter();
+            for table in tables.map(NgramFilePart::into_plain) {
+                for (row, words) in table.words.chunks_exact(n).enumerate() {
+                    let counts = table.files.row(row).to_vec();
+                    assert!(found.insert(texts_of(view, words), counts).is_none());
+                }
+            }
+            assert_eq!(found, expected);
+        });
+    }
 }
 
 /// N-grams and phrases.
@@ -566,6 +624,8 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<LiteralFiles>(),
         listed::<NgramCounting>(),
         listed::<NgramFileCounting>(),
+        listed::<ChosenNgrams>(),
+        listed::<ChosenNgramFiles>(),
         listed::<PhraseCount>(),
         listed::<PhrasePositions>(),
         listed::<WordCount>(),

@@ -294,7 +294,11 @@ impl StoredView {
             }
         }
         let mut cut = 0;
-        self.for_each_cut_ngram(words.len(), |found, _, _| cut += u64::from(found == words))?;
+        self.for_each_cut_ngram(
+            words.len(),
+            |_| true,
+            |found, _, _| cut += u64::from(found == words),
+        )?;
         Ok(count + cut)
     }
 
@@ -317,15 +321,19 @@ impl StoredView {
                 }
             }));
         }
-        self.for_each_cut_ngram(words.len(), |cut, file, position| {
-            if cut == words {
-                found.push(PhrasePlace {
-                    file,
-                    position,
-                    offset: None,
-                });
-            }
-        })?;
+        self.for_each_cut_ngram(
+            words.len(),
+            |_| true,
+            |cut, file, position| {
+                if cut == words {
+                    found.push(PhrasePlace {
+                        file,
+                        position,
+                        offset: None,
+                    });
+                }
+            },
+        )?;
         found.sort_unstable();
         Ok(found)
     }

@@ -382,7 +382,7 @@ impl CorpusView {
     }
 
     /// The stored files that some files rest on.
-    fn stored_of(&self, files: &[u32]) -> impl Iterator<Item = usize> {
+    pub(super) fn stored_of(&self, files: &[u32]) -> impl Iterator<Item = usize> {
         files
             .iter()
             .filter_map(|&file| self.resolve(file as usize).0)

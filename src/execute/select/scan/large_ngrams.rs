@@ -14,6 +14,7 @@ use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
 use super::question::{Grain, ScanQuestion};
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
 use crate::Result;
+use crate::answer::path::Run;
 use crate::answer::{CountedNgrams, Ngram, NgramFilePart, NgramsPart, SegmentNgrams};
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
@@ -43,7 +44,7 @@ pub(super) struct LargeNgrams {
     n: usize,
     /// Whether rows tell files apart.
     by_file: bool,
-    /// Which files are wanted, by number; all if there is none.
+    /// Which files are wanted of those that rows tell apart, by number; all if there is none.
     wanted: Option<Vec<bool>>,
     source: LargeSource,
     /// The first row of the next n-gram.
@@ -89,13 +90,19 @@ impl LargeNgrams {
         let (n, snapshot, interrupt) = (question.n, &question.snapshot, question.interrupt());
         let by_file = matches!(question.grain, Grain::File | Grain::FileWord);
         let wanted = question.files.marks(snapshot.files().len());
+        // Rows without files come of the wanted ones alone; else the lists of files of rules would be gathered for each part.
+        let chosen = (wanted.is_some() && !by_file).then(|| question.files.numbers().to_vec());
         let bytes = context.settings.memory_limit() / PART_SHARE;
-        let with_files = by_file || wanted.is_some() || snapshot.view().has_gone_files();
+        let with_files = by_file || (chosen.is_none() && snapshot.view().has_gone_files());
         // A part, and what it is made of.
         let mut reservation = context.reservation();
         reservation.set(2 * bytes);
-        let parts = question.ask(move |view, _| view.ngram_parts(n, with_files, bytes))?;
-        let changes = question.ask(move |view, stop| view.ngram_changes(n, stop))?;
+        let parts = question.ask(move |view, stop| {
+            view.ngram_parts(n, chosen.as_deref(), with_files, bytes, Run::until(stop))
+        })?;
+        let mut changes = question.ask(move |view, stop| view.ngram_changes(n, stop))?;
+        let is_wanted = |file: u32| wanted.as_ref().is_none_or(|wanted| wanted[file as usize]);
+        changes.retain(|&(_, file, _)| is_wanted(file));
         let mut tables = Tables {
             snapshot: snapshot.clone(),
             n,
@@ -157,7 +164,7 @@ impl LargeNgrams {
         Ok(LargeNgrams {
             n,
             by_file,
-            wanted,
+            wanted: wanted.filter(|_| by_file),
             source,
             ahead: None,
             pace,

@@ -28,7 +28,7 @@ use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use crate::Result;
 use crate::answer::cost::NGRAM_FACTOR;
-use crate::answer::{CorpusView, Ngram, NgramFilePart, PhrasePlace, PlaceRanges};
+use crate::answer::{CorpusView, Ngram, NgramFilePart, NgramsPart, PhrasePlace, PlaceRanges, Top};
 use crate::api::snapshot::Snapshot;
 use crate::batch::TextDictionary;
 
@@ -118,10 +118,18 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
             let plan = stored.plan_ngrams(n, None)?;
             paths.push(ScanPath::planned(Strategy::Weights, &plan));
         }
-        Grain::All | Grain::File | Grain::Word | Grain::FileWord => {
-            let plan = stored.plan_ngram_files(n, None)?;
-            paths.push(ScanPath::planned(Strategy::FileWeights, &plan));
+        Grain::All | Grain::Word => {
+            let plan = question.view().plan_ngrams_in(n, files.numbers())?;
+            paths.push(ScanPath::planned(Strategy::Weights, &plan));
+            paths.push(of_all_files(question)?);
         }
+        Grain::File | Grain::FileWord if !files.is_all() => {
+            paths.push(match of_chosen_files(question)? {
+                Some(chosen) => chosen,
+                None => of_all_files(question)?,
+            });
+        }
+        Grain::File | Grain::FileWord => paths.push(of_all_files(question)?),
         Grain::Occurrence => {}
     }
     let stream = ScanPath::stream(question.view(), files, &question.places);
@@ -131,6 +139,24 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
         _ => stream.times(NGRAM_FACTOR),
     });
     Ok(paths)
+}
+
+/// N-grams with their files, those of others left out.
+fn of_all_files(question: &ScanQuestion) -> Result<ScanPath> {
+    let plan = question
+        .view()
+        .stored()
+        .plan_ngram_files(question.n, None)?;
+    Ok(ScanPath::planned(Strategy::FileWeights, &plan))
+}
+
+/// N-grams of the files that are asked for alone, if that is estimated to be faster than those of all files.
+fn of_chosen_files(question: &ScanQuestion) -> Result<Option<ScanPath>> {
+    let (view, n) = (question.view(), question.n);
+    let all = view.stored().plan_ngram_files(n, None)?;
+    let chosen = view.plan_ngram_files_in(n, question.files.numbers())?;
+    let is_chosen = !all.is_demanded() && chosen.cost() < all.cost();
+    Ok(is_chosen.then(|| ScanPath::planned(Strategy::FileWeights, &chosen)))
 }
 
 fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
@@ -149,9 +175,7 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     // What passes conditions is known only row by row.
     let top = task.top.filter(|_| question.has_all_texts());
     if task.strategy == Strategy::Weights && grain == Grain::Word && !has_spaces(question)? {
-        let n = question.n;
-        let parts = task.answer(move |view, run| view.ngrams(n, top, run))?;
-        return Ok(Box::new(NgramCursor::new(parts)));
+        return Ok(Box::new(NgramCursor::new(counted_ngrams(task, top)?)));
     }
     let is_table = task.strategy == Strategy::FileWeights && grain == Grain::FileWord;
     if is_table && question.files.is_all() {
@@ -295,11 +319,21 @@ fn has_spaces(question: &ScanQuestion) -> Result<bool> {
     })
 }
 
+/// The n-grams of the files that are asked for, or those that `top` uses.
+fn counted_ngrams(task: &SequenceTask, top: Option<Top>) -> Result<Vec<NgramsPart>> {
+    let (files, n) = (&task.question.files, task.question.n);
+    let some = (!files.is_all()).then(|| files.numbers().to_vec());
+    task.answer(move |view, run| match &some {
+        None => view.ngrams(n, top, run),
+        Some(files) => view.ngrams_in(n, files, top, run),
+    })
+}
+
 fn weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     let (question, n) = (&task.question, task.question.n);
     let mut counted = Vec::new();
     let mut pace = question.interrupt().pace();
-    for part in task.answer(move |view, run| view.ngrams(n, None, run))? {
+    for part in counted_ngrams(task, None)? {
         for (words, times) in part.into_counted().iter(n) {
             pace.step()?;
             if question.passes_ngram(words)? {
@@ -314,8 +348,13 @@ fn weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     Ok(counted)
 }
 
+/// N-grams with their files, others than those that are asked for among them.
 fn file_table(task: &SequenceTask) -> Result<Vec<NgramFilePart>> {
-    let n = task.question.n;
+    let (question, n) = (&task.question, task.question.n);
+    if !question.files.is_all() && of_chosen_files(question)?.is_some() {
+        let files = question.files.numbers().to_vec();
+        return task.answer(move |view, run| view.ngram_files_in(n, &files, run));
+    }
     let of_files = task.by_text.unwrap_or(FileOrder::File);
     task.answer(move |view, run| view.ngram_files(n, of_files, run))
 }

@@ -1,0 +1,295 @@
+//! N-grams of some files: of their roots and the rules that these use, as if there were no others.
+//!
+//! Invariant: answers are those of all files with the rows of other files left out. A segment all of whose files are asked for
+//! answers as for all files.
+
+use std::sync::atomic::AtomicBool;
+
+use zipfdb_kernels::{
+    ChosenFiles, FileOrder, NgramSet, RuleFiles, WordUses, ngram_counts_packed,
+    ngram_file_counts_packed,
+};
+
+use super::corpus_view::CorpusView;
+use super::correction::Window;
+use super::cost::{COUNT_ALL_SYMBOL_COST, NGRAM_FACTOR, SYMBOL_COST, WORD_COST};
+use super::ngram_packing::{NgramCountPart, NgramFilePart};
+use super::ngrams::{
+    NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, NgramsPart,
+};
+use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
+use super::pending_view::PendingView;
+use super::spread::SpreadPlan;
+use super::stored_view::StoredView;
+use super::top::Top;
+use super::word_counts::file_weights_cost;
+use crate::Result;
+use crate::segment::{SegmentView, StructureKind};
+
+/// Which n-grams are counted, and in which files of a segment: each once, ascending.
+#[derive(Clone)]
+pub(super) struct ChosenQuestion<'a, Q> {
+    pub(super) ngrams: Q,
+    pub(super) files: &'a [u32],
+}
+
+impl<Q> ChosenQuestion<'_, Q> {
+    fn has_all(&self, segment: &SegmentView) -> bool {
+        segment.extent().files == self.files.len() as u64
+    }
+
+    /// Words of the files.
+    fn words(&self, segment: &SegmentView) -> Option<u64> {
+        let entries = segment.files().ok()?;
+        let words = self.files.iter().map(|&file| entries[file as usize].words);
+        Some(words.sum())
+    }
+}
+
+/// What every path has to do first: to follow the rules that the files use.
+fn choosing_cost(segment: &SegmentView) -> f64 {
+    segment.size().0 as f64 * SYMBOL_COST
+}
+
+/// N-grams of some files of a segment with their counts, in parts that follow each other.
+pub(super) struct ChosenNgrams;
+
+impl PartitionOperation for ChosenNgrams {
+    type Question<'a> = ChosenQuestion<'a, NgramQuestion>;
+    type Answer = Vec<NgramCountPart>;
+
+    const PATHS: &'static [AccessPath<ChosenNgrams>] = &[
+        AccessPath {
+            name: PathName::AllFiles,
+            needs: &[],
+            cost: |question, segment| {
+                let all = question.has_all(segment);
+                let all =
+                    all.then(|| choose::<NgramCounting>(&question.ngrams, segment, None).ok())?;
+                Some(all?.cost())
+            },
+            run: |question, segment, run| {
+                answer::<NgramCounting>(&question.ngrams, segment, run.unforced())
+            },
+        },
+        AccessPath {
+            name: PathName::Weights,
+            needs: &[StructureKind::WordGrammar],
+            cost: |question, segment| {
+                let (size, words) = (segment.extent(), question.words(segment)?);
+                // Each n-gram crosses from one symbol to the next, once for each place in a root.
+                let symbols = size.symbols.min(words) as f64 * SYMBOL_COST;
+                let counted = symbols + size.tokens.min(words) as f64 * WORD_COST;
+                let work = choosing_cost(segment) + counted * NGRAM_FACTOR;
+                Some(work / segment.thread_count())
+            },
+            run: |ChosenQuestion { ngrams, files }, segment, run| {
+                let all = segment.word_grammar()?.view();
+                let chosen = ChosenFiles::new(all, files);
+                let (view, weights) = (chosen.view(all), chosen.weights());
+                let (set, memory) = (ngrams.set.clone(), ngrams.memory);
+                let counts = ngram_counts_packed(view, weights, set, memory, run.stop)?;
+                Ok(counts.into_iter().map(NgramCountPart::Packed).collect())
+            },
+        },
+    ];
+}
+
+/// N-grams of some files of a segment with those of the files that have them, in parts that follow each other.
+pub(super) struct ChosenNgramFiles;
+
+impl PartitionOperation for ChosenNgramFiles {
+    type Question<'a> = ChosenQuestion<'a, NgramFileQuestion>;
+    type Answer = Vec<NgramFilePart>;
+
+    const PATHS: &'static [AccessPath<ChosenNgramFiles>] = &[
+        AccessPath {
+            name: PathName::AllFiles,
+            needs: &[],
+            cost: |question, segment| {
+                let all = question.has_all(segment);
+                let all =
+                    all.then(|| choose::<NgramFileCounting>(&question.ngrams, segment, None).ok())?;
+                Some(all?.cost())
+            },
+            run: |question, segment, run| {
+                answer::<NgramFileCounting>(&question.ngrams, segment, run.unforced())
+            },
+        },
+        AccessPath {
+            name: PathName::FileWeights,
+            needs: &[StructureKind::WordGrammar],
+            cost: |question, segment| {
+                let (files, words) = (question.files.len() as u64, question.words(segment)?);
+                let size = segment.extent();
+                // Lists of the files that have a rule are gathered for all rules.
+                let lists = size.symbols.min(words) as f64 * COUNT_ALL_SYMBOL_COST;
+                let counted = file_weights_cost(size, files, words) * NGRAM_FACTOR;
+                Some((choosing_cost(segment) + lists + counted) / segment.thread_count())
+            },
+            run: |ChosenQuestion { ngrams, files }, segment, run| {
+                let all = segment.word_grammar()?.view();
+                let chosen = ChosenFiles::new(all, files);
+                let (view, weights) = (chosen.view(all), chosen.weights());
+                let (set, order, memory) = (ngrams.set.clone(), ngrams.order, ngrams.memory);
+                let lists = RuleFiles::new(view, &WordUses::new(view), run.stop)?;
+                let files = ngram_file_counts_packed(
+                    view,
+                    weights,
+                    Some(&lists),
+                    set,
+                    order,
+                    memory,
+                    run.stop,
+                )?;
+                Ok(files.into_iter().map(NgramFilePart::Packed).collect())
+            },
+        },
+    ];
+}
+
+impl StoredView {
+    /// All n-grams of n words, as they are asked for of the files of a segment.
+    fn count_question(&self, n: usize) -> NgramQuestion {
+        NgramQuestion {
+            set: NgramSet::from(n),
+            top: None,
+            memory: self.window_bytes(),
+        }
+    }
+
+    fn file_question(&self, n: usize) -> NgramFileQuestion {
+        NgramFileQuestion {
+            set: NgramSet::from(n),
+            order: FileOrder::File,
+            memory: self.window_bytes(),
+        }
+    }
+
+    /// What each segment answers of the files that are asked for there, by its place.
+    fn each_chosen<Q: Clone, O>(
+        &self,
+        files: &[usize],
+        ngrams: &Q,
+        run: Run<'_>,
+    ) -> Result<Vec<(usize, O::Answer)>>
+    where
+        O: for<'a> PartitionOperation<Question<'a> = ChosenQuestion<'a, Q>>,
+    {
+        run.preparing("vocabulary", || self.vocabulary())?;
+        let parts = self.parts_by_segment(files.iter().copied());
+        let answers = parts.map(|(index, files)| {
+            let question = ChosenQuestion {
+                ngrams: ngrams.clone(),
+                files: &files,
+            };
+            Ok((index, answer::<O>(&question, &self.segment_at(index), run)?))
+        });
+        answers.collect()
+    }
+
+    /// How each segment would answer.
+    fn plan_chosen<Q: Clone, O>(&self, files: &[usize], ngrams: &Q) -> Result<SpreadPlan<'_>>
+    where
+        O: for<'a> PartitionOperation<Question<'a> = ChosenQuestion<'a, Q>>,
+    {
+        let parts = self.parts_by_segment(files.iter().copied());
+        let parts: Vec<(usize, Vec<u32>)> = parts.collect();
+        let questions = parts.iter().map(|(index, files)| {
+            let ngrams = ngrams.clone();
+            (*index, 1, ChosenQuestion { ngrams, files })
+        });
+        self.plan_questions::<O>(questions, None)
+    }
+}
+
+impl PendingView {
+    /// What edits of some files do to n-grams of n words; ascending.
+    fn changes_in(
+        &self,
+        files: &[u32],
+        n: usize,
+        stop: &AtomicBool,
+    ) -> Result<Vec<(Window, u32, i64)>> {
+        let all = self.windows(n, stop)?.changes.iter();
+        let chosen = all.filter(|(_, file, _)| files.binary_search(file).is_ok());
+        Ok(chosen.copied().collect())
+    }
+}
+
+impl CorpusView {
+    /// The stored files that some files rest on, ascending.
+    fn sorted_stored_of(&self, files: &[u32]) -> Vec<usize> {
+        let mut stored: Vec<usize> = self.stored_of(files).collect();
+        stored.sort_unstable();
+        stored
+    }
+
+    /// N-grams of some files, each of which is named once, ascending, with their counts in these, in parts that follow
+    /// each other: all, or those that `top` uses.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngrams_in(
+        &self,
+        n: usize,
+        files: &[u32],
+        top: Option<Top>,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramsPart>> {
+        let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
+        let answers =
+            stored.each_chosen::<_, ChosenNgrams>(&asked, &stored.count_question(n), run)?;
+        let is_asked = |file: usize| asked.binary_search(&file).is_ok();
+        let mut parts = stored.joined_ngrams(n, answers.into_iter(), is_asked)?;
+        if let Some(pending) = self.pending() {
+            let changes = pending.changes_in(files, n, run.stop)?;
+            parts = pending.correct_ngrams(n, parts, changes, run.stop)?;
+        }
+        Ok(match top {
+            None => parts,
+            Some(top) => top.of_ngrams(parts, n),
+        })
+    }
+
+    /// N-grams of some files, each of which is named once, ascending, and for each a row of those of them that have it,
+    /// in order of files, in parts that follow each other.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngram_files_in(
+        &self,
+        n: usize,
+        files: &[u32],
+        run: Run<'_>,
+    ) -> Result<Vec<NgramFilePart>> {
+        let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
+        let question = stored.file_question(n);
+        let answers = stored.each_chosen::<_, ChosenNgramFiles>(&asked, &question, run)?;
+        let is_asked = |file: usize| asked.binary_search(&file).is_ok();
+        let parts = stored.joined_ngram_files(n, FileOrder::File, answers.into_iter(), is_asked)?;
+        let Some(pending) = self.pending() else {
+            return Ok(parts);
+        };
+        let changes = pending.changes_in(files, n, run.stop)?;
+        pending.correct_ngram_files(n, FileOrder::File, parts, &changes)
+    }
+
+    /// How n-grams of some files would be counted.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_ngrams_in(&self, n: usize, files: &[u32]) -> Result<SpreadPlan<'_>> {
+        let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
+        stored.plan_chosen::<_, ChosenNgrams>(&asked, &stored.count_question(n))
+    }
+
+    /// How n-grams of some files would be counted by file.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_ngram_files_in(&self, n: usize, files: &[u32]) -> Result<SpreadPlan<'_>> {
+        let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
+        stored.plan_chosen::<_, ChosenNgramFiles>(&asked, &stored.file_question(n))
+    }
+}
