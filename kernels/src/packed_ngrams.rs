@@ -101,6 +101,11 @@ impl PackedRows {
         }
     }
 
+    /// The first word of the first row, which shares none.
+    fn first_word(&self) -> Option<u32> {
+        (self.rows > 0).then(|| read(&self.bytes, 1, mask_of(self.word_bytes)))
+    }
+
     /// The words, and the values to `take`.
     fn unpacked(&self, take: impl FnMut(u32)) -> Vec<u32> {
         // To copy as many words as is known is faster.
@@ -167,6 +172,11 @@ impl PackedNgramCounts {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The word that the first one begins with; none if there is none.
+    pub fn first_word(&self) -> Option<u32> {
+        self.rows.first_word()
     }
 
     /// The n-grams.
@@ -244,6 +254,11 @@ impl PackedNgramFiles {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The word that the first one begins with; none if there is none.
+    pub fn first_word(&self) -> Option<u32> {
+        self.rows.first_word()
     }
 
     /// The n-grams.

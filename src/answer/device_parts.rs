@@ -194,6 +194,11 @@ impl RootPart {
         self.files.end == next.files.start + 1
     }
 
+    /// The number that one of its files has in the segment.
+    pub(super) fn file_of(&self, file: u32) -> u32 {
+        self.files.start + file
+    }
+
     /// Gives the files of a table the numbers that they have in the segment.
     pub(super) fn add_to_files(&self, table: &mut CountTable) {
         let first = self.files.start;

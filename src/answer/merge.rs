@@ -1,21 +1,21 @@
 //! Answers of partitions put together, whether these are segments, parts of files, parts of a root or ranges of words.
 //!
-//! Invariant: what is merged ascends and has the numbers of the whole, and so does what comes out; what belongs to equal n-grams,
-//! or to one cell of tables, is joined. N-grams that begin in one partition and end in a later one are found here.
+//! Invariant: what is merged ascends and has the numbers of the whole, and so does what comes out; what belongs to one cell of
+//! tables is added up. N-grams that begin in one partition and end in a later one are found here.
 
 use std::cmp::Reverse;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{CountTable, FileOrder, NgramFiles};
+use zipfdb_kernels::{CountTable, FileOrder};
 
 use crate::{Error, Result};
 
-/// A sorted table of n-grams.
-pub(super) struct Ngrams<T> {
-    /// `[n-grams * n]`: the words of each.
+/// Sorted n-grams that cuts go through, one for each place.
+pub(super) struct CutNgrams {
+    /// `[places * n]`: the words of each.
     pub(super) words: Vec<u32>,
-    /// What belongs to each.
-    pub(super) values: Vec<T>,
+    /// `[places]`: the file of each.
+    pub(super) files: Vec<u32>,
 }
 
 /// Gives the columns of a table the numbers of the corpus, which ascend as the columns do.
@@ -119,130 +119,9 @@ pub(super) fn for_each_cut<P>(
 }
 
 /// N-grams in any order, each with its file, sorted.
-pub(super) fn sorted(mut found: Vec<(Vec<u32>, u32)>) -> Ngrams<u32> {
+pub(super) fn sorted(mut found: Vec<(Vec<u32>, u32)>) -> CutNgrams {
     found.sort_unstable();
-    let values = found.iter().map(|&(_, file)| file).collect();
+    let files = found.iter().map(|&(_, file)| file).collect();
     let words = found.into_iter().flat_map(|(words, _)| words).collect();
-    Ngrams { words, values }
-}
-
-/// Merges n-grams with their files, and such that cuts go through, each once for each place.
-pub(super) fn merge_files(
-    mut lists: Vec<Ngrams<Vec<(u32, u32)>>>,
-    cut: Ngrams<u32>,
-    n: usize,
-    order: FileOrder,
-) -> Result<NgramFiles> {
-    lists.push(Ngrams {
-        words: cut.words,
-        values: cut.values.into_iter().map(|file| vec![(file, 1)]).collect(),
-    });
-    let mut merged = merge_all(lists, n, |row: &mut Vec<(u32, u32)>, more| row.extend(more));
-    merged.values.par_iter_mut().try_for_each(|row| {
-        add_up(row)?;
-        if order == FileOrder::Count {
-            sort_files(row, order);
-        }
-        Ok::<(), Error>(())
-    })?;
-    Ok(NgramFiles {
-        words: merged.words,
-        files: CountTable::of_rows(merged.values).into(),
-    })
-}
-
-/// Puts parts that follow each other together.
-pub(super) fn join<T>(parts: impl Iterator<Item = Ngrams<T>>) -> Ngrams<T> {
-    let mut whole = Ngrams {
-        words: Vec::new(),
-        values: Vec::new(),
-    };
-    for part in parts {
-        whole.words.extend(part.words);
-        whole.values.extend(part.values);
-    }
-    whole
-}
-
-pub(super) fn rows(table: &CountTable) -> Vec<Vec<(u32, u32)>> {
-    let rows = (0..table.rows()).into_par_iter();
-    rows.map(|row| table.row(row).to_vec()).collect()
-}
-
-/// Merges sorted lists of n-grams, two at a time; what belongs to equal n-grams is `join`ed.
-pub(super) fn merge_all<T: Send>(
-    mut lists: Vec<Ngrams<T>>,
-    n: usize,
-    join: impl Fn(&mut T, T) + Sync,
-) -> Ngrams<T> {
-    lists.retain(|list| !list.values.is_empty());
-    while lists.len() > 1 {
-        let mut pairs = Vec::new();
-        let mut rest = lists.into_iter();
-        while let Some(left) = rest.next() {
-            pairs.push((left, rest.next()));
-        }
-        let merged = pairs.into_par_iter().map(|(left, right)| match right {
-            None => left,
-            Some(right) => merge_two(left, right, n, &join),
-        });
-        lists = merged.collect();
-    }
-    let mut merged = lists.pop().unwrap_or(Ngrams {
-        words: Vec::new(),
-        values: Vec::new(),
-    });
-    join_equal(&mut merged, n, &join);
-    merged
-}
-
-fn merge_two<T>(
-    left: Ngrams<T>,
-    right: Ngrams<T>,
-    n: usize,
-    join: &impl Fn(&mut T, T),
-) -> Ngrams<T> {
-    let mut merged = Ngrams {
-        words: Vec::with_capacity(left.words.len() + right.words.len()),
-        values: Vec::with_capacity(left.values.len() + right.values.len()),
-    };
-    let mut left = left.words.chunks_exact(n).zip(left.values).peekable();
-    let mut right = right.words.chunks_exact(n).zip(right.values).peekable();
-    loop {
-        let take_left = match (left.peek(), right.peek()) {
-            (Some((left, _)), Some((right, _))) => left <= right,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => return merged,
-        };
-        let next = if take_left { left.next() } else { right.next() };
-        let (words, value) = next.expect("it has been peeked at");
-        let same = merged.words.len().checked_sub(n);
-        match (same, merged.values.last_mut()) {
-            (Some(last), Some(kept)) if merged.words[last..] == *words => join(kept, value),
-            _ => {
-                merged.words.extend_from_slice(words);
-                merged.values.push(value);
-            }
-        }
-    }
-}
-
-/// Joins neighbours that are equal: a list of places that was never merged may have them.
-fn join_equal<T>(list: &mut Ngrams<T>, n: usize, join: &impl Fn(&mut T, T)) {
-    let has_equal = |words: &[u32]| {
-        let next = words.chunks_exact(n).skip(1);
-        words.chunks_exact(n).zip(next).any(|(a, b)| a == b)
-    };
-    if has_equal(&list.words) {
-        let whole = Ngrams {
-            words: std::mem::take(&mut list.words),
-            values: std::mem::take(&mut list.values),
-        };
-        let nothing = Ngrams {
-            words: Vec::new(),
-            values: Vec::new(),
-        };
-        *list = merge_two(whole, nothing, n, join);
-    }
+    CutNgrams { words, files }
 }

@@ -25,6 +25,7 @@ pub(crate) mod found;
 mod known;
 mod literal_files;
 mod merge;
+mod ngram_merge;
 mod ngram_packing;
 mod ngram_parts;
 mod ngrams;

@@ -263,7 +263,7 @@ impl CorpusView {
                 of_edits.map(|(words, file, change)| (words[..n].to_vec(), *file, *change)),
             );
         }
-        let rows = cut.words.chunks_exact(n).zip(&cut.values);
+        let rows = cut.words.chunks_exact(n).zip(&cut.files);
         changes.extend(
             rows.filter_map(|(words, &file)| Some((words.to_vec(), self.file_now(file)?, 1))),
         );

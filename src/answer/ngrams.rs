@@ -29,10 +29,8 @@ use super::cost::{
 };
 use super::device_parts::{RootPart, window_bytes};
 use super::file_index::Part;
-use super::merge::{
-    CutWindow, Ngrams, for_each_cut, join, merge_all, merge_files, renumber, rows, sort_files,
-    sorted,
-};
+use super::merge::{CutNgrams, CutWindow, for_each_cut, sort_files, sorted};
+use super::ngram_merge::{Numbers, merge_counts, merge_files};
 use super::ngram_packing::{NgramCountPart, NgramFilePart};
 use super::path::{AccessPath, PartitionOperation, PathName, Run};
 use super::pending_view::{Edit, NONE, PendingView};
@@ -529,23 +527,14 @@ impl SegmentView {
             return Ok(found.map(NgramCountPart::Plain).collect());
         }
         let cut = self.cut_ngrams(&parts, set)?;
-        let cut = Ngrams {
-            values: vec![1; cut.values.len()],
-            words: cut.words,
+        let parts = parts.into_iter();
+        let found = parts.map(|(_, found)| found.into_iter().map(NgramCountPart::Plain).collect());
+        let merged = merge_counts(set.n, found.collect(), &cut, |_, word| word);
+        let of_segment = |part| match part {
+            NgramsPart::Packed(packed) => Ok(NgramCountPart::Packed(packed)),
+            NgramsPart::Counted(_) => Err(self.inconsistent("it has more n-grams than words")),
         };
-        let lists = parts.into_iter().map(|(_, found)| {
-            join(found.into_iter().map(|part| Ngrams {
-                words: part.words,
-                values: part.counts,
-            }))
-        });
-        // A segment has less than 2^32 words.
-        let lists = lists.chain([cut]).collect();
-        let merged = merge_all(lists, set.n, |sum: &mut u32, count| *sum += count);
-        Ok(vec![NgramCountPart::Plain(NgramCounts {
-            words: merged.words,
-            counts: merged.values,
-        })])
+        merged.into_iter().map(of_segment).collect()
     }
 
     /// N-grams with their files, in parts.
@@ -571,22 +560,19 @@ impl SegmentView {
             return Ok(found.map(NgramFilePart::Plain).collect());
         }
         let cut = self.cut_ngrams(&parts, set)?;
-        let lists = parts.into_iter().map(|(part, found)| {
-            join(found.into_iter().map(|found| {
-                let mut files = found.files.into_table();
-                part.add_to_files(&mut files);
-                Ngrams {
-                    values: rows(&files),
-                    words: found.words,
-                }
-            }))
-        });
-        let merged = merge_files(lists.collect(), cut, set.n, order)?;
-        Ok(vec![NgramFilePart::Plain(merged)])
+        let (parts, found): (Vec<RootPart>, Vec<_>) = parts
+            .into_iter()
+            .map(|(part, found)| (part, found.into_iter().map(NgramFilePart::Plain).collect()))
+            .unzip();
+        let numbers = Numbers {
+            word: |_, word| word,
+            file: |part: usize, file| parts[part].file_of(file),
+        };
+        merge_files(set.n, order, found, &cut, numbers)
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
-    fn cut_ngrams<A>(&self, parts: &[(RootPart, A)], set: &NgramSet) -> Result<Ngrams<u32>> {
+    fn cut_ngrams<A>(&self, parts: &[(RootPart, A)], set: &NgramSet) -> Result<CutNgrams> {
         let view = self.word_grammar()?.view();
         let edge = |(part, _): &(RootPart, A), from_end| -> Result<Vec<u32>> {
             let symbols = &view.root[part.root.clone()];
@@ -643,27 +629,15 @@ impl StoredView {
             let only = answers.next().into_iter().flat_map(|(_, parts)| parts);
             return Ok(only.map(part_of_segment).collect());
         }
-        let mut lists = Vec::new();
-        for (index, parts) in answers {
-            let wide = |part: NgramCounts| Ngrams {
-                words: part.words,
-                values: part.counts.into_iter().map(u64::from).collect(),
-            };
-            let parts = parts.into_iter().map(NgramCountPart::into_plain);
-            let mut found = join(parts.map(wide));
-            self.to_numbers(index, &mut found.words)?;
-            lists.push(found);
-        }
-        let cut = self.cut_ngrams(n, is_asked)?;
-        lists.push(Ngrams {
-            values: vec![1; cut.values.len()],
-            words: cut.words,
-        });
-        let merged = merge_all(lists, n, |sum, count| *sum += count);
-        Ok(vec![NgramsPart::Counted(CountedNgrams {
-            words: merged.words,
-            counts: Counts::Merged(merged.values),
-        })])
+        let (segments, found): (Vec<usize>, Vec<_>) = answers.unzip();
+        let vocabulary = self.vocabulary()?;
+        let number = |at: usize, word| vocabulary.number(segments[at], word);
+        Ok(merge_counts(
+            n,
+            found,
+            &self.cut_ngrams(n, is_asked)?,
+            number,
+        ))
     }
 
     /// As [`CorpusView::ngram_files`], of the stored files.
@@ -692,24 +666,13 @@ impl StoredView {
             let only = answers.next().map(|(_, parts)| parts);
             return Ok(only.unwrap_or_default());
         }
-        let mut lists = Vec::new();
-        for (index, parts) in answers {
-            let numbers = self.file_numbers(index)?;
-            let parts = parts.into_iter().map(|part| {
-                let part = part.into_plain();
-                let mut files = part.files.into_table();
-                renumber(&mut files, |file| numbers[file as usize]);
-                Ngrams {
-                    values: rows(&files),
-                    words: part.words,
-                }
-            });
-            let mut found = join(parts);
-            self.to_numbers(index, &mut found.words)?;
-            lists.push(found);
-        }
-        let merged = merge_files(lists, self.cut_ngrams(n, is_asked)?, n, order)?;
-        Ok(vec![NgramFilePart::Plain(merged)])
+        let (segments, found): (Vec<usize>, Vec<_>) = answers.unzip();
+        let vocabulary = self.vocabulary()?;
+        let numbers = Numbers {
+            word: |at: usize, word| vocabulary.number(segments[at], word),
+            file: |at: usize, file| self.file_number(segments[at], file),
+        };
+        merge_files(n, order, found, &self.cut_ngrams(n, is_asked)?, numbers)
     }
 
     /// Lets each segment build something for n-grams.
@@ -756,7 +719,7 @@ impl StoredView {
         &self,
         n: usize,
         is_asked: impl Fn(usize) -> bool,
-    ) -> Result<Ngrams<u32>> {
+    ) -> Result<CutNgrams> {
         let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
         self.for_each_cut_ngram(n, is_asked, |words, file, _| {
             found.push((words.to_vec(), file));

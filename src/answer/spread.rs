@@ -567,11 +567,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use zipfdb_kernels::FileOrder;
     use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
+    use zipfdb_kernels::{FileOrder, NgramFiles};
 
     use super::super::device_parts::in_batches;
-    use super::super::merge::rows;
     use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
     use super::super::ngrams::NgramQuestion;
     use super::super::path::{Run, RunLog, answer};
@@ -1004,8 +1003,12 @@ mod tests {
             Box::new(|on| {
                 let parts = segment.ngram_files_on(on, &2.into(), by_count)?.into_iter();
                 let parts = parts.map(NgramFilePart::into_plain);
-                let rows = parts.map(|part| (part.words, rows(&part.files.into_table())));
-                let (words, rows): (Vec<_>, Vec<_>) = rows.unzip();
+                let rows = |part: &NgramFiles| {
+                    let rows = 0..part.files.rows();
+                    rows.map(|row| part.files.row(row).to_vec()).collect()
+                };
+                let rows = parts.map(|part| (rows(&part), part.words));
+                let (rows, words): (Vec<Vec<_>>, Vec<_>) = rows.unzip();
                 Ok(format!("{:?} {:?}", words.concat(), rows.concat()))
             }),
             Box::new(|on| Ok(format!("{:?}", segment.count_on(on, &sorted)?))),

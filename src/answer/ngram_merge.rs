@@ -1,0 +1,375 @@
+//! N-grams of partitions put together, some first words at a time.
+//!
+//! In   for each partition, a segment or a part of a root, its n-grams in parts that follow each other; those that cuts go through
+//! Out  the n-grams of all, with what belongs to equal ones joined, packed in parts that follow each other
+//! Work O(n-grams * log partitions)
+//!
+//! The invariant: numbers of words ascend in the whole as they do in a partition, so sorted rows stay sorted. Of packed parts
+//! only those are unpacked that have words of the range that is merged.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
+
+use rayon::prelude::*;
+use zipfdb_kernels::{
+    CountTable, FileOrder, NgramCounts, NgramFiles, PackedNgramCounts, PackedNgramFiles,
+};
+
+use super::merge::{CutNgrams, add_up, sort_files};
+use super::ngram_packing::{NgramCountPart, NgramFilePart};
+use super::ngrams::{CountedNgrams, Counts, NgramsPart};
+use crate::Result;
+use crate::bisect::partition_point;
+
+/// So many n-grams are merged by one task at least, for each partition too: about as many as a part has.
+const TASK_NGRAMS_MIN: usize = 1 << 18;
+const PARTITION_NGRAMS_MIN: usize = 1 << 16;
+
+/// What the numbers of a partition are in the whole.
+pub(super) struct Numbers<W, F> {
+    /// The word of a partition; ascending.
+    pub(super) word: W,
+    /// The file of a partition.
+    pub(super) file: F,
+}
+
+/// Cuts first words into ranges of about as many n-grams as a task merges. `parts` are the first words of all parts, and how many
+/// n-grams these have.
+fn ranges(mut parts: Vec<(u32, usize)>, partitions: usize) -> Vec<Range<u32>> {
+    let task = TASK_NGRAMS_MIN.max(partitions * PARTITION_NGRAMS_MIN);
+    parts.sort_unstable();
+    let (mut ranges, mut start, mut held, mut last) = (Vec::new(), 0, 0, 0);
+    for (word, ngrams) in parts {
+        if held >= task && word > last {
+            ranges.push(start..word);
+            (start, held) = (word, 0);
+        }
+        (held, last) = (held + ngrams, word);
+    }
+    // No word has the last number.
+    ranges.push(start..u32::MAX);
+    ranges
+}
+
+/// The rows of sorted n-grams that begin with a word in a range; `word` gives the number of a word as the range has it.
+fn rows_in(words: &[u32], n: usize, range: &Range<u32>, word: impl Fn(u32) -> u32) -> Range<usize> {
+    let rows = words.len() / n;
+    let before = |end: u32| partition_point(rows, |row| word(words[row * n]) < end);
+    before(range.start)..before(range.end)
+}
+
+/// The parts that may have n-grams that begin with a word in a range.
+fn parts_in<P>(parts: &[P], range: &Range<u32>, first: impl Fn(&P) -> u32) -> Range<usize> {
+    // What begins with one word may be in several.
+    let start = partition_point(parts.len(), |part| first(&parts[part]) < range.start);
+    let end = partition_point(parts.len(), |part| first(&parts[part]) < range.end);
+    start.saturating_sub(1)..end
+}
+
+/// Calls `visit` with each n-gram of sorted lists, in order, and its rows: the list and the place there of each.
+fn for_each_row(
+    lists: &[&[u32]],
+    n: usize,
+    mut visit: impl FnMut(&[u32], &[(usize, usize)]) -> Result<()>,
+) -> Result<()> {
+    let words = |list: usize, row: usize| lists[list].get(row * n..(row + 1) * n);
+    let firsts = (0..lists.len()).filter_map(|list| Some(Reverse((words(list, 0)?, list, 0))));
+    let mut heap: BinaryHeap<Reverse<(&[u32], usize, usize)>> = firsts.collect();
+    let mut rows = Vec::new();
+    while let Some(Reverse((ngram, ..))) = heap.peek() {
+        let ngram = *ngram;
+        rows.clear();
+        while let Some(mut next) = heap.peek_mut() {
+            let Reverse((found, list, row)) = *next;
+            if found != ngram {
+                break;
+            }
+            rows.push((list, row));
+            match words(list, row + 1) {
+                Some(words) => *next = Reverse((words, list, row + 1)),
+                None => drop(PeekMut::pop(next)),
+            }
+        }
+        visit(ngram, &rows)?;
+    }
+    Ok(())
+}
+
+/// The n-grams of partitions, and such that cuts go through, each once for each place.
+pub(super) fn merge_counts(
+    n: usize,
+    mut partitions: Vec<Vec<NgramCountPart>>,
+    cut: &CutNgrams,
+    number: impl Fn(usize, u32) -> u32 + Sync,
+) -> Vec<NgramsPart> {
+    // Without the empty ones first words ascend.
+    for parts in &mut partitions {
+        parts.retain(|part| part.len() > 0);
+    }
+    let parts = partitions.iter().enumerate().flat_map(|(at, parts)| {
+        let number = &number;
+        parts
+            .iter()
+            .filter_map(move |part| Some((number(at, part.first_word()?), part.len())))
+    });
+    let ranges = ranges(parts.collect(), partitions.len());
+    let merged = ranges.into_par_iter().map(|range| {
+        let mut lists: Vec<NgramCounts> = Vec::with_capacity(partitions.len() + 1);
+        for (at, parts) in partitions.iter().enumerate() {
+            let number = |word| number(at, word);
+            let mut list = NgramCounts {
+                words: Vec::new(),
+                counts: Vec::new(),
+            };
+            let first = |part: &NgramCountPart| part.first_word().map_or(0, number);
+            for part in &parts[parts_in(parts, &range, first)] {
+                let part = part.plain();
+                let rows = rows_in(&part.words, n, &range, number);
+                let words = part.words[rows.start * n..rows.end * n].iter();
+                list.words.extend(words.map(|&word| number(word)));
+                list.counts.extend_from_slice(&part.counts[rows]);
+            }
+            lists.push(list);
+        }
+        let places = rows_in(&cut.words, n, &range, |word| word);
+        lists.push(NgramCounts {
+            words: cut.words[places.start * n..places.end * n].to_vec(),
+            counts: vec![1; places.len()],
+        });
+        merge_count_lists(n, &lists)
+    });
+    merged.collect()
+}
+
+fn merge_count_lists(n: usize, lists: &[NgramCounts]) -> NgramsPart {
+    let words: Vec<&[u32]> = lists.iter().map(|list| &list.words[..]).collect();
+    let (mut ngrams, mut sums) = (Vec::new(), Vec::new());
+    let merged = for_each_row(&words, n, |ngram, rows| {
+        let counts = rows
+            .iter()
+            .map(|&(list, row)| u64::from(lists[list].counts[row]));
+        ngrams.extend_from_slice(ngram);
+        sums.push(counts.sum::<u64>());
+        Ok(())
+    });
+    debug_assert!(merged.is_ok());
+    let counts: Option<Vec<u32>> = sums.iter().map(|&sum| u32::try_from(sum).ok()).collect();
+    match counts {
+        Some(counts) => {
+            let words = ngrams;
+            NgramsPart::Packed(PackedNgramCounts::new(n, &NgramCounts { words, counts }))
+        }
+        None => NgramsPart::Counted(CountedNgrams {
+            words: ngrams,
+            counts: Counts::Merged(sums),
+        }),
+    }
+}
+
+/// The n-grams of partitions with their files, and such that cuts go through, each once for each place with its file.
+pub(super) fn merge_files<W, F>(
+    n: usize,
+    order: FileOrder,
+    mut partitions: Vec<Vec<NgramFilePart>>,
+    cut: &CutNgrams,
+    numbers: Numbers<W, F>,
+) -> Result<Vec<NgramFilePart>>
+where
+    W: Fn(usize, u32) -> u32 + Sync,
+    F: Fn(usize, u32) -> u32 + Sync,
+{
+    for parts in &mut partitions {
+        parts.retain(|part| part.len() > 0);
+    }
+    let numbers = &numbers;
+    let parts = partitions.iter().enumerate().flat_map(|(at, parts)| {
+        let first = move |part: &NgramFilePart| Some((numbers.word)(at, part.first_word()?));
+        parts
+            .iter()
+            .filter_map(move |part| Some((first(part)?, part.len())))
+    });
+    let ranges = ranges(parts.collect(), partitions.len());
+    let merged = ranges.into_par_iter().map(|range| {
+        let mut lists: Vec<(Vec<u32>, CountTable)> = Vec::with_capacity(partitions.len() + 1);
+        for (at, parts) in partitions.iter().enumerate() {
+            let number = |word| (numbers.word)(at, word);
+            let (mut words, mut files) = (Vec::new(), CountTable::of_rows(Vec::new()));
+            let first = |part: &NgramFilePart| part.first_word().map_or(0, number);
+            for part in &parts[parts_in(parts, &range, first)] {
+                let part = part.plain();
+                let rows = rows_in(&part.words, n, &range, number);
+                let found = part.words[rows.start * n..rows.end * n].iter();
+                words.extend(found.map(|&word| number(word)));
+                for row in rows {
+                    let entries = part.files.row(row).iter();
+                    (files.entries)
+                        .extend(entries.map(|&(file, count)| ((numbers.file)(at, file), count)));
+                    files.offsets.push(files.entries.len());
+                }
+            }
+            lists.push((words, files));
+        }
+        let places = rows_in(&cut.words, n, &range, |word| word);
+        let entries = cut.files[places.clone()].iter().map(|&file| (file, 1));
+        let files = CountTable {
+            offsets: (0..=places.len()).collect(),
+            entries: entries.collect(),
+        };
+        lists.push((cut.words[places.start * n..places.end * n].to_vec(), files));
+        merge_file_lists(n, order, &lists)
+    });
+    merged.collect()
+}
+
+fn merge_file_lists(
+    n: usize,
+    order: FileOrder,
+    lists: &[(Vec<u32>, CountTable)],
+) -> Result<NgramFilePart> {
+    let words: Vec<&[u32]> = lists.iter().map(|(words, _)| &words[..]).collect();
+    let (mut ngrams, mut files) = (Vec::new(), CountTable::of_rows(Vec::new()));
+    let mut entries = Vec::new();
+    for_each_row(&words, n, |ngram, rows| {
+        entries.clear();
+        for &(list, row) in rows {
+            entries.extend_from_slice(lists[list].1.row(row));
+        }
+        add_up(&mut entries)?;
+        if order == FileOrder::Count {
+            sort_files(&mut entries, order);
+        }
+        ngrams.extend_from_slice(ngram);
+        files.entries.extend_from_slice(&entries);
+        files.offsets.push(files.entries.len());
+        Ok(())
+    })?;
+    let merged = NgramFiles {
+        words: ngrams,
+        files: files.into(),
+    };
+    Ok(NgramFilePart::Packed(PackedNgramFiles::new(n, &merged)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Partitions of n-grams of two words below 40 in files of their own, some parts of which begin with the same word.
+    fn partitions(seed: u64) -> Vec<Vec<NgramFilePart>> {
+        let mut state = seed;
+        let mut below = |most: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            ((state >> 33) % most) as u32
+        };
+        let of_partition = |partition: u32| {
+            let mut rows: BTreeMap<Vec<u32>, BTreeMap<u32, u32>> = BTreeMap::new();
+            for _ in 0..below(400) {
+                let row = rows.entry(vec![below(40), below(9)]).or_default();
+                row.insert(partition * 10 + below(10), 1 + below(3));
+            }
+            let rows: Vec<_> = rows.into_iter().collect();
+            // Some of them are empty.
+            let chunks = rows
+                .chunks(1 + below(60) as usize)
+                .flat_map(|rows| [rows, &[]]);
+            let parts = chunks.map(|rows| {
+                let files = rows
+                    .iter()
+                    .map(|(_, files)| files.clone().into_iter().collect());
+                let part = NgramFiles {
+                    words: rows.iter().flat_map(|(words, _)| words.clone()).collect(),
+                    files: CountTable::of_rows(files.collect()).into(),
+                };
+                match rows.len() % 2 {
+                    0 => NgramFilePart::Plain(part),
+                    _ => NgramFilePart::Packed(PackedNgramFiles::new(2, &part)),
+                }
+            });
+            parts.collect()
+        };
+        (0..5).map(of_partition).collect()
+    }
+
+    #[test]
+    fn what_is_merged_is_the_sum_of_partitions_and_cuts() {
+        for seed in 0..20 {
+            let partitions = partitions(seed);
+            // Words of the second partition are the odd ones of the whole, all others the even ones.
+            let word = |at: usize, word: u32| 2 * word + u32::from(at == 1);
+            let cut = CutNgrams {
+                words: vec![0, 3, 4, 4, 4, 4, 78, 2],
+                files: vec![7, 7, 7, 50],
+            };
+            let mut expected: BTreeMap<Vec<u32>, BTreeMap<u32, u32>> = BTreeMap::new();
+            for (at, parts) in partitions.iter().enumerate() {
+                for part in parts.iter().map(NgramFilePart::plain) {
+                    for (row, words) in part.words.chunks(2).enumerate() {
+                        let words = words.iter().map(|&found| word(at, found)).collect();
+                        let files = expected.entry(words).or_default();
+                        for &(file, count) in part.files.row(row) {
+                            *files.entry(file + 1).or_default() += count;
+                        }
+                    }
+                }
+            }
+            for (words, &file) in cut.words.chunks(2).zip(&cut.files) {
+                let files = expected.entry(words.to_vec()).or_default();
+                *files.entry(file).or_default() += 1;
+            }
+            let counts: Vec<Vec<NgramCountPart>> = (partitions.iter())
+                .map(|parts| parts.iter().map(|part| counts_of(&part.plain())).collect())
+                .collect();
+            let numbers = Numbers {
+                word,
+                file: |_, file| file + 1,
+            };
+            let merged = merge_files(2, FileOrder::File, partitions, &cut, numbers).unwrap();
+            let mut found = Vec::new();
+            for part in merged.iter().map(NgramFilePart::plain) {
+                for (row, words) in part.words.chunks(2).enumerate() {
+                    found.push((words.to_vec(), part.files.row(row).to_vec()));
+                }
+            }
+            let rows = expected.iter().map(|(words, files)| {
+                let files: Vec<(u32, u32)> = files.clone().into_iter().collect();
+                (words.clone(), files)
+            });
+            assert_eq!(found, rows.collect::<Vec<_>>(), "seed {seed}");
+
+            let mut found = Vec::new();
+            for part in merge_counts(2, counts, &cut, word) {
+                part.for_each(2, |(words, count)| found.push((words.to_vec(), count)));
+            }
+            let sums = expected.into_iter().map(|(words, files)| {
+                let counts = files.into_values().map(u64::from);
+                (words, counts.sum::<u64>())
+            });
+            assert_eq!(found, sums.collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+
+    fn counts_of(part: &NgramFiles) -> NgramCountPart {
+        let rows = (0..part.files.rows()).map(|row| part.files.row(row));
+        NgramCountPart::Plain(NgramCounts {
+            words: part.words.clone(),
+            counts: rows
+                .map(|row| row.iter().map(|entry| entry.1).sum())
+                .collect(),
+        })
+    }
+
+    #[test]
+    fn words_that_begin_much_are_ranges_of_their_own() {
+        let many = TASK_NGRAMS_MIN;
+        let found = ranges(vec![(3, many), (3, many), (9, 5), (5, many), (9, many)], 1);
+        assert_eq!(found, [0..5, 5..9, 9..u32::MAX]);
+        assert_eq!(ranges(Vec::new(), 0), vec![0..u32::MAX]);
+    }
+}
