@@ -28,6 +28,7 @@ mod ordered;
 mod project;
 mod row;
 mod row_numbers;
+mod run_file;
 mod scan;
 mod sort;
 mod sort_numbers;

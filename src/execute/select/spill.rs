@@ -1,34 +1,29 @@
 //! Runs: sorted records in temporary files, and their merge.
 //!
-//! A record is a key, a payload and a checksum of each. Runs are merged as they accumulate: `fan_in` runs of a level become one of
-//! the next. The runs of a level lie in one file one behind the other, so there are as many files as levels, however many
+//! A record is a key and a payload. Runs are merged as they accumulate: `fan_in` runs of a level become one of the next. The runs of a level lie in one file one behind the other, so there are as many files as levels, however many
 //! runs. Invariants: a run's keys ascend, and the merge of runs gives equal keys in the order of the runs; a merge keeps one
-//! key for each run in memory, and one payload. Files have no name where the system allows it and are gone when they are
+//! block and one key for each run in memory, and one payload. Files have no name where the system allows it and are gone when they are
 //! dropped.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::codec::damaged;
+pub(super) use super::run_file::RunWriter;
+use super::run_file::{RunReader, SpillFile, SpilledRun, spill_error};
 use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
 /// How many runs are read at a time, at least and at most; more are merged into fewer first.
 const FAN_IN_MIN: usize = 4;
 const FAN_IN_MAX: usize = 64;
-/// What the buffer of a run that is read takes, at least and at most.
-const BUFFER_BYTES_MIN: usize = 4 << 10;
-const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// All buffers of a merge take this part of an operator's memory.
-const BUFFERS_SHARE: usize = 8;
-/// All keys that a merge compares take at most this part of it, unless there are only two.
-const KEYS_SHARE: usize = 4;
-/// Lengths of key and payload, and the checksum of each.
-const HEADER_BYTES: usize = 24;
+/// What a block of a run takes, at least and at most.
+const BLOCK_BYTES_MIN: usize = 4 << 10;
+const BLOCK_BYTES_MAX: usize = 64 << 10;
+/// The blocks of a merge take this part of an operator's memory.
+const BLOCKS_SHARE: usize = 8;
+/// All keys that a merge compares take at most this part of it, and as much in blocks, unless there are only two.
+const KEYS_SHARE: usize = 8;
 
 /// Where temporary files are made.
 #[derive(Debug, Clone)]
@@ -72,224 +67,14 @@ impl SpillDirectory {
     }
 }
 
-fn spill_error(directory: &Path) -> impl Fn(io::Error) -> Error + '_ {
-    move |source| Error::Spill {
-        directory: directory.to_path_buf(),
-        source,
-    }
-}
-
 /// The error for a record whose payload is not what was written.
 pub(super) fn spill_error_in(directory: &SpillDirectory, source: io::Error) -> Error {
     let directory = directory.directories.first();
     spill_error(directory.map_or(Path::new(""), PathBuf::as_path))(source)
 }
 
-/// A temporary file, which is there as long as any run lies in it.
-#[derive(Debug, Clone)]
-struct SpillFile {
-    file: Arc<File>,
-    directory: Arc<Path>,
-}
-
-impl SpillFile {
-    fn new(file: File, directory: &Path) -> SpillFile {
-        SpillFile {
-            file: Arc::new(file),
-            directory: directory.into(),
-        }
-    }
-
-    fn failed(&self) -> impl Fn(io::Error) -> Error + '_ {
-        spill_error(&self.directory)
-    }
-}
-
 /// A key and what belongs to it.
 pub(super) type Record = (Vec<u8>, Vec<u8>);
-
-/// A run that has been written.
-#[derive(Debug)]
-struct SpilledRun {
-    file: SpillFile,
-    /// Where in the file it begins and ends.
-    start: u64,
-    end: u64,
-    records: u64,
-    longest_key: usize,
-}
-
-/// Writes a run behind the others of its file.
-pub(super) struct RunWriter {
-    target: BufWriter<Section>,
-    run: SpilledRun,
-}
-
-impl RunWriter {
-    fn new(file: SpillFile, start: u64) -> RunWriter {
-        let section = Section {
-            file: file.clone(),
-            position: start,
-            end: u64::MAX,
-        };
-        RunWriter {
-            target: BufWriter::with_capacity(BUFFER_BYTES_MAX, section),
-            run: SpilledRun {
-                file,
-                start,
-                end: start,
-                records: 0,
-                longest_key: 0,
-            },
-        }
-    }
-
-    /// Appends a record, whose key is not below the one before. Key and payload come in parts.
-    pub(super) fn push(&mut self, key: &[&[u8]], payload: &[u8]) -> Result<()> {
-        let mut key_checksum = crc32fast::Hasher::new();
-        key.iter().for_each(|part| key_checksum.update(part));
-        let key_bytes: usize = key.iter().map(|part| part.len()).sum();
-        let mut header = [0; HEADER_BYTES];
-        header[..8].copy_from_slice(&(key_bytes as u64).to_le_bytes());
-        header[8..16].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-        header[16..20].copy_from_slice(&key_checksum.finalize().to_le_bytes());
-        header[20..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
-        let mut write = || {
-            self.target.write_all(&header)?;
-            for part in key {
-                self.target.write_all(part)?;
-            }
-            self.target.write_all(payload)
-        };
-        write().map_err(self.run.file.failed())?;
-        self.run.end += (HEADER_BYTES + key_bytes + payload.len()) as u64;
-        self.run.records += 1;
-        self.run.longest_key = self.run.longest_key.max(key_bytes);
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<SpilledRun> {
-        self.target.flush().map_err(self.run.file.failed())?;
-        Ok(self.run)
-    }
-}
-
-/// A stretch of a file that is read or written from its beginning. Others may move the file's position in between.
-struct Section {
-    file: SpillFile,
-    position: u64,
-    end: u64,
-}
-
-impl Section {
-    /// The file at the section's position.
-    fn here(&self) -> io::Result<&File> {
-        let mut file = &*self.file.file;
-        file.seek(SeekFrom::Start(self.position))?;
-        Ok(file)
-    }
-}
-
-impl Read for Section {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
-        let wanted = buffer.len().min(left);
-        let read = self.here()?.read(&mut buffer[..wanted])?;
-        self.position += read as u64;
-        Ok(read)
-    }
-}
-
-impl Write for Section {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.here()?.write(bytes)?;
-        self.position += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Reads a run: a key, then its payload, then the next key.
-struct RunReader {
-    source: BufReader<Section>,
-    /// Bytes and records that are left.
-    bytes: u64,
-    records: u64,
-    /// Length and checksum of the payload that comes next.
-    payload: (u64, u32),
-}
-
-impl RunReader {
-    fn new(run: SpilledRun, buffer_bytes: usize) -> RunReader {
-        let section = Section {
-            position: run.start,
-            end: run.end,
-            file: run.file,
-        };
-        RunReader {
-            bytes: section.end - section.position,
-            source: BufReader::with_capacity(buffer_bytes, section),
-            records: run.records,
-            payload: (0, 0),
-        }
-    }
-
-    fn failed(&self) -> impl Fn(io::Error) -> Error + '_ {
-        self.source.get_ref().file.failed()
-    }
-
-    /// The key of the next record; none at the end.
-    fn key(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.records == 0 {
-            return Ok(None);
-        }
-        self.records -= 1;
-        let key = self.read_key();
-        key.map(Some).map_err(self.failed())
-    }
-
-    /// The payload of the record whose key was read last.
-    fn payload(&mut self) -> Result<Vec<u8>> {
-        let (bytes, checksum) = self.payload;
-        let payload = self.take(bytes, checksum);
-        payload.map_err(self.failed())
-    }
-
-    fn read_key(&mut self) -> io::Result<Vec<u8>> {
-        let mut header = [0; HEADER_BYTES];
-        self.source.read_exact(&mut header)?;
-        let number = |range: std::ops::Range<usize>| {
-            let mut bytes = [0; 8];
-            bytes[..range.len()].copy_from_slice(&header[range]);
-            u64::from_le_bytes(bytes)
-        };
-        let (key, payload) = (number(0..8), number(8..16));
-        // Nothing is allocated that the file does not hold.
-        let left = self.bytes.checked_sub(HEADER_BYTES as u64);
-        let left = left.and_then(|left| left.checked_sub(key)?.checked_sub(payload));
-        self.bytes = left.ok_or_else(damaged)?;
-        // Four bytes each.
-        self.payload = (payload, number(20..24) as u32);
-        self.take(key, number(16..20) as u32)
-    }
-
-    fn take(&mut self, bytes: u64, checksum: u32) -> io::Result<Vec<u8>> {
-        let bytes = usize::try_from(bytes).map_err(|_| damaged())?;
-        let mut taken = Vec::new();
-        taken
-            .try_reserve_exact(bytes)
-            .map_err(|_| io::ErrorKind::OutOfMemory)?;
-        taken.resize(bytes, 0);
-        self.source.read_exact(&mut taken)?;
-        match crc32fast::hash(&taken) == checksum {
-            true => Ok(taken),
-            false => Err(damaged()),
-        }
-    }
-}
 
 /// The runs of one operator, the oldest first.
 #[derive(Debug)]
@@ -329,12 +114,24 @@ impl SpilledRuns {
             self.levels.push(Vec::new());
         }
         let mut writer = match self.levels[level].last() {
-            Some(last) => RunWriter::new(last.file.clone(), last.end),
-            None => RunWriter::new(self.directory.create()?, 0),
+            Some(last) => RunWriter::new(last.file.clone(), last.end, self.block_bytes()),
+            None => self.new_run()?,
         };
         write(&mut writer)?;
         self.levels[level].push(writer.finish()?);
         Ok(())
+    }
+
+    /// A run in a file of its own.
+    fn new_run(&self) -> Result<RunWriter> {
+        let file = self.directory.create()?;
+        Ok(RunWriter::new(file, 0, self.block_bytes()))
+    }
+
+    /// What a block takes, of as many as are read at a time.
+    fn block_bytes(&self) -> usize {
+        let share = self.memory / BLOCKS_SHARE / self.fan_in();
+        share.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)
     }
 
     /// Whether runs should be merged before there are more.
@@ -347,7 +144,7 @@ impl SpilledRuns {
     }
 
     fn fan_in(&self) -> usize {
-        (self.memory / BUFFERS_SHARE / BUFFER_BYTES_MIN).clamp(FAN_IN_MIN, FAN_IN_MAX)
+        (self.memory / BLOCKS_SHARE / BLOCK_BYTES_MIN).clamp(FAN_IN_MIN, FAN_IN_MAX)
     }
 
     /// Whether their keys fit into memory while they are merged.
@@ -361,7 +158,7 @@ impl SpilledRuns {
         let mut level = 0;
         while level < self.levels.len() && self.are_full(&self.levels[level]) {
             let runs = std::mem::take(&mut self.levels[level]);
-            let mut merge = self.merge_of(runs)?;
+            let mut merge = Merge::new(runs)?;
             self.write_to(level + 1, |writer| copy(&mut merge, writer, pace))?;
             level += 1;
         }
@@ -381,29 +178,12 @@ impl SpilledRuns {
             };
             let fits = |count: &usize| self.fit(&runs[runs.len() - count..]);
             let count = (2..=most).take_while(fits).last().unwrap_or(2);
-            let mut merge = self.merge_of(runs.split_off(runs.len() - count))?;
-            let mut writer = RunWriter::new(self.directory.create()?, 0);
+            let mut merge = Merge::new(runs.split_off(runs.len() - count))?;
+            let mut writer = self.new_run()?;
             copy(&mut merge, &mut writer, pace)?;
             runs.push(writer.finish()?);
         }
-        self.merge_of(runs)
-    }
-
-    fn merge_of(&self, runs: Vec<SpilledRun>) -> Result<Merge> {
-        let share = self.memory / BUFFERS_SHARE / runs.len().max(1);
-        let buffer_bytes = share.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
-        let readers = runs
-            .into_iter()
-            .map(|run| RunReader::new(run, buffer_bytes));
-        let mut merge = Merge {
-            readers: readers.collect(),
-            heap: BinaryHeap::new(),
-            last: None,
-        };
-        for index in 0..merge.readers.len() {
-            merge.read(index)?;
-        }
-        Ok(merge)
+        Merge::new(runs)
     }
 
     /// How many files are open.
@@ -420,7 +200,8 @@ impl SpilledRuns {
 }
 
 fn copy(merge: &mut Merge, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
-    while let Some((key, payload)) = merge.next()? {
+    let (mut key, mut payload) = Record::default();
+    while merge.read_next(&mut key, &mut payload)? {
         pace.step()?;
         writer.push(&[&key], &payload)?;
     }
@@ -430,36 +211,83 @@ fn copy(merge: &mut Merge, writer: &mut RunWriter, pace: &mut Pace) -> Result<()
 /// All records of several runs, by key.
 pub(super) struct Merge {
     readers: Vec<RunReader>,
-    /// The next key of each run, and the number of the run.
-    heap: BinaryHeap<Reverse<(Vec<u8>, usize)>>,
-    /// The run whose next key is not read yet.
-    last: Option<usize>,
+    /// The readers that have a record, by number: a heap whose first has the lowest key, of equal ones that of the lowest number.
+    heap: Vec<usize>,
+    /// Whether the record of the first has been given.
+    is_read: bool,
 }
 
 impl Merge {
-    fn read(&mut self, index: usize) -> Result<()> {
-        if let Some(key) = self.readers[index].key()? {
-            self.heap.push(Reverse((key, index)));
+    fn new(runs: Vec<SpilledRun>) -> Result<Merge> {
+        let mut merge = Merge {
+            readers: runs.into_iter().map(RunReader::new).collect(),
+            heap: Vec::new(),
+            is_read: false,
+        };
+        for number in 0..merge.readers.len() {
+            if merge.readers[number].advance()? {
+                merge.heap.push(number);
+            }
         }
-        Ok(())
+        for at in (0..merge.heap.len() / 2).rev() {
+            merge.sift_down(at);
+        }
+        Ok(merge)
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Record>> {
-        if let Some(index) = self.last.take() {
-            self.read(index)?;
+    fn is_before(&self, left: usize, right: usize) -> bool {
+        let key = |number: usize| (self.readers[number].key(), number);
+        key(self.heap[left]) < key(self.heap[right])
+    }
+
+    /// Moves a reader of the heap down to where it belongs.
+    fn sift_down(&mut self, mut at: usize) {
+        loop {
+            let mut lowest = 2 * at + 1;
+            if lowest + 1 < self.heap.len() && self.is_before(lowest + 1, lowest) {
+                lowest += 1;
+            }
+            if lowest >= self.heap.len() || !self.is_before(lowest, at) {
+                return;
+            }
+            self.heap.swap(at, lowest);
+            at = lowest;
         }
-        let Some(Reverse((key, index))) = self.heap.pop() else {
-            return Ok(None);
+    }
+
+    /// Puts the next record into `key` and `payload`; false at the end.
+    pub(super) fn read_next(&mut self, key: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<bool> {
+        if std::mem::take(&mut self.is_read) {
+            if !self.readers[self.heap[0]].advance()? {
+                self.heap.swap_remove(0);
+            }
+            self.sift_down(0);
+        }
+        let Some(&first) = self.heap.first() else {
+            return Ok(false);
         };
-        self.last = Some(index);
-        let payload = self.readers[index].payload()?;
-        Ok(Some((key, payload)))
+        self.is_read = true;
+        let reader = &mut self.readers[first];
+        key.clear();
+        key.extend_from_slice(reader.key());
+        reader.take_payload(payload)?;
+        Ok(true)
+    }
+
+    /// The next record; none at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Record>> {
+        let (mut key, mut payload) = Record::default();
+        let is_there = self.read_next(&mut key, &mut payload)?;
+        Ok(is_there.then_some((key, payload)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+
     use super::*;
     use crate::runtime::interrupt::{Interrupt, Interrupts};
 
@@ -501,6 +329,31 @@ mod tests {
     }
 
     #[test]
+    fn records_of_all_sizes_come_back() {
+        let mut pace = interrupt().pace();
+        let mut runs = SpilledRuns::new(0, &SpillDirectory::beside(None));
+        let mut expected = Vec::new();
+        for run in 0..7_u8 {
+            let sizes = [0, 1, 900, 1024, 1025, 4096, 9000, 70_000];
+            let mut records: Vec<Record> = sizes
+                .iter()
+                .flat_map(|&key| sizes.map(|payload| (vec![b'k'; key], vec![run; payload])))
+                .collect();
+            records.sort_by(|left, right| left.0.cmp(&right.0));
+            let push = |writer: &mut RunWriter| {
+                let mut records = records.iter();
+                records.try_for_each(|(key, payload)| writer.push(&[key], payload))
+            };
+            runs.write(push).unwrap();
+            runs.settle(&mut pace).unwrap();
+            expected.extend(records);
+        }
+        // Equal keys come in the order of the runs.
+        expected.sort_by(|left, right| left.0.cmp(&right.0));
+        assert!(all(runs.merge(&mut pace).unwrap()) == expected);
+    }
+
+    #[test]
     fn a_merge_ends_when_its_query_does() {
         let interrupt = interrupt();
         let mut pace = interrupt.pace();
@@ -515,23 +368,37 @@ mod tests {
     #[test]
     fn a_damaged_run_is_an_error() {
         let directory = SpillDirectory::beside(None);
-        for index in 0..34 {
+        let large = vec![7; BLOCK_BYTES_MIN];
+        let mut index = 0;
+        loop {
             let mut runs = SpilledRuns::new(0, &directory);
-            let push = |writer: &mut RunWriter| writer.push(&[b"k", b"ey"], b"payload");
+            let push = |writer: &mut RunWriter| {
+                writer.push(&[b"k", b"ey"], b"payload")?;
+                // Behind its block.
+                writer.push(&[b"keys"], &large)
+            };
             runs.write(push).unwrap();
             let mut file = &*runs.levels[0][0].file.file;
             let mut bytes = Vec::new();
             file.rewind().unwrap();
             file.read_to_end(&mut bytes).unwrap();
-            assert_eq!(bytes.len(), 34);
-            bytes[index] ^= 0x40;
+            let Some(byte) = bytes.get_mut(index) else {
+                assert!(index > large.len());
+                break;
+            };
+            *byte ^= 0x40;
             file.rewind().unwrap();
             file.write_all(&bytes).unwrap();
-            let read = |mut merge: Merge| merge.next();
+            let read = |mut merge: Merge| {
+                while merge.next()?.is_some() {}
+                Ok(())
+            };
             let merge = runs.merge(&mut interrupt().pace());
             let error = merge.and_then(read).unwrap_err().to_string();
             assert!(error.starts_with("cannot spill to"), "{error}");
             assert!(!error.contains("free space"), "{error}");
+            // Few of the bytes of the large payload.
+            index += if index < 100 { 1 } else { 97 };
         }
     }
 
@@ -548,7 +415,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error_that_says_so() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut writer = RunWriter::new(SpillFile::new(full, Path::new("/there")), 0);
+        let file = SpillFile::new(full, Path::new("/there"));
+        let mut writer = RunWriter::new(file, 0, BLOCK_BYTES_MIN);
         writer.push(&[b"key"], b"payload").unwrap();
         let error = writer.finish().unwrap_err().to_string();
         assert!(error.contains("/there: No space left"), "{error}");

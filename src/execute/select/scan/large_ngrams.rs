@@ -55,7 +55,7 @@ pub(super) struct LargeNgrams {
 /// Where rows come from.
 enum LargeSource {
     Tables(Box<Tables>),
-    Merged { merge: Merge, next: Option<Record> },
+    Merged(MergedRows),
 }
 
 /// Tables of n-grams, one after the other.
@@ -157,9 +157,7 @@ impl LargeNgrams {
                 }
                 Ok(())
             })?;
-            let mut merge = runs.merge(&mut pace)?;
-            let next = merge.next()?;
-            LargeSource::Merged { merge, next }
+            LargeSource::Merged(MergedRows::new(runs.merge(&mut pace)?, n)?)
         };
         Ok(LargeNgrams {
             n,
@@ -203,7 +201,7 @@ impl LargeNgrams {
             self.pace.step()?;
             let row = match &mut self.source {
                 LargeSource::Tables(tables) => tables.next()?,
-                LargeSource::Merged { merge, next } => next_of_runs(merge, next, self.n)?,
+                LargeSource::Merged(rows) => rows.next()?,
             };
             let is_wanted = |row: &LargeRow| match &self.wanted {
                 None => true,
@@ -390,7 +388,7 @@ fn row_of(payload: &[u8], n: usize) -> LargeRow {
     row
 }
 
-/// Writes a row as the record of a run: its key are words and file, its payload how much it adds.
+/// Writes a row as the record of a run: its key are words, and its file if rows have files; its payload how much it adds.
 fn write(
     row: &LargeRow,
     change: i64,
@@ -399,45 +397,81 @@ fn write(
     writer: &mut RunWriter,
 ) -> Result<()> {
     let mut key = [0; (NGRAM_WORDS_MAX + 1) * size_of::<u32>()];
-    let file = if with_files { row.file } else { 0 };
-    let numbers = row.words(n).iter().chain([&file]);
+    let file = with_files.then_some(&row.file);
+    let numbers = row.words(n).iter().chain(file);
     for (bytes, number) in key.chunks_exact_mut(size_of::<u32>()).zip(numbers) {
         bytes.copy_from_slice(&number.to_be_bytes());
     }
-    let key = &key[..(n + 1) * size_of::<u32>()];
-    writer.push(&[key], &change.to_le_bytes())
+    let key = &key[..(n + usize::from(with_files)) * size_of::<u32>()];
+    // Most counts are small: bytes that only repeat the sign are left out.
+    let bytes = change.to_le_bytes();
+    let end = (1..bytes.len()).find(|&end| change_of(&bytes[..end]) == change);
+    writer.push(&[key], &bytes[..end.unwrap_or(bytes.len())])
 }
 
-/// The next row of merged runs that occurs; `next` is the first record that has not been read.
-fn next_of_runs(
-    merge: &mut Merge,
-    next: &mut Option<Record>,
+/// Rows of merged runs.
+struct MergedRows {
+    merge: Merge,
     n: usize,
-) -> Result<Option<LargeRow>> {
-    while let Some((key, payload)) = next.take() {
-        let mut sum = change_of(&payload);
-        *next = merge.next()?;
-        while let Some((_, payload)) = next.take_if(|(next, _)| *next == key) {
-            sum += change_of(&payload);
-            *next = merge.next()?;
-        }
-        if sum > 0 {
-            let mut numbers = key.chunks_exact(size_of::<u32>()).map(|bytes| {
-                let bytes = bytes.first_chunk().copied();
-                u32::from_be_bytes(bytes.unwrap_or_default())
-            });
-            let mut row = LargeRow::new(&[], 0, sum.unsigned_abs());
-            for (word, number) in row.words[..n].iter_mut().zip(&mut numbers) {
-                *word = number;
-            }
-            row.file = numbers.next().unwrap_or_default();
-            return Ok(Some(row));
-        }
-    }
-    Ok(None)
+    /// The key of the rows that are added up.
+    key: Vec<u8>,
+    /// The first record that has not been added up, if there is one.
+    next: Record,
+    has_next: bool,
 }
 
-/// What a record adds. Its checksum has been compared, so it is as long as it was written.
+impl MergedRows {
+    fn new(mut merge: Merge, n: usize) -> Result<MergedRows> {
+        let mut next = Record::default();
+        let has_next = merge.read_next(&mut next.0, &mut next.1)?;
+        Ok(MergedRows {
+            merge,
+            n,
+            key: Vec::new(),
+            next,
+            has_next,
+        })
+    }
+
+    /// The next row that occurs.
+    fn next(&mut self) -> Result<Option<LargeRow>> {
+        while self.has_next {
+            std::mem::swap(&mut self.key, &mut self.next.0);
+            let mut sum = change_of(&self.next.1);
+            loop {
+                let (key, payload) = &mut self.next;
+                self.has_next = self.merge.read_next(key, payload)?;
+                if !self.has_next || *key != self.key {
+                    break;
+                }
+                sum += change_of(payload);
+            }
+            if sum > 0 {
+                let mut numbers = self.key.chunks_exact(size_of::<u32>()).map(|bytes| {
+                    let bytes = bytes.first_chunk().copied();
+                    u32::from_be_bytes(bytes.unwrap_or_default())
+                });
+                let mut row = LargeRow::new(&[], 0, sum.unsigned_abs());
+                for (word, number) in row.words[..self.n].iter_mut().zip(&mut numbers) {
+                    *word = number;
+                }
+                row.file = numbers.next().unwrap_or_default();
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What a record adds.
 fn change_of(payload: &[u8]) -> i64 {
-    i64::from_le_bytes(payload.first_chunk().copied().unwrap_or_default())
+    let sign = match payload.last() {
+        Some(&last) if last >= 0x80 => u8::MAX,
+        _ => 0,
+    };
+    let mut bytes = [sign; size_of::<i64>()];
+    for (byte, &stored) in bytes.iter_mut().zip(payload) {
+        *byte = stored;
+    }
+    i64::from_le_bytes(bytes)
 }
