@@ -65,7 +65,7 @@ impl NgramFilePart {
     }
 
     /// The n-grams, not packed.
-    pub(super) fn plain(&self) -> Cow<'_, NgramFiles> {
+    pub(crate) fn plain(&self) -> Cow<'_, NgramFiles> {
         match self {
             NgramFilePart::Plain(plain) => Cow::Borrowed(plain),
             NgramFilePart::Packed(packed) => Cow::Owned(packed.unpacked()),

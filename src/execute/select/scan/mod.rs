@@ -14,6 +14,7 @@ mod ngram_tables;
 mod ngrams;
 mod nothing;
 mod occurrences;
+mod ordered_ngrams;
 mod plan;
 mod question;
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! Cursors of n-grams that stand in tables: with their counts, and with their files in order of number or of text.
+//! Cursors of n-grams that stand in tables: with their counts, and with their files.
 //!
 //! Invariant: rows come as they lie there, n-grams that pass the conditions on n-grams; these are decided once for each, and not
 //! at all where there are none.
 
 use zipfdb_kernels::NgramFiles;
 
-use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
 use super::counted::CountedNgram;
 use super::question::ScanQuestion;
 use super::rows::{BUFFER, RowCursor, SequenceRows};
@@ -66,14 +65,14 @@ fn check_at(row: usize, question: &ScanQuestion) -> Result<()> {
 
 /// The next row of n-grams with their files: an n-gram and an entry of its row.
 #[derive(Default)]
-struct NgramFileRow {
-    ngram: usize,
+pub(super) struct NgramFileRow {
+    pub(super) ngram: usize,
     entry: usize,
 }
 
 impl NgramFileRow {
     /// Appends rows of the n-gram, which has these words and files, and goes on to the next if these are all.
-    fn advance(
+    pub(super) fn advance(
         &mut self,
         question: &ScanQuestion,
         rows: &mut SequenceRows,
@@ -94,9 +93,9 @@ impl NgramFileRow {
 }
 
 /// The words of an n-gram, and its files with counts.
-type NgramWithFiles<'a> = (&'a [u32], &'a [(u32, u32)]);
+pub(super) type NgramWithFiles<'a> = (&'a [u32], &'a [(u32, u32)]);
 
-fn ngram_of(part: &NgramFiles, row: usize, n: usize) -> NgramWithFiles<'_> {
+pub(super) fn ngram_of(part: &NgramFiles, row: usize, n: usize) -> NgramWithFiles<'_> {
     (&part.words[row * n..(row + 1) * n], part.files.row(row))
 }
 
@@ -130,56 +129,6 @@ impl RowCursor for NgramFileCursor {
             let ngram = ngram_of(&self.part, self.next.ngram, question.n);
             self.next.advance(question, rows, ngram)?;
         }
-        Ok(true)
-    }
-}
-
-/// Gives n-grams with their files in order of their texts.
-pub(super) struct OrderedNgramFileCursor {
-    parts: Vec<NgramFiles>,
-    /// `[parts]`: the number of the first n-gram of each.
-    starts: Vec<usize>,
-    /// Numbers of n-grams.
-    order: Vec<u32>,
-    next: NgramFileRow,
-}
-
-impl OrderedNgramFileCursor {
-    /// Of n-grams whose texts compare as the ranks of their words.
-    pub(super) fn new(
-        question: &ScanQuestion,
-        parts: Vec<NgramFilePart>,
-        ranks: &[u32],
-    ) -> Result<OrderedNgramFileCursor> {
-        let parts: Vec<NgramFiles> = parts.into_iter().map(NgramFilePart::into_plain).collect();
-        let mut starts = Vec::with_capacity(parts.len());
-        let mut words = Vec::new();
-        for part in &parts {
-            starts.push(words.len() / question.n);
-            words.extend_from_slice(&part.words);
-        }
-        let (pool, interrupt) = (question.view().pool(), question.interrupt());
-        let order = where_rows_are_sorted(words.len() / question.n, pool, interrupt, |stop| {
-            sorted_ngrams(&words, question.n, ranks, stop)
-        })?;
-        Ok(OrderedNgramFileCursor {
-            parts,
-            starts,
-            order,
-            next: NgramFileRow::default(),
-        })
-    }
-}
-
-impl RowCursor for OrderedNgramFileCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        let Some(&ngram) = self.order.get(self.next.ngram) else {
-            return Ok(false);
-        };
-        let ngram = ngram as usize;
-        let part = self.starts.partition_point(|&start| start <= ngram) - 1;
-        let ngram = ngram_of(&self.parts[part], ngram - self.starts[part], question.n);
-        self.next.advance(question, rows, ngram)?;
         Ok(true)
     }
 }

@@ -1,0 +1,242 @@
+//! The cursor of n-grams with their files in order of their texts.
+//!
+//! Texts compare as the ranks of their words, so n-grams that begin with one word come together, and in the tables they lie
+//! together. Invariant: a unit has all n-grams of its first words, units ascend, and a unit is sorted when it is read: tables that it
+//! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one unit.
+
+use std::collections::HashSet;
+
+use rayon::prelude::*;
+use zipfdb_kernels::NgramFiles;
+
+use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
+use super::ngram_tables::{NgramFileRow, ngram_of};
+use super::question::ScanQuestion;
+use super::rows::{RowCursor, SequenceRows};
+use crate::Result;
+use crate::answer::NgramFilePart;
+
+/// A unit has so many n-grams: enough to be sorted by all threads.
+const UNIT_NGRAMS: usize = 1 << 17;
+
+/// All n-grams are one unit if units together would unpack each table more often than this.
+const UNPACKED_MAX: usize = 6;
+
+/// The n-grams of a table that begin with one word.
+#[derive(Clone, Copy)]
+struct WordRows {
+    rank: u32,
+    table: u32,
+    start: u32,
+    end: u32,
+}
+
+/// Gives n-grams with their files in order of their texts.
+pub(super) struct OrderedNgramFileCursor {
+    tables: Vec<NgramFilePart>,
+    /// By word; empty if numbers are in order.
+    ranks: Vec<u32>,
+    /// In order of ranks.
+    words: Vec<WordRows>,
+    /// The units that are left, as the ends of their words, the last first.
+    ends: Vec<usize>,
+    unit: Unit,
+    next: NgramFileRow,
+}
+
+/// The n-grams that are read.
+#[derive(Default)]
+struct Unit {
+    /// The words that it has end here.
+    end: usize,
+    /// The tables that it needs, those that were packed unpacked.
+    tables: Vec<(u32, Option<NgramFiles>)>,
+    /// The number in the unit of the first of each range of rows: a place in `tables`, and the first row there.
+    ranges: Vec<(usize, usize, usize)>,
+    /// Numbers of n-grams.
+    order: Vec<u32>,
+}
+
+impl OrderedNgramFileCursor {
+    /// Of n-grams whose texts compare as the ranks of their words.
+    pub(super) fn new(
+        question: &ScanQuestion,
+        tables: Vec<NgramFilePart>,
+        ranks: &[u32],
+    ) -> Result<OrderedNgramFileCursor> {
+        let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
+        let count = |(table, part): (usize, &NgramFilePart)| {
+            let part = part.plain();
+            let mut found: Vec<WordRows> = Vec::new();
+            for (row, words) in (0..).zip(part.words.chunks(n)) {
+                let rank = ranks.get(words[0] as usize).copied().unwrap_or(words[0]);
+                match found.last_mut() {
+                    Some(last) if last.rank == rank => last.end += 1,
+                    // Tables and rows are counted by u32.
+                    _ => found.push(WordRows {
+                        rank,
+                        table: table as u32,
+                        start: row,
+                        end: row + 1,
+                    }),
+                }
+            }
+            found
+        };
+        let of_tables =
+            || -> Vec<Vec<WordRows>> { (tables.par_iter().enumerate()).map(count).collect() };
+        let rows = tables.iter().map(NgramFilePart::len).sum();
+        let found = where_rows_are_sorted(rows, pool, interrupt, |_| Ok(of_tables()))?;
+        let mut words = found.concat();
+        words.sort_by_key(|word| word.rank);
+        let mut ends = unit_ends(&words, UNIT_NGRAMS);
+        if tables_of_units(&words, &ends) > tables.len() * UNPACKED_MAX {
+            ends = vec![words.len()];
+        }
+        ends.reverse();
+        Ok(OrderedNgramFileCursor {
+            tables,
+            ranks: ranks.to_vec(),
+            words,
+            ends,
+            unit: Unit::default(),
+            next: NgramFileRow::default(),
+        })
+    }
+
+    /// Makes the next unit.
+    fn open(&mut self, end: usize, question: &ScanQuestion) -> Result<()> {
+        let words = &self.words[self.unit.end..end];
+        let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
+        let mut before = std::mem::take(&mut self.unit.tables);
+        let mut needed: Vec<u32> = words.iter().map(|word| word.table).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        let kept = needed.into_iter().map(|table| {
+            let kept = before.iter().position(|(number, _)| *number == table);
+            kept.map_or((table, None), |kept| before.swap_remove(kept))
+        });
+        let mut unit_tables: Vec<(u32, Option<NgramFiles>)> = kept.collect();
+        drop(before);
+        let (tables, ranks) = (&self.tables, &self.ranks);
+        let unpack = |(number, unpacked): &mut (u32, Option<NgramFiles>)| {
+            if let (None, NgramFilePart::Packed(packed)) = (&unpacked, &tables[*number as usize]) {
+                *unpacked = Some(packed.unpacked());
+            }
+        };
+        let rows = words.iter().map(|word| (word.end - word.start) as usize);
+        self.unit = where_rows_are_sorted(rows.sum(), pool, interrupt, |stop| {
+            unit_tables.par_iter_mut().for_each(unpack);
+            let (mut ranges, mut of_rows) = (Vec::with_capacity(words.len()), Vec::new());
+            for word in words {
+                let place = unit_tables.binary_search_by_key(&word.table, |table| table.0);
+                let place = place.unwrap_or_default();
+                let (start, end) = (word.start as usize, word.end as usize);
+                ranges.push((of_rows.len() / n, place, start));
+                let table = table_of(tables, &unit_tables[place]);
+                of_rows.extend_from_slice(&table.words[start * n..end * n]);
+            }
+            Ok(Unit {
+                end,
+                ranges,
+                order: sorted_ngrams(&of_rows, n, ranks, stop)?,
+                tables: unit_tables,
+            })
+        })?;
+        self.next = NgramFileRow::default();
+        Ok(())
+    }
+}
+
+fn table_of<'a>(
+    tables: &'a [NgramFilePart],
+    (number, unpacked): &'a (u32, Option<NgramFiles>),
+) -> &'a NgramFiles {
+    match (unpacked, &tables[*number as usize]) {
+        (Some(unpacked), _) | (None, NgramFilePart::Plain(unpacked)) => unpacked,
+        (None, NgramFilePart::Packed(_)) => unreachable!("packed tables of a unit are unpacked"),
+    }
+}
+
+/// Where units of so many n-grams end, by words.
+fn unit_ends(words: &[WordRows], ngrams: usize) -> Vec<usize> {
+    let (mut ends, mut end, mut held) = (Vec::new(), 0, 0);
+    for same in words.chunk_by(|left, right| left.rank == right.rank) {
+        end += same.len();
+        held += same
+            .iter()
+            .map(|word| (word.end - word.start) as usize)
+            .sum::<usize>();
+        if held >= ngrams {
+            ends.push(end);
+            held = 0;
+        }
+    }
+    if ends.last().copied().unwrap_or(0) < end {
+        ends.push(end);
+    }
+    ends
+}
+
+/// How many tables all units unpack together.
+fn tables_of_units(words: &[WordRows], ends: &[usize]) -> usize {
+    let starts = [0].into_iter().chain(ends.iter().copied());
+    let units = starts.zip(ends).map(|(start, &end)| {
+        let tables: HashSet<u32> = words[start..end].iter().map(|word| word.table).collect();
+        tables.len()
+    });
+    units.sum()
+}
+
+impl RowCursor for OrderedNgramFileCursor {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+        if self.next.ngram == self.unit.order.len() {
+            let Some(end) = self.ends.pop() else {
+                return Ok(false);
+            };
+            self.open(end, question)?;
+        }
+        let unit = &self.unit;
+        while rows.room() > 0 {
+            let Some(&ngram) = unit.order.get(self.next.ngram) else {
+                break;
+            };
+            let ngram = ngram as usize;
+            let range = unit.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
+            let (first, place, start) = unit.ranges[range];
+            let table = table_of(&self.tables, &unit.tables[place]);
+            let ngram = ngram_of(table, start + ngram - first, question.n);
+            self.next.advance(question, rows, ngram)?;
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_has_all_ngrams_of_a_word() {
+        let word = |rank, table, end| WordRows {
+            rank,
+            table,
+            start: 0,
+            end,
+        };
+        let words = [
+            word(0, 0, 1),
+            word(1, 0, 1),
+            word(2, 0, 3),
+            word(2, 1, 1),
+            word(3, 1, 2),
+            word(4, 2, 2),
+            word(5, 0, 1),
+        ];
+        let ends = unit_ends(&words, 4);
+        assert_eq!(ends, [4, 6, 7]);
+        assert_eq!(tables_of_units(&words, &ends), 2 + 2 + 1);
+        assert_eq!(unit_ends(&words, 5), [4, 7]);
+        assert_eq!(unit_ends(&[], 4), [0; 0]);
+    }
+}
