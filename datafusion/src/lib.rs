@@ -43,4 +43,4 @@ mod workers;
 pub use catalog::{
     CATALOG, FILES_SCHEMA, SCHEMA, ZipfCatalog, context, context_with_workers, register,
 };
-pub use workers::{Worker, WorkerLimits, WorkerOptions, WorkerPool};
+pub use workers::{Worker, WorkerLimits, WorkerOptions, WorkerPool, import};

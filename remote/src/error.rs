@@ -78,6 +78,14 @@ pub enum Error {
         /// The newest version.
         found: u64,
     },
+    /// Files that cannot be imported.
+    #[error("{url}: {reason}")]
+    Import {
+        /// The database.
+        url: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// A local file or directory.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {

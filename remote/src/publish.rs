@@ -27,7 +27,7 @@ use crate::version::{Version, VersionFile};
 use crate::{Error, Result};
 
 /// Files that are uploaded at once.
-const FILES_AT_ONCE: usize = 4;
+pub(crate) const FILES_AT_ONCE: usize = 4;
 
 /// How often a publication says that it is still going on.
 const RENEWED: Duration = Duration::from_secs(30);
@@ -84,7 +84,8 @@ impl RemoteStore {
                 return Ok(());
             };
             let size = content.size();
-            let (file, is_new) = publication.upload(database, file, content, &known)?;
+            let name = &publication.name;
+            let (file, is_new) = upload(self, name, database, file, content, &known)?;
             let (files, uploaded, kept) = &mut *published.lock();
             files.push(file);
             *(if is_new { uploaded } else { kept }) += size;
@@ -109,7 +110,7 @@ impl RemoteStore {
         Ok(pushed)
     }
 
-    fn conflict(&self, expected: u64, found: u64) -> Error {
+    pub(crate) fn conflict(&self, expected: u64, found: u64) -> Error {
         Error::Conflict {
             url: self.url().into(),
             expected,
@@ -118,50 +119,49 @@ impl RemoteStore {
     }
 }
 
-impl Publication {
-    /// A file in an object: that of the version before if it has the same content, else a new one.
-    fn upload(
-        &self,
-        database: &Path,
-        file: &ImageFile,
-        content: Arc<dyn BackendReader>,
-        known: &HashMap<&str, &VersionFile>,
-    ) -> Result<(VersionFile, bool)> {
-        let path = name_of(file.path());
-        let local = database.join(file.path());
-        let digests = Content::new(content.clone()).digests();
-        let digests = digests.map_err(io_error(&local, "read"))?;
-        let size = content.size();
-        if let Some(&same) = known.get(&path[..])
-            && (same.size, &same.sha256) == (size, &digests.sha256)
-        {
-            return Ok((same.clone(), false));
-        }
-        let object = format!("{}-{}", self.name, Uuid::new_v4().simple());
-        let name = format!("{OBJECTS}/{object}");
-        let mut all = Content::new(content).chain(&digests.sums[..]);
-        if size + digests.sums.len() as u64 <= PART_BYTES as u64 {
-            let mut bytes = Vec::with_capacity(size as usize + digests.sums.len());
-            all.read_to_end(&mut bytes)
-                .map_err(io_error(&local, "read"))?;
-            self.store.write(&name, Bytes::from(bytes))?;
-        } else {
-            self.store.write_parts(&name, || {
-                let mut part = Vec::with_capacity(PART_BYTES);
-                let read = (&mut all).take(PART_BYTES as u64).read_to_end(&mut part);
-                let count = read.map_err(io_error(&local, "read"))?;
-                Ok((count > 0).then_some(part))
-            })?;
-        }
-        let file = VersionFile {
-            path,
-            size,
-            sha256: digests.sha256,
-            object,
-            sums_crc32: crc32fast::hash(&digests.sums),
-        };
-        Ok((file, true))
+/// A file in an object: that of the version before if it has the same content, else a new one of a publication.
+pub(crate) fn upload(
+    store: &RemoteStore,
+    publication: &str,
+    database: &Path,
+    file: &ImageFile,
+    content: Arc<dyn BackendReader>,
+    known: &HashMap<&str, &VersionFile>,
+) -> Result<(VersionFile, bool)> {
+    let path = name_of(file.path());
+    let local = database.join(file.path());
+    let digests = Content::new(content.clone()).digests();
+    let digests = digests.map_err(io_error(&local, "read"))?;
+    let size = content.size();
+    if let Some(&same) = known.get(&path[..])
+        && (same.size, &same.sha256) == (size, &digests.sha256)
+    {
+        return Ok((same.clone(), false));
     }
+    let object = format!("{}-{}", publication, Uuid::new_v4().simple());
+    let name = format!("{OBJECTS}/{object}");
+    let mut all = Content::new(content).chain(&digests.sums[..]);
+    if size + digests.sums.len() as u64 <= PART_BYTES as u64 {
+        let mut bytes = Vec::with_capacity(size as usize + digests.sums.len());
+        all.read_to_end(&mut bytes)
+            .map_err(io_error(&local, "read"))?;
+        store.write(&name, Bytes::from(bytes))?;
+    } else {
+        store.write_parts(&name, || {
+            let mut part = Vec::with_capacity(PART_BYTES);
+            let read = (&mut all).take(PART_BYTES as u64).read_to_end(&mut part);
+            let count = read.map_err(io_error(&local, "read"))?;
+            Ok((count > 0).then_some(part))
+        })?;
+    }
+    let file = VersionFile {
+        path,
+        size,
+        sha256: digests.sha256,
+        object,
+        sums_crc32: crc32fast::hash(&digests.sums),
+    };
+    Ok((file, true))
 }
 
 /// A path with `/` between names.
@@ -171,7 +171,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// A publication that is going on: an object says so, which is written again and again, and removed at the end.
-struct Publication {
+pub(crate) struct Publication {
     store: RemoteStore,
     name: String,
     /// Dropped to end the thread, which writes the object.
@@ -180,7 +180,8 @@ struct Publication {
 }
 
 impl Publication {
-    fn begin(store: &RemoteStore) -> Result<Publication> {
+    /// Says that a publication is going on.
+    pub(crate) fn begin(store: &RemoteStore) -> Result<Publication> {
         let name = Uuid::new_v4().simple().to_string();
         let object = format!("{PUBLISHING}/{name}");
         store.write(&object, Bytes::new())?;
@@ -199,6 +200,13 @@ impl Publication {
             ended: Some(ended),
             thread: Some(thread),
         })
+    }
+}
+
+impl Publication {
+    /// What objects that it writes begin with.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition};
 
 use crate::api::corpus::Corpus;
+use crate::api::database::Database;
 use crate::api::opened::Writing;
 use crate::execute::copy_notices;
 use crate::maintain::indexes::complete_indexes_until;
@@ -19,7 +20,7 @@ use crate::maintain::recompress::{Scope, recompress, write};
 use crate::maintain::replace::{NewFiles, replace};
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
-use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, list_sources};
+use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, Source, list_sources};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::turns::Turn;
 use crate::{Error, NoProgress, Progress, Result};
@@ -35,6 +36,9 @@ pub struct CopyOptions<'a> {
     pub encoding: TextEncoding,
     /// What the files become; none for what the corpus says.
     pub ingest: Option<IngestMode>,
+    /// Only files with names from the first of these to the second are imported, if they are told: so several imports can share
+    /// what [`Database::list_files`] gives.
+    pub names: Option<(&'a str, &'a str)>,
     /// Told how far the import is.
     pub progress: &'a dyn Progress,
 }
@@ -46,6 +50,7 @@ impl Default for CopyOptions<'_> {
             on_conflict: OnConflict::default(),
             encoding: TextEncoding::default(),
             ingest: None,
+            names: None,
             progress: &NoProgress,
         }
     }
@@ -59,6 +64,7 @@ impl fmt::Debug for CopyOptions<'_> {
             .field("on_conflict", &self.on_conflict)
             .field("encoding", &self.encoding)
             .field("ingest", &self.ingest)
+            .field("names", &self.names)
             .finish_non_exhaustive()
     }
 }
@@ -76,6 +82,37 @@ impl Corpus {
     pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
         let interrupt = self.shared().runtime.interrupt();
         copy_from(self, path.as_ref(), options, &interrupt)
+    }
+}
+
+impl Database {
+    /// The files that [`Corpus::copy_from`] would import from a path, by name, each with its size, which is 0 if only reading
+    /// tells it.
+    ///
+    /// # Errors
+    /// If there is nothing at the path, or something that cannot be read.
+    pub fn list_files(&self, path: impl AsRef<Path>) -> Result<Vec<(String, u64)>> {
+        let shared = self.shared();
+        let (path, directory) = (path.as_ref(), shared.directory());
+        let interrupt = shared.runtime.interrupt();
+        let listing = interrupt.watch(&shared.runtime.pool, |stop| {
+            list_sources(path, directory.as_deref(), stop)
+        })?;
+        if let Some((first, others)) = listing.unreadable.split_first() {
+            return Err(Error::Unreadable {
+                path: first.path.clone(),
+                reason: first.reason.clone(),
+                more: others.len(),
+            });
+        }
+        let files = listing.sources.into_iter().map(|source| {
+            let bytes = match source.bytes {
+                SIZE_UNKNOWN => 0,
+                bytes => bytes,
+            };
+            (source.name, bytes)
+        });
+        Ok(files.collect())
     }
 }
 
@@ -109,6 +146,10 @@ fn import(
     let mut listing = interrupt.watch(&shared.runtime.pool, |stop| {
         list_sources(path, directory.as_deref(), stop)?.read_in(options.encoding, stop)
     })?;
+    if let Some((first, last)) = options.names {
+        let is_named = |source: &Source| first <= &source.name[..] && &source.name[..] <= last;
+        listing.sources.retain(is_named);
+    }
     let mut left = Vec::new();
     loop {
         let known = known_names(corpus, &listing, interrupt)?;

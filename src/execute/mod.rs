@@ -116,6 +116,7 @@ fn execute_until(
                 },
                 encoding: text_encoding(encoding)?,
                 ingest: ingest.map(ingest_mode),
+                names: None,
                 progress,
             };
             let corpus = session.corpus(&corpus)?;

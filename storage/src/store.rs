@@ -23,7 +23,7 @@ use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::error::io_error;
 use crate::log::{Durability, LogPosition, LogRecord, Scan};
-use crate::settings::{CorpusSettings, IngestMode, check_name, check_settings};
+use crate::settings::{CorpusSettings, ID_MAX, IngestMode, check_name, check_settings};
 use crate::views::{self, ViewRecord};
 use crate::{Error, Result};
 
@@ -296,6 +296,22 @@ impl Store {
         let mut views = self.views()?;
         change(&mut views)?;
         views::write(&*self.shared.backend, &self.shared.path, &views)
+    }
+
+    /// Has corpora, publications and segments that are made from now on numbers from `first` on, if they would have lower ones:
+    /// so that segments of several databases can become those of one. A corpus that is made next makes that durable.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there are no such numbers.
+    pub fn number_from(&self, first: u64) -> Result<()> {
+        if first > ID_MAX {
+            return Err(Error::Invalid {
+                what: "number",
+                fault: "it is larger than numbers are",
+            });
+        }
+        self.shared.next_id.fetch_max(first, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether anything may be changed.

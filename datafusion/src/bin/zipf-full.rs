@@ -62,7 +62,14 @@ struct Arguments {
     /// Print how long each statement took, on standard error
     #[arg(long)]
     timer: bool,
-    /// Workers that read the segments of a database on an object store
+    #[command(flatten)]
+    workers: WorkerAddresses,
+}
+
+/// Workers, and how they are reached.
+#[derive(Args)]
+struct WorkerAddresses {
+    /// Workers on a database on an object store: they read its segments, or make them
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
     workers: Vec<String>,
     /// A file with the token that workers want
@@ -107,6 +114,15 @@ enum RemoteCommand {
     },
     /// Print the numbers of the versions
     Versions { url: String },
+    /// Have workers import what is at a path, which all of them have, to a corpus of a database on an object store: all of it
+    /// becomes the next version, or nothing
+    Import {
+        url: String,
+        corpus: String,
+        path: PathBuf,
+        #[command(flatten)]
+        workers: WorkerAddresses,
+    },
     /// Answer for segments of a database on an object store, until the process is told to end
     Worker(WorkerArguments),
     /// Remove versions that were replaced long ago, and what belongs to none
@@ -139,6 +155,12 @@ struct WorkerArguments {
     /// Memory of what is decoded and of queries, as SET memory_limit takes it: 512MiB
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
+    /// Import what coordinators ask for if it lies in this folder
+    #[arg(long, value_name = "FOLDER")]
+    import_from: Option<PathBuf>,
+    /// A folder in which segments are made before they are stored, if not the system's one for temporary files
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
     /// A file with the token that coordinators have to tell
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -191,6 +213,25 @@ fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
                 writeln!(output, "{version}")?;
             }
         }
+        RemoteCommand::Import {
+            url,
+            corpus,
+            path,
+            workers,
+        } => {
+            let store = RemoteStore::new(&url)?;
+            let pool = Arc::new(worker_pool(&store, None, &workers)?);
+            let path =
+                fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let told = |done, all| eprintln!("{done} of {all} parts");
+            let imported = zipfdb_datafusion::import(&store, &pool, &corpus, &path, told);
+            let pushed = tokio::runtime::Runtime::new()?.block_on(imported)?;
+            let (version, files, uploaded) = (pushed.version, pushed.files, pushed.uploaded);
+            writeln!(
+                output,
+                "version {version}: {files} files, {uploaded} bytes uploaded"
+            )?;
+        }
         RemoteCommand::Worker(arguments) => return work(arguments),
         RemoteCommand::Collect { url, grace } => {
             let collected = RemoteStore::new(&url)?.collect(grace)?;
@@ -217,7 +258,7 @@ struct Opened {
 fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
     let name = arguments.database.as_deref().unwrap_or_default();
     if !name.contains("://") {
-        if !arguments.workers.is_empty() {
+        if !arguments.workers.workers.is_empty() {
             let hint = "workers read databases on object stores; hint: zipf-full push DB URL";
             return Err(format!("{name}: {hint}").into());
         }
@@ -232,9 +273,13 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
     }
     let cache = cache_options(arguments.cache.clone(), arguments.cache_mib);
     let store = RemoteStore::new(name)?;
-    let workers = match arguments.workers.is_empty() {
+    let workers = match arguments.workers.workers.is_empty() {
         true => None,
-        false => Some(Arc::new(worker_pool(&store, arguments)?)),
+        false => Some(Arc::new(worker_pool(
+            &store,
+            arguments.at,
+            &arguments.workers,
+        )?)),
     };
     let at = workers.as_ref().map(|workers| workers.version().number);
     let database = store.open(at.or(arguments.at), Database::options(), &cache)?;
@@ -250,15 +295,19 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
     })
 }
 
-/// The workers of a version, which is looked up.
-fn worker_pool(store: &RemoteStore, arguments: &Arguments) -> Result<WorkerPool, Box<dyn Error>> {
+/// The workers of a version, the newest if none is named.
+fn worker_pool(
+    store: &RemoteStore,
+    at: Option<u64>,
+    workers: &WorkerAddresses,
+) -> Result<WorkerPool, Box<dyn Error>> {
     let mut options = WorkerOptions::default();
-    options.token = arguments.token_file.as_deref().map(token).transpose()?;
-    options.certificates = arguments.tls_ca.as_deref().map(read).transpose()?;
-    options.silence = arguments.worker_silence;
-    options.patience = arguments.worker_patience;
-    let version = store.published(arguments.at)?;
-    Ok(WorkerPool::new(version, &arguments.workers, options)?)
+    options.token = workers.token_file.as_deref().map(token).transpose()?;
+    options.certificates = workers.tls_ca.as_deref().map(read).transpose()?;
+    options.silence = workers.worker_silence;
+    options.patience = workers.worker_patience;
+    let version = store.published(at)?;
+    Ok(WorkerPool::new(version, &workers.workers, options)?)
 }
 
 fn cache_options(folder: Option<PathBuf>, mib: u64) -> CacheOptions {
@@ -287,6 +336,8 @@ fn token(path: &Path) -> Result<String, Box<dyn Error>> {
 fn work(arguments: WorkerArguments) -> Result<(), Box<dyn Error>> {
     let mut limits = WorkerLimits::default();
     limits.cache = cache_options(arguments.cache, arguments.cache_mib);
+    limits.import_from = arguments.import_from;
+    limits.scratch = arguments.scratch;
     limits.threads = arguments.threads.map(|threads| usize::from(threads.get()));
     let limit = arguments.memory_limit.iter();
     limits.settings = limit
@@ -332,7 +383,7 @@ async fn ended() {
 }
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    if arguments.engine == Engine::Own && !arguments.workers.is_empty() {
+    if arguments.engine == Engine::Own && !arguments.workers.workers.is_empty() {
         return Err("workers answer DataFusion; hint: leave --engine own out".into());
     }
     let Opened {

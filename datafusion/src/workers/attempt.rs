@@ -19,20 +19,21 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::{Either, select, select_all};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::pool::WorkerPool;
 use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
 
 /// How often each worker is asked for a task before that is an error.
-const ROUNDS: usize = 3;
+pub(super) const ROUNDS: usize = 3;
 
 /// The wait before all workers are asked again.
-const ROUND_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why a worker gave no more rows.
 #[derive(Debug)]
-enum Failure {
+pub(super) enum Failure {
     /// Another one may do better.
     OfWorker(String),
     /// Any worker would say the same.
@@ -79,7 +80,7 @@ impl TaskRun {
                 match self.candidates.pop_front() {
                     Some(Some(worker)) => self.begin(worker),
                     Some(None) => tokio::time::sleep(ROUND_PAUSE).await,
-                    None => return Err(self.given_up()),
+                    None => return Err(given_up(self.failures.clone())),
                 }
             }
             let read = &self.read;
@@ -132,16 +133,16 @@ impl TaskRun {
             self.begin(worker);
         }
     }
+}
 
-    fn given_up(&self) -> DataFusionError {
-        let mut failures = self.failures.clone();
-        failures.sort();
-        failures.dedup();
-        DataFusionError::Execution(format!(
-            "no worker gave an answer: {}; hint: see that they run, and that the coordinator reaches them",
-            failures.join("; ")
-        ))
-    }
+/// The error when no worker is left to ask.
+pub(super) fn given_up(mut failures: Vec<String>) -> DataFusionError {
+    failures.sort();
+    failures.dedup();
+    DataFusionError::Execution(format!(
+        "no worker gave an answer: {}; hint: see that they run, and that the coordinator reaches them",
+        failures.join("; ")
+    ))
 }
 
 /// A worker at a task.
@@ -213,17 +214,8 @@ impl RowDigest {
 fn open(pool: Arc<WorkerPool>, worker: usize, ticket: Vec<u8>) -> Batches {
     let opened = async move {
         let fail = |status| of_status(status, pool.address(worker));
-        let endpoint = pool.endpoint(worker);
-        let channel = endpoint.connect().await.map_err(|error| {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            Failure::OfWorker(source.unwrap_or_else(|| error.to_string()))
-        })?;
-        let mut client =
-            FlightServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        let mut request = Request::new(Ticket::new(ticket));
-        if let Some(token) = pool.token() {
-            request.metadata_mut().insert(AUTHORIZATION, token.clone());
-        }
+        let mut client = connect(&pool, worker).await?;
+        let request = authorized(&pool, Ticket::new(ticket));
         let answer = client.do_get(request).await.map_err(fail)?.into_inner();
         let counting = pool.clone();
         let data = answer.map_err(FlightError::from).inspect_ok(move |data| {
@@ -243,7 +235,29 @@ fn open(pool: Arc<WorkerPool>, worker: usize, ticket: Vec<u8>) -> Batches {
     Box::pin(stream::once(opened).try_flatten())
 }
 
-fn of_status(status: Status, address: &str) -> Failure {
+/// A connection to a worker.
+pub(super) async fn connect(
+    pool: &WorkerPool,
+    worker: usize,
+) -> Result<FlightServiceClient<Channel>, Failure> {
+    let connected = pool.endpoint(worker).connect().await;
+    let channel = connected.map_err(|error| {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        Failure::OfWorker(source.unwrap_or_else(|| error.to_string()))
+    })?;
+    Ok(FlightServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX))
+}
+
+/// A request with the token that workers want.
+pub(super) fn authorized<T>(pool: &WorkerPool, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(token) = pool.token() {
+        request.metadata_mut().insert(AUTHORIZATION, token.clone());
+    }
+    request
+}
+
+pub(super) fn of_status(status: Status, address: &str) -> Failure {
     let message = status.message();
     match status.code() {
         Code::InvalidArgument

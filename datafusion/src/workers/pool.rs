@@ -35,6 +35,9 @@ pub struct WorkerOptions {
     pub silence: Duration,
     /// After so long without rows another worker is asked too, and the faster one is taken.
     pub patience: Duration,
+    /// Bytes of text that a worker imports at a time, about; if none is said, as many as a segment has, or as let all workers take
+    /// part.
+    pub part_bytes: Option<u64>,
 }
 
 impl Default for WorkerOptions {
@@ -45,6 +48,7 @@ impl Default for WorkerOptions {
             certificates: None,
             silence: Duration::from_secs(6),
             patience: Duration::from_secs(120),
+            part_bytes: None,
         }
     }
 }
@@ -134,6 +138,11 @@ impl WorkerPool {
 
     pub(super) fn address(&self, worker: usize) -> &str {
         &self.addresses[worker]
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.addresses.len()
     }
 
     pub(super) fn endpoint(&self, worker: usize) -> &Endpoint {

@@ -1,11 +1,14 @@
 //! `Worker`: answers tasks of coordinators through Arrow Flight.
 //!
-//! Invariant: it reads versions of one database, whole ones, and writes nothing but its cache. A task that is no longer
-//! wanted is interrupted.
+//! Invariant: it reads versions of one database, whole ones, and writes nothing but its cache and, for an import, objects that
+//! count once the coordinator publishes them. A task that is no longer wanted is interrupted.
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::fs;
 use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,10 +30,11 @@ use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
-use zipfdb::{Database, Error};
-use zipfdb_remote::{CacheOptions, RemoteStore};
+use zipfdb::{Database, Error, InterruptHandle};
+use zipfdb_remote::{CacheOptions, ImportedPart, PartMeans, RemoteStore};
 
 use super::pool::bearer;
+use super::task::ImportTask;
 use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
 use crate::scan::ScanRun;
 use crate::source::{CorpusSource, blocking};
@@ -44,6 +48,9 @@ const GROUPS_MAX: usize = 8;
 /// The time between pings to a coordinator that is waited for.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// An import that is not wanted any more is interrupted so often until it is over.
+const INTERRUPTED_AGAIN: Duration = Duration::from_millis(200);
+
 /// What a worker may take.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -54,6 +61,10 @@ pub struct WorkerLimits {
     pub threads: Option<usize>,
     /// Statements of ZipfDB's dialect that a database begins with: `SET memory_limit = '1GiB'`.
     pub settings: Vec<String>,
+    /// The folder whose files coordinators may have imported; they have none imported if there is none.
+    pub import_from: Option<PathBuf>,
+    /// Where segments are made before they are stored, if not in the system's folder for temporary files.
+    pub scratch: Option<PathBuf>,
 }
 
 /// A worker. Cheap to clone.
@@ -160,17 +171,12 @@ impl Worker {
         if !task.sql.starts_with("SELECT ") {
             return Err(Status::invalid_argument("a task is a SELECT"));
         }
-        let opened = recent(&self.inner.versions, task.version, VERSIONS_MAX);
-        let version = opened.get_or_try_init(|| self.open(task.version)).await?;
-        if version.publication != task.publication {
-            return Err(Status::failed_precondition(format!(
-                "version {} of {} is another database than the coordinator has; hint: name the same URL",
-                task.version,
-                self.inner.store.url()
-            )));
-        }
+        let opened = self.version(task.version, &task.publication).await?;
         let schema = task.schema();
-        let database = version.group(&task.corpus, &task.segments).await?;
+        let group = opened
+            .get()
+            .map(|version| version.group(&task.corpus, &task.segments));
+        let database = group.ok_or_else(|| Status::internal("no version"))?.await?;
         let run = ScanRun {
             source: Arc::new(CorpusSource::new(database).frozen()),
             sql: task.sql,
@@ -184,6 +190,43 @@ impl Worker {
             .map_err(|error| FlightError::from(of_error(&error)));
         let encoder = FlightDataEncoderBuilder::new().with_schema(schema);
         Ok(Box::pin(encoder.build(batches).map_err(Status::from)))
+    }
+
+    /// A version that a publication made, open.
+    async fn version(
+        &self,
+        number: u64,
+        publication: &str,
+    ) -> Result<Arc<OnceCell<OpenVersion>>, Status> {
+        let cell = recent(&self.inner.versions, number, VERSIONS_MAX);
+        let version = cell.get_or_try_init(|| self.open(number)).await?;
+        if version.publication != publication {
+            return Err(Status::failed_precondition(format!(
+                "version {number} of {} is another database than the coordinator has; hint: name the same URL",
+                self.inner.store.url()
+            )));
+        }
+        Ok(cell)
+    }
+
+    /// Makes and stores the segments of a part of an import. It ends when nobody waits for it any more.
+    async fn import(&self, task: ImportTask) -> Result<ImportedPart, Status> {
+        let version = self.version(task.version, &task.publication).await?;
+        let (inner, end) = (self.inner.clone(), ImportEnd::default());
+        let begun = end.clone();
+        let work = blocking(move || {
+            let made = inner.import(
+                &task,
+                version.get().map(|version| &version.database),
+                |handle| begun.begin(handle),
+            );
+            begun.is_over.store(true, Ordering::Release);
+            made
+        });
+        let ended = EndOnDrop(end);
+        let made = work.await.map_err(|error| of_error(&error));
+        drop(ended);
+        made
     }
 
     async fn open(&self, number: u64) -> Result<OpenVersion, Status> {
@@ -210,6 +253,93 @@ impl Worker {
             })
         });
         opened.await.map_err(|error| of_error(&error))
+    }
+}
+
+impl Inner {
+    /// As [`Worker::import`]; `begun` is given what ends it early, and says whether it is to go on.
+    fn import(
+        &self,
+        task: &ImportTask,
+        database: Option<&Database>,
+        begun: impl FnOnce(InterruptHandle) -> bool,
+    ) -> Result<ImportedPart> {
+        let limits = &self.limits;
+        let external = |error| DataFusionError::External(error);
+        let refused = |reason: &str| {
+            let path = task.part.path.display();
+            DataFusionError::Execution(format!("{path}: {reason}"))
+        };
+        let allowed = limits.import_from.as_deref().ok_or_else(|| {
+            refused("this worker imports nothing; hint: start it with --import-from FOLDER")
+        })?;
+        let real =
+            |path: &Path| fs::canonicalize(path).map_err(|error| refused(&error.to_string()));
+        if !real(&task.part.path)?.starts_with(real(allowed)?) {
+            let folder = allowed.display();
+            return Err(refused(&format!(
+                "this worker imports what lies in {folder} only; hint: --import-from"
+            )));
+        }
+        let corpus = database.map(|database| database.corpus(&task.corpus));
+        let corpus = corpus.ok_or_else(|| refused("its version is not open"))?;
+        let settings = corpus.and_then(|corpus| corpus.settings());
+        let settings = settings.map_err(|error| external(Box::new(error)))?;
+        let mut options = Database::options();
+        if let Some(threads) = limits.threads {
+            options = options.threads(threads);
+        }
+        let scratch = limits.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let made = self.store.import_part(
+            &task.place,
+            &task.part,
+            &settings,
+            &PartMeans {
+                scratch: &scratch,
+                options,
+                statements: &limits.settings,
+            },
+            begun,
+        );
+        made.map_err(|error| external(Box::new(error)))
+    }
+}
+
+/// What ends an import that nobody waits for.
+#[derive(Clone, Default)]
+struct ImportEnd {
+    handle: Arc<Mutex<Option<InterruptHandle>>>,
+    is_wanted_no_more: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl ImportEnd {
+    /// Takes what interrupts; false if the work is not to begin.
+    fn begin(&self, handle: InterruptHandle) -> bool {
+        *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+        !self.is_wanted_no_more.load(Ordering::Acquire)
+    }
+}
+
+/// Ends an import.
+struct EndOnDrop(ImportEnd);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let end = self.0.clone();
+        if end.is_over.load(Ordering::Acquire) {
+            return;
+        }
+        end.is_wanted_no_more.store(true, Ordering::Release);
+        tokio::spawn(async move {
+            // What interrupts ends the statement that is going on: it may be about to begin.
+            while !end.is_over.load(Ordering::Acquire) {
+                if let Some(handle) = &*end.handle.lock().unwrap_or_else(PoisonError::into_inner) {
+                    handle.interrupt();
+                }
+                tokio::time::sleep(INTERRUPTED_AGAIN).await;
+            }
+        });
     }
 }
 
@@ -258,7 +388,9 @@ fn of_error(error: &DataFusionError) -> Status {
 
 /// What a method says that coordinators do not call.
 fn unused<T>() -> Result<Response<T>, Status> {
-    Err(Status::unimplemented("workers of ZipfDB answer DoGet only"))
+    Err(Status::unimplemented(
+        "workers of ZipfDB answer DoGet, and DoAction for imports",
+    ))
 }
 
 #[async_trait]
@@ -325,9 +457,20 @@ impl FlightService for Worker {
 
     async fn do_action(
         &self,
-        _: Request<Action>,
+        request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
-        unused()
+        self.authorize(request.metadata())?;
+        let action = request.into_inner();
+        if action.r#type != ImportTask::ACTION {
+            return unused();
+        }
+        let task = ImportTask::decode(&action.body);
+        let task = task.map_err(|error| Status::failed_precondition(error.strip_backtrace()))?;
+        let made = self.import(task).await?;
+        let body =
+            serde_json::to_vec(&made).map_err(|error| Status::internal(error.to_string()))?;
+        let answer = arrow_flight::Result { body: body.into() };
+        Ok(Response::new(Box::pin(futures::stream::iter([Ok(answer)]))))
     }
 
     async fn list_actions(

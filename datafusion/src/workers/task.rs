@@ -7,7 +7,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{exec_datafusion_err, internal_err};
 use datafusion::error::Result;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use zipfdb_remote::{ImportPart, ImportPlace};
 
 use crate::relation::ColumnKind;
 
@@ -81,21 +83,58 @@ impl Task {
     }
 
     /// # Errors
-    /// If the bytes are no task of this release. The text of the error is sent to the coordinator.
+    /// As [`decode`].
     pub(crate) fn decode(bytes: &[u8]) -> Result<Task> {
-        #[derive(Deserialize)]
-        struct Head {
-            release: String,
-        }
-        let fail = |error| exec_datafusion_err!("not a task: {error}");
-        let head: Head = serde_json::from_slice(bytes).map_err(fail)?;
-        if head.release != RELEASE {
-            return Err(exec_datafusion_err!(
-                "the worker has release {RELEASE} and the coordinator {}; hint: run the same release everywhere",
-                head.release
-            ));
-        }
-        serde_json::from_slice(bytes).map_err(fail)
+        decode(bytes)
+    }
+}
+
+/// A task of any kind.
+///
+/// # Errors
+/// If the bytes are none of this release. The text of the error is sent to the coordinator.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Head {
+        release: String,
+    }
+    let fail = |error| exec_datafusion_err!("not a task: {error}");
+    let head: Head = serde_json::from_slice(bytes).map_err(fail)?;
+    if head.release != RELEASE {
+        return Err(exec_datafusion_err!(
+            "the worker has release {RELEASE} and the coordinator {}; hint: run the same release everywhere",
+            head.release
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(fail)
+}
+
+/// A part of an import.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ImportTask {
+    /// Of the coordinator.
+    pub(super) release: String,
+    /// The number of the version that the import adds to.
+    pub(super) version: u64,
+    /// What published that.
+    pub(super) publication: String,
+    pub(super) corpus: String,
+    pub(super) place: ImportPlace,
+    pub(super) part: ImportPart,
+}
+
+impl ImportTask {
+    /// The type of the action that it travels as.
+    pub(super) const ACTION: &'static str = "import";
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and texts are JSON")
+    }
+
+    /// # Errors
+    /// As [`decode`].
+    pub(super) fn decode(bytes: &[u8]) -> Result<ImportTask> {
+        decode(bytes)
     }
 }
 

@@ -45,6 +45,11 @@ impl ImageFile {
         &self.path
     }
 
+    /// Whether its content is that of a file of the directory.
+    pub fn is_stored(&self) -> bool {
+        !matches!(self.source, Source::Content(_))
+    }
+
     /// Its content; none of an index file that was dropped meanwhile, which a database can do without.
     ///
     /// # Errors
@@ -102,6 +107,19 @@ impl Store {
     /// # Errors
     /// [`Error::Invalid`] if it is open for writing or not in a directory; [`Error::Corrupt`], [`Error::Io`].
     pub fn image(&self) -> Result<Vec<ImageFile>> {
+        self.image_of(None)
+    }
+
+    /// As [`Store::image`], of a copy in which a corpus has more segments, whose numbers no segment of this database has and whose
+    /// files come from elsewhere: they are not among these.
+    ///
+    /// # Errors
+    /// As [`Store::image`]; [`Error::NoSuchCorpus`].
+    pub fn image_with(&self, corpus: &str, segments: &[u64]) -> Result<Vec<ImageFile>> {
+        self.image_of(Some((corpus, segments)))
+    }
+
+    fn image_of(&self, added: Option<(&str, &[u64])>) -> Result<Vec<ImageFile>> {
         let shared = &self.shared;
         let Some(follower) = &shared.follower else {
             return Err(Error::Invalid {
@@ -126,7 +144,18 @@ impl Store {
             let file = backend.open(path).map_err(io_error(path, "open"))?;
             Ok::<u64, Error>(file.size())
         };
-        let corpora = shared.visible.lock().corpora.clone();
+        let mut corpora = shared.visible.lock().corpora.clone();
+        let mut sequence = follower.sequence().unwrap_or(1);
+        let elsewhere = added.map_or(&[][..], |(_, segments)| segments);
+        if let Some((corpus, segments)) = added {
+            let record = corpora.values_mut().find(|record| record.name == corpus);
+            let record = record.ok_or_else(|| Error::NoSuchCorpus {
+                corpus: corpus.into(),
+            })?;
+            record.segments.extend(segments);
+            record.segments.sort_unstable();
+            sequence += 1;
+        }
         let mut files = Vec::new();
 
         let (end, log) = (shared.log.end(), shared.path.join(LOG_NAME));
@@ -147,7 +176,7 @@ impl Store {
             ));
         }
         let manifest = Manifest {
-            sequence: follower.sequence().unwrap_or(1),
+            sequence,
             corpora,
             log: oldest.map(|oldest| LogExtent { oldest, end }),
         };
@@ -172,6 +201,9 @@ impl Store {
                 source: Source::Content(marker_bytes(corpus).into()),
             });
             for &segment in &corpus.segments {
+                if elsewhere.contains(&segment) {
+                    continue;
+                }
                 let path = shared.directory.segment(segment);
                 let size = size_of(&path)?;
                 files.push(stored(path, size));

@@ -1,0 +1,212 @@
+//! An import that workers share: the coordinator's side.
+//!
+//! Invariant: each part is taken once, from whichever worker did it first, and the version has all of them or is not there. A part
+//! whose worker fails or is silent goes to another one; one that takes very long is begun by another one, too.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arrow_flight::Action;
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::{DataFusionError, Result};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use zipfdb_remote::{Import, ImportPart, ImportedPart, Pushed, RemoteStore};
+
+use super::attempt::{Failure, ROUND_PAUSE, ROUNDS, authorized, connect, given_up, of_status};
+use super::pool::WorkerPool;
+use super::task::{ImportTask, RELEASE};
+use crate::source::blocking;
+
+/// Text of a part: as much as a segment has if nothing else is said, or less, so that all workers have some,
+const PART_BYTES_MAX: u64 = 1 << 30;
+
+/// but not so little that segments become small.
+const PART_BYTES_MIN: u64 = 16 << 20;
+
+/// A worker has about so many parts at least, if they are not too small.
+const WORKER_PARTS: u64 = 2;
+
+/// What workers do together.
+struct Shared {
+    import: Import,
+    /// Parts that nobody is at.
+    waiting: VecDeque<usize>,
+    /// Parts that workers are at: the part, who, and since when.
+    running: Vec<(usize, usize, Instant)>,
+    done: Vec<Option<ImportedPart>>,
+    failures: Vec<String>,
+}
+
+impl Shared {
+    fn are_all_done(&self) -> bool {
+        self.done.iter().all(Option::is_some)
+    }
+
+    /// A part for a worker; none if there is none for it now.
+    fn take(&mut self, worker: usize, pool: &WorkerPool) -> Option<usize> {
+        let slow = || {
+            let (part, ..) = *self.running.iter().find(|(part, by, since)| {
+                let attempts = self.running.iter().filter(|(other, ..)| other == part);
+                *by != worker && since.elapsed() > pool.options().patience && attempts.count() == 1
+            })?;
+            Some(part)
+        };
+        let part = self.waiting.front().copied().or_else(slow)?;
+        self.waiting.retain(|waiting| *waiting != part);
+        self.running.push((part, worker, Instant::now()));
+        Some(part)
+    }
+
+    /// Says that a worker is at a part no more.
+    fn end(&mut self, worker: usize, part: usize, made: Option<ImportedPart>) {
+        self.running
+            .retain(|(of, by, _)| (*of, *by) != (part, worker));
+        match made {
+            Some(made) => drop(self.done[part].get_or_insert(made)),
+            None if self.done[part].is_none()
+                && self.running.iter().all(|(of, ..)| *of != part) =>
+            {
+                self.waiting.push_front(part);
+            }
+            None => {}
+        }
+    }
+}
+
+/// Imports what is at `path`, which all workers have, to a corpus of the database of a store: workers of a pool make the segments, and
+/// all of them become the next version. `progress` is told how many parts are done, of how many.
+///
+/// # Errors
+/// If the pool is of another version than the newest, the corpus has one of the files or changes that are pending, a path
+/// is not the same on a worker or it refuses to read it, no worker is left, or another publisher was faster. Nothing has happened then.
+pub async fn import(
+    store: &RemoteStore,
+    pool: &Arc<WorkerPool>,
+    corpus: &str,
+    path: &Path,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Pushed> {
+    let (begun, name, from) = (store.clone(), corpus.to_owned(), path.to_owned());
+    let (workers, part_bytes) = (pool.len() as u64, pool.options().part_bytes);
+    let (import, parts) = blocking(move || {
+        let import = begun.begin_import(&name).map_err(failed)?;
+        let share = |bytes| {
+            let share: u64 = bytes / (workers * WORKER_PARTS) + 1;
+            part_bytes.unwrap_or(share.clamp(PART_BYTES_MIN, PART_BYTES_MAX))
+        };
+        let parts = import.parts(&from, share).map_err(failed)?;
+        Ok((import, parts))
+    })
+    .await?;
+    if import.version() != pool.version().number {
+        return Err(exec_datafusion_err!(
+            "version {} was published meanwhile; hint: begin again",
+            import.version()
+        ));
+    }
+    let shared = Mutex::new(Shared {
+        import,
+        waiting: (0..parts.len()).collect(),
+        running: Vec::new(),
+        done: vec![None; parts.len()],
+        failures: Vec::new(),
+    });
+    let work = |worker| work_with(pool, worker, corpus, &parts, &shared);
+    let mut working: FuturesUnordered<_> = (0..pool.len()).map(work).collect();
+    let mut told = 0;
+    progress(0, parts.len());
+    loop {
+        let ended = tokio::time::timeout(ROUND_PAUSE, working.next()).await;
+        let state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = state.done.iter().flatten().count();
+        if done > told {
+            told = done;
+            progress(done, parts.len());
+        }
+        match ended {
+            Ok(Some(Err(error))) => return Err(error),
+            _ if state.are_all_done() => break,
+            Ok(None) => return Err(given_up(state.failures.clone())),
+            Ok(Some(Ok(()))) | Err(_) => {}
+        }
+    }
+    // Whoever is at a part that another one was faster with is told to end.
+    drop(working);
+    let Shared { import, done, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let parts = done.into_iter().flatten().collect();
+    blocking(move || import.publish(parts).map_err(failed)).await
+}
+
+/// Has a worker do one part after the other, until all are done or it failed several times.
+async fn work_with(
+    pool: &WorkerPool,
+    worker: usize,
+    corpus: &str,
+    parts: &[ImportPart],
+    shared: &Mutex<Shared>,
+) -> Result<()> {
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failures = 0;
+    while failures < ROUNDS {
+        let taken = {
+            let mut state = lock();
+            if state.are_all_done() {
+                return Ok(());
+            }
+            let part = state.take(worker, pool);
+            part.map(|part| (part, state.import.place()))
+        };
+        let Some((part, place)) = taken else {
+            tokio::time::sleep(ROUND_PAUSE).await;
+            continue;
+        };
+        let task = ImportTask {
+            release: RELEASE.into(),
+            version: pool.version().number,
+            publication: pool.version().publication.clone(),
+            corpus: corpus.into(),
+            place,
+            part: parts[part].clone(),
+        };
+        match ask(pool, worker, &task).await {
+            Ok(made) => {
+                failures = 0;
+                lock().end(worker, part, Some(made));
+            }
+            Err(Failure::OfTask(error)) => return Err(error),
+            Err(Failure::OfWorker(reason)) => {
+                failures += 1;
+                pool.failed(worker);
+                let mut state = lock();
+                state.end(worker, part, None);
+                (state.failures).push(format!("{}: {reason}", pool.address(worker)));
+                drop(state);
+                tokio::time::sleep(ROUND_PAUSE).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a worker makes of a part.
+async fn ask(
+    pool: &WorkerPool,
+    worker: usize,
+    task: &ImportTask,
+) -> std::result::Result<ImportedPart, Failure> {
+    let fail = |status| of_status(status, pool.address(worker));
+    let mut client = connect(pool, worker).await?;
+    let request = authorized(pool, Action::new(ImportTask::ACTION, task.encode()));
+    let mut answers = client.do_action(request).await.map_err(fail)?.into_inner();
+    let answer = answers.message().await.map_err(fail)?;
+    let answer = answer.map(|answer| answer.body).unwrap_or_default();
+    let made = serde_json::from_slice(&answer);
+    made.map_err(|error| Failure::OfWorker(format!("its answer is not a part: {error}")))
+}
+
+fn failed(error: zipfdb_remote::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
