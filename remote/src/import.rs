@@ -210,15 +210,16 @@ impl Import {
         self.before.number
     }
 
-    /// Cuts what is at a path into parts of some files each, of about so many bytes as `part_bytes` says of all bytes.
+    /// Cuts what is at a path into parts of some files each. `part_bytes` is told all bytes, and gives what says how many bytes a
+    /// part has, about, of so many that are left.
     ///
     /// # Errors
     /// [`Error::Import`] if the corpus has a file of a name already, or changes that are no segments yet; [`Error::Database`]
     /// if the path cannot be read.
-    pub fn parts(
+    pub fn parts<P: Fn(u64) -> u64>(
         &self,
         path: &Path,
-        part_bytes: impl FnOnce(u64) -> u64,
+        part_bytes: impl FnOnce(u64) -> P,
     ) -> Result<Vec<ImportPart>> {
         let database = self.store.open(
             Some(self.before.number),
@@ -240,22 +241,27 @@ impl Import {
                 self.corpus
             )));
         }
-        let bytes = part_bytes(listed.iter().map(|(_, size)| size).sum());
+        let mut left: u64 = listed.iter().map(|(_, size)| size).sum();
+        let (part_bytes, mut room) = (part_bytes(left), 0);
         let mut parts: Vec<ImportPart> = Vec::new();
         for (name, size) in listed {
             match parts.last_mut() {
-                Some(part) if part.bytes + size <= bytes => {
+                Some(part) if part.bytes + size <= room => {
                     part.names.1 = name;
                     part.files += 1;
                     part.bytes += size;
                 }
-                _ => parts.push(ImportPart {
-                    path: path.to_path_buf(),
-                    names: (name.clone(), name),
-                    files: 1,
-                    bytes: size,
-                }),
+                _ => {
+                    room = part_bytes(left);
+                    parts.push(ImportPart {
+                        path: path.to_path_buf(),
+                        names: (name.clone(), name),
+                        files: 1,
+                        bytes: size,
+                    });
+                }
             }
+            left -= size;
         }
         Ok(parts)
     }

@@ -20,14 +20,23 @@ use super::pool::WorkerPool;
 use super::task::{ImportTask, RELEASE};
 use crate::source::blocking;
 
-/// Text of a part: as much as a segment has if nothing else is said, or less, so that all workers have some,
+/// A part has at most so much text: as much as a segment has if nothing else is said.
 const PART_BYTES_MAX: u64 = 1 << 30;
 
-/// but not so little that segments become small.
+/// However little there is to import, a part has so much,
 const PART_BYTES_MIN: u64 = 16 << 20;
 
-/// A worker has about so many parts at least, if they are not too small.
-const WORKER_PARTS: u64 = 2;
+/// and if there is enough for all workers, so much: segments of less text are larger together.
+const SMALL_PART_BYTES: u64 = 64 << 20;
+
+/// A part is this part of what is left, by workers: the last parts are small, so that all workers end at about the same time.
+const PARTS_LEFT: u64 = 2;
+
+/// How much of so many bytes that are left is a part, of so many altogether.
+fn part_bytes(all: u64, left: u64, workers: u64) -> u64 {
+    let least = (all / (4 * PARTS_LEFT * workers)).clamp(PART_BYTES_MIN, SMALL_PART_BYTES);
+    (left / (PARTS_LEFT * workers)).clamp(least, PART_BYTES_MAX)
+}
 
 /// What workers do together.
 struct Shared {
@@ -90,13 +99,10 @@ pub async fn import(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Pushed> {
     let (begun, name, from) = (store.clone(), corpus.to_owned(), path.to_owned());
-    let (workers, part_bytes) = (pool.len() as u64, pool.options().part_bytes);
+    let (workers, told) = (pool.len() as u64, pool.options().part_bytes);
     let (import, parts) = blocking(move || {
         let import = begun.begin_import(&name).map_err(failed)?;
-        let share = |bytes| {
-            let share: u64 = bytes / (workers * WORKER_PARTS) + 1;
-            part_bytes.unwrap_or(share.clamp(PART_BYTES_MIN, PART_BYTES_MAX))
-        };
+        let share = |all| move |left| told.unwrap_or_else(|| part_bytes(all, left, workers));
         let parts = import.parts(&from, share).map_err(failed)?;
         Ok((import, parts))
     })
@@ -209,4 +215,29 @@ async fn ask(
 
 fn failed(error: zipfdb_remote::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_become_smaller_and_none_is_tiny() {
+        let gigabyte = 1 << 30;
+        let mut left = 40 * gigabyte;
+        let mut parts = Vec::new();
+        while left > 0 {
+            let part = part_bytes(40 * gigabyte, left, 8).min(left);
+            parts.push(part);
+            left -= part;
+        }
+        assert!(parts.is_sorted_by(|earlier, later| earlier >= later));
+        assert_eq!(parts[0], gigabyte);
+        assert!(
+            parts[..parts.len() - 1]
+                .iter()
+                .all(|part| *part >= SMALL_PART_BYTES)
+        );
+        assert_eq!(part_bytes(1 << 20, 1 << 20, 8), PART_BYTES_MIN);
+    }
 }
