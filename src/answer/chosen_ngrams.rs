@@ -13,10 +13,8 @@ use zipfdb_kernels::{
 use super::corpus_view::CorpusView;
 use super::correction::Window;
 use super::cost::{COUNT_ALL_SYMBOL_COST, NGRAM_FACTOR, SYMBOL_COST, WORD_COST};
-use super::ngram_packing::{NgramCountPart, NgramFilePart};
-use super::ngrams::{
-    NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, NgramsPart,
-};
+use super::ngram_packing::{NgramCountPart, NgramFilePart, NgramsPart};
+use super::ngrams::{NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::PendingView;
 use super::spread::SpreadPlan;

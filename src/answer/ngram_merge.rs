@@ -18,8 +18,7 @@ use zipfdb_kernels::{
 };
 
 use super::merge::{CutNgrams, add_up, sort_files};
-use super::ngram_packing::{NgramCountPart, NgramFilePart};
-use super::ngrams::{CountedNgrams, Counts, NgramsPart};
+use super::ngram_packing::{CountedNgrams, Counts, NgramCountPart, NgramFilePart, NgramsPart};
 use crate::Result;
 use crate::bisect::partition_point;
 

@@ -1,9 +1,10 @@
-//! N-grams of an answer as they are made: plain, or packed until they are read.
+//! N-grams of an answer as they are made, of a segment and of a corpus: plain, or packed until they are read.
 //!
 //! The invariant: both are the same n-grams. All n-grams of a corpus take several times its text; packed they take a
 //! fraction of it, and a part of them at a time is read.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use zipfdb_kernels::{NgramCounts, NgramFiles, PackedNgramCounts, PackedNgramFiles};
 
@@ -86,5 +87,111 @@ impl NgramFilePart {
             NgramFilePart::Plain(plain) => plain,
             NgramFilePart::Packed(packed) => packed.unpacked(),
         }
+    }
+}
+
+/// Counts of n-grams: those of a segment fit 32 bits.
+pub(crate) enum Counts {
+    OfSegment(Vec<u32>),
+    Merged(Vec<u64>),
+}
+
+impl Counts {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Counts::OfSegment(counts) => counts.len(),
+            Counts::Merged(counts) => counts.len(),
+        }
+    }
+
+    /// Appends those of some n-grams to `target`.
+    pub(crate) fn append_to(&self, rows: Range<usize>, target: &mut Vec<u64>) {
+        match self {
+            Counts::OfSegment(counts) => target.extend(counts[rows].iter().copied().map(u64::from)),
+            Counts::Merged(counts) => target.extend_from_slice(&counts[rows]),
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        match self {
+            Counts::OfSegment(counts) => u64::from(counts[index]),
+            Counts::Merged(counts) => counts[index],
+        }
+    }
+}
+
+/// A sorted table of n-grams with their counts.
+pub(crate) struct CountedNgrams {
+    /// `[n-grams * n]`: the words of each.
+    pub(crate) words: Vec<u32>,
+    pub(crate) counts: Counts,
+}
+
+impl CountedNgrams {
+    /// No n-grams.
+    pub(crate) fn none() -> CountedNgrams {
+        CountedNgrams {
+            words: Vec::new(),
+            counts: Counts::Merged(Vec::new()),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The words and count of each, of n words.
+    pub(crate) fn iter(&self, n: usize) -> impl Iterator<Item = (&[u32], u64)> {
+        let words = self.words.chunks_exact(n);
+        words.zip((0..self.len()).map(|index| self.counts.get(index)))
+    }
+}
+
+/// Some n-grams of an answer: as they are read, or packed until they are.
+pub(crate) enum NgramsPart {
+    Counted(CountedNgrams),
+    Packed(PackedNgramCounts),
+}
+
+impl NgramsPart {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            NgramsPart::Counted(counted) => counted.len(),
+            NgramsPart::Packed(packed) => packed.len(),
+        }
+    }
+
+    /// The table of a part that is read no more.
+    pub(crate) fn into_counted(self) -> CountedNgrams {
+        match self {
+            NgramsPart::Counted(counted) => counted,
+            NgramsPart::Packed(packed) => of_segment(packed.unpacked()),
+        }
+    }
+
+    /// Calls `visit` with the words and count of each, of n words.
+    pub(crate) fn for_each(&self, n: usize, visit: impl FnMut((&[u32], u64))) {
+        match self {
+            NgramsPart::Counted(counted) => counted.iter(n).for_each(visit),
+            NgramsPart::Packed(packed) => of_segment(packed.unpacked()).iter(n).for_each(visit),
+        }
+    }
+}
+
+/// A part of the only segment, whose words have the numbers of those of the corpus.
+pub(super) fn part_of_segment(part: NgramCountPart) -> NgramsPart {
+    match part {
+        NgramCountPart::Plain(plain) => NgramsPart::Counted(of_segment(plain)),
+        NgramCountPart::Packed(packed) => NgramsPart::Packed(packed),
+    }
+}
+
+/// The words of the only segment have the numbers of those of the corpus.
+pub(super) fn of_segment(part: NgramCounts) -> CountedNgrams {
+    CountedNgrams {
+        words: part.words,
+        counts: Counts::OfSegment(part.counts),
     }
 }

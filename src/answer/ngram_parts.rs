@@ -11,11 +11,8 @@ use zipfdb_kernels::{FileOrder, NgramSet};
 use super::chosen_ngrams::{ChosenNgrams, ChosenQuestion};
 use super::corpus_view::CorpusView;
 use super::merge::renumber;
-use super::ngram_packing::NgramFilePart;
-use super::ngrams::{
-    NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, NgramsPart, of_segment,
-    part_of_segment,
-};
+use super::ngram_packing::{NgramFilePart, NgramsPart, of_segment, part_of_segment};
+use super::ngrams::{NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion};
 use super::path::{Run, answer};
 use super::spread::DeviceOperation;
 use super::stored_view::StoredView;

@@ -12,7 +12,7 @@ use zipfdb_kernels::{CountTable, NGRAM_WORDS_MAX, NgramFiles, SharedRows};
 
 use crate::answer::CorpusView;
 use crate::answer::ngram_packing::NgramFilePart;
-use crate::answer::ngrams::NgramsPart;
+use crate::answer::ngram_packing::NgramsPart;
 
 /// Fewer words than this part of all are sorted by comparing.
 const FEW_PART: usize = 8;

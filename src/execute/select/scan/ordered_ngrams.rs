@@ -40,13 +40,13 @@ pub(super) struct OrderedNgramFileCursor {
     words: Vec<WordRows>,
     /// The units that are left, as the ends of their words, the last first.
     ends: Vec<usize>,
-    unit: Unit,
+    unit: SortedUnit,
     next: NgramFileRow,
 }
 
 /// The n-grams that are read.
 #[derive(Default)]
-struct Unit {
+struct SortedUnit {
     /// The words that it has end here.
     end: usize,
     /// The tables that it needs, those that were packed unpacked.
@@ -99,7 +99,7 @@ impl OrderedNgramFileCursor {
             ranks: ranks.to_vec(),
             words,
             ends,
-            unit: Unit::default(),
+            unit: SortedUnit::default(),
             next: NgramFileRow::default(),
         })
     }
@@ -136,7 +136,7 @@ impl OrderedNgramFileCursor {
                 let table = table_of(tables, &unit_tables[place]);
                 of_rows.extend_from_slice(&table.words[start * n..end * n]);
             }
-            Ok(Unit {
+            Ok(SortedUnit {
                 end,
                 ranges,
                 order: sorted_ngrams(&of_rows, n, ranks, stop)?,
