@@ -109,7 +109,8 @@ impl Work {
             }
             Work::SequenceCount => format!("SELECT ngram, COUNT(*) {ngrams} GROUP BY ngram"),
             Work::RankedInvertedIndex => {
-                format!("SELECT ngram, file, COUNT(*) {ngrams} GROUP BY ngram, file")
+                let ranked = "GROUP BY ngram, file ORDER BY ngram, n DESC, file";
+                format!("SELECT ngram, file, COUNT(*) AS n {ngrams} {ranked}")
             }
             Work::Phrase => format!("SELECT file, offset {ngrams} WHERE ngram = '{phrase}'"),
             Work::Search => format!("SELECT file, offset FROM \"{corpus}\" WHERE word = 'which'"),
