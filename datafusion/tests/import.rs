@@ -114,7 +114,8 @@ impl Setup {
         let found = remote.corpus("books").unwrap().segments().unwrap().len();
         assert!(found >= segments, "{found} segments");
         // A copy is a database that is written on, even if all that says which segments it has is lost.
-        let pulled = self.directory.path().join(format!("pulled-{found}.zdb"));
+        let directory = tempfile::tempdir().unwrap();
+        let pulled = directory.path().join("pulled.zdb");
         self.store.pull(None, &pulled).unwrap();
         std::fs::remove_file(pulled.join("MANIFEST")).unwrap();
         let local = Database::open(&pulled).unwrap();
