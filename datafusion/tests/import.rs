@@ -33,6 +33,12 @@ fn set_up() -> Setup {
         .append_many(&[("first.txt", "the first text of all")])
         .unwrap();
     local.execute("RECOMPRESS books").unwrap();
+    for index in [
+        "CREATE INDEX lists ON books USING postings WITH (unit = 'block:64')",
+        "CREATE INDEX Places ON books USING occurrences",
+    ] {
+        local.execute(index).unwrap();
+    }
     drop((books, local));
     let store = RemoteStore::new(&format!("file://{}/books", directory.path().display())).unwrap();
     store.push(&path, false).unwrap();
@@ -111,7 +117,15 @@ impl Setup {
         ] {
             assert_eq!(all(&remote, sql), all(&alone, sql), "{sql}");
         }
+        let indexes = all(&remote, "SELECT segment, bytes FROM indexes('books')");
+        assert!(
+            indexes
+                .iter()
+                .all(|row| matches!(row[1], Value::Integer(1..))),
+            "{indexes:?}"
+        );
         let found = remote.corpus("books").unwrap().segments().unwrap().len();
+        assert_eq!(indexes.len(), 2 * found);
         assert!(found >= segments, "{found} segments");
         // A copy is a database that is written on, even if all that says which segments it has is lost.
         let directory = tempfile::tempdir().unwrap();

@@ -26,6 +26,9 @@ use crate::{Error, Result};
 /// An attempt has so many numbers for segments: more than it makes.
 const ATTEMPT_NUMBERS: u64 = 1 << 20;
 
+/// A corpus that is there for its number, in the database in which a part is made.
+const NUMBERING: &str = "numbers from here";
+
 /// An import that is going on. Nothing is collected of what is written for it as long as it lives.
 pub struct Import {
     store: RemoteStore,
@@ -33,7 +36,8 @@ pub struct Import {
     before: Version,
     /// The version before, open.
     opened: Store,
-    corpus: String,
+    /// Its name and number.
+    corpus: (String, u64),
     /// The first number of the next attempt.
     next: u64,
 }
@@ -42,6 +46,8 @@ pub struct Import {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportPlace {
     corpus: String,
+    /// The number of the corpus: index files name it.
+    corpus_number: u64,
     publication: String,
     first: u64,
 }
@@ -95,7 +101,7 @@ impl RemoteStore {
             create: false,
         };
         let opened = Store::open_with(Arc::new(backend), &root, options)?;
-        let corpus = opened.corpus(corpus)?.name;
+        let record = opened.corpus(corpus)?;
         let corpora = opened.corpora();
         let numbers = corpora.iter().flat_map(|record| {
             let segments = record.segments.iter().copied();
@@ -107,7 +113,7 @@ impl RemoteStore {
             publication,
             before,
             opened,
-            corpus,
+            corpus: (record.name, record.id),
             // Above those that the log knows of segments that were never published, too.
             next: (largest / ATTEMPT_NUMBERS + 2) * ATTEMPT_NUMBERS,
         })
@@ -133,12 +139,15 @@ impl RemoteStore {
             create: true,
         };
         let store = Store::open(&directory, create)?;
-        store.number_from(place.first)?;
         let settings = CorpusSettings {
             ingest: IngestMode::Grammar,
             ..settings.clone()
         };
+        store.number_from(place.corpus_number)?;
         store.create_corpus(&place.corpus, settings)?;
+        // What is numbered next follows the largest number that there is.
+        store.number_from(place.first)?;
+        store.create_corpus(NUMBERING, CorpusSettings::default())?;
         drop(store);
         let database = means.options.clone().open(&directory)?;
         for statement in means.statements {
@@ -200,7 +209,7 @@ impl RemoteStore {
 
 impl fmt::Debug for Import {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Import({}, {})", self.store.url(), self.corpus)
+        write!(formatter, "Import({}, {})", self.store.url(), self.corpus.0)
     }
 }
 
@@ -214,8 +223,8 @@ impl Import {
     /// part has, about, of so many that are left.
     ///
     /// # Errors
-    /// [`Error::Import`] if the corpus has a file of a name already, or changes that are no segments yet; [`Error::Database`]
-    /// if the path cannot be read.
+    /// [`Error::Import`] if there are no files, the corpus has one of them already, or changes that are no segments yet;
+    /// [`Error::Database`] if the path cannot be read.
     pub fn parts<P: Fn(u64) -> u64>(
         &self,
         path: &Path,
@@ -226,19 +235,23 @@ impl Import {
             Database::options(),
             &CacheOptions::default(),
         )?;
-        let corpus = database.corpus(&self.corpus)?;
+        let corpus = database.corpus(&self.corpus.0)?;
         if corpus.pending_bytes()? > 0 {
             return Err(self.store.refused(format!(
                 "corpus `{}` has changes that are pending; hint: pull it, RECOMPRESS and push it",
-                self.corpus
+                self.corpus.0
             )));
         }
         let listed = database.list_files(path)?;
+        if listed.is_empty() {
+            let path = path.display();
+            return Err(self.store.refused(format!("there is no file at {path}")));
+        }
         let there: HashSet<String> = corpus.files()?.into_iter().map(|file| file.name).collect();
         if let Some((name, _)) = listed.iter().find(|(name, _)| there.contains(name)) {
             return Err(self.store.refused(format!(
                 "corpus `{}` has a file `{name}` already; hint: import it under another name, or delete it there",
-                self.corpus
+                self.corpus.0
             )));
         }
         let mut left: u64 = listed.iter().map(|(_, size)| size).sum();
@@ -271,7 +284,8 @@ impl Import {
         let first = self.next;
         self.next += ATTEMPT_NUMBERS;
         ImportPlace {
-            corpus: self.corpus.clone(),
+            corpus: self.corpus.0.clone(),
+            corpus_number: self.corpus.1,
             publication: self.publication.name().into(),
             first,
         }
@@ -286,7 +300,7 @@ impl Import {
             .flat_map(|part| part.segments.iter().copied())
             .collect();
         segments.sort_unstable();
-        let image = self.opened.image_with(&self.corpus, &segments)?;
+        let image = self.opened.image_with(&self.corpus.0, &segments)?;
         let known: HashMap<&str, &VersionFile> = (self.before.files.iter())
             .map(|file| (&file.path[..], file))
             .collect();

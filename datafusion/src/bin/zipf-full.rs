@@ -219,6 +219,9 @@ fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
             path,
             workers,
         } => {
+            if workers.workers.is_empty() {
+                return Err("workers import; hint: --workers HOST:PORT,...".into());
+            }
             let store = RemoteStore::new(&url)?;
             let pool = Arc::new(worker_pool(&store, None, &workers)?);
             let path =

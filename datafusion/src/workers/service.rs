@@ -30,7 +30,7 @@ use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
-use zipfdb::{Database, Error, InterruptHandle};
+use zipfdb::{Database, Error, InterruptHandle, Row, Value};
 use zipfdb_remote::{CacheOptions, ImportedPart, PartMeans, RemoteStore};
 
 use super::pool::bearer;
@@ -38,6 +38,7 @@ use super::task::ImportTask;
 use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
 use crate::scan::ScanRun;
 use crate::source::{CorpusSource, blocking};
+use crate::statement::{quoted_name, quoted_text};
 
 /// Versions that are open at once.
 const VERSIONS_MAX: usize = 2;
@@ -281,10 +282,13 @@ impl Inner {
                 "this worker imports what lies in {folder} only; hint: --import-from"
             )));
         }
-        let corpus = database.map(|database| database.corpus(&task.corpus));
-        let corpus = corpus.ok_or_else(|| refused("its version is not open"))?;
-        let settings = corpus.and_then(|corpus| corpus.settings());
-        let settings = settings.map_err(|error| external(Box::new(error)))?;
+        let database = database.ok_or_else(|| refused("its version is not open"))?;
+        let known = database.corpus(&task.corpus).and_then(|corpus| {
+            let indexes = index_statements(database, corpus.name())?;
+            Ok((corpus.settings()?, indexes))
+        });
+        let (settings, indexes) = known.map_err(|error| external(Box::new(error)))?;
+        let statements = [&limits.settings[..], &indexes].concat();
         let mut options = Database::options();
         if let Some(threads) = limits.threads {
             options = options.threads(threads);
@@ -297,12 +301,42 @@ impl Inner {
             &PartMeans {
                 scratch: &scratch,
                 options,
-                statements: &limits.settings,
+                statements: &statements,
             },
             begun,
         );
         made.map_err(|error| external(Box::new(error)))
     }
+}
+
+/// Statements that create the indexes of a corpus in another database.
+fn index_statements(database: &Database, corpus: &str) -> zipfdb::Result<Vec<String>> {
+    let (name, text) = (quoted_name(corpus), quoted_text(corpus));
+    let rows = database.query(&format!(
+        "SELECT DISTINCT name, kind, codec, unit, reorder FROM indexes({text})"
+    ))?;
+    let statement = |row: zipfdb::Result<Row>| {
+        let mut values = row?.into_values().into_iter().map(|value| match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        });
+        let mut next = || values.next().flatten();
+        let (index, kind) = (next().unwrap_or_default(), next().unwrap_or_default());
+        let options = ["codec", "unit", "reorder"]
+            .into_iter()
+            .filter_map(|option| {
+                let value = next()?;
+                Some(format!("{option} = {}", quoted_text(&value)))
+            });
+        let options: Vec<String> = options.collect();
+        let with = match options.is_empty() {
+            true => String::new(),
+            false => format!(" WITH ({})", options.join(", ")),
+        };
+        let index = quoted_name(&index);
+        Ok(format!("CREATE INDEX {index} ON {name} USING {kind}{with}"))
+    };
+    rows.map(statement).collect()
 }
 
 /// What ends an import that nobody waits for.
