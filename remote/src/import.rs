@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,12 @@ use crate::{Error, Result};
 
 /// An attempt has so many numbers for segments: more than it makes.
 const ATTEMPT_NUMBERS: u64 = 1 << 20;
+
+/// What the names of folders begin with in which parts are made.
+const SCRATCH: &str = "zipfdb-import-";
+
+/// Nobody is at a part any more in a folder that is so old.
+const LEFT_OVER: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// A corpus that is there for its number, in the database in which a part is made.
 const NUMBERING: &str = "numbers from here";
@@ -343,9 +350,29 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(parent: &Path) -> Result<Scratch> {
-        let path = parent.join(format!("zipfdb-import-{}", Uuid::new_v4().simple()));
+        remove_old(parent);
+        let path = parent.join(format!("{SCRATCH}{}", Uuid::new_v4().simple()));
         std::fs::create_dir(&path).map_err(io_error(&path, "create"))?;
         Ok(Scratch(path))
+    }
+}
+
+/// Removes what processes that were killed left of parts long ago.
+fn remove_old(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return;
+    };
+    let entries = entries.flatten().filter(|entry| {
+        let age = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = age.ok().and_then(|modified| modified.elapsed().ok());
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with(SCRATCH) && age.is_some_and(|age| age > LEFT_OVER)
+    });
+    for entry in entries {
+        let path = entry.path();
+        if let Err(error) = std::fs::remove_dir_all(&path) {
+            tracing::warn!("{}: cannot remove: {error}", path.display());
+        }
     }
 }
 
@@ -354,5 +381,35 @@ impl Drop for Scratch {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             tracing::warn!("{}: cannot remove: {error}", self.0.display());
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_long_ago_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let [old, new, other] = ["zipfdb-import-1", "zipfdb-import-2", "other"].map(|name| {
+            let path = parent.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("file"), "content").unwrap();
+            path
+        });
+        for path in [&old, &other] {
+            let long_ago = std::time::SystemTime::now() - 2 * LEFT_OVER;
+            std::fs::File::open(path)
+                .unwrap()
+                .set_modified(long_ago)
+                .unwrap();
+        }
+        let scratch = Scratch::new(parent.path()).unwrap();
+        let made = scratch.0.clone();
+        assert!(!old.exists() && new.exists() && other.exists() && made.exists());
+        drop(scratch);
+        assert!(!made.exists());
+        assert!(Scratch::new(&new.join("missing")).is_err());
     }
 }

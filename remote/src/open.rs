@@ -31,8 +31,8 @@ impl RemoteStore {
     /// its grace time.
     ///
     /// # Errors
-    /// [`Error::NoSuchVersion`], [`Error::Corrupt`], [`Error::Store`], [`Error::TimedOut`]; [`Error::Io`] of the folder of the
-    /// cache; [`Error::Database`].
+    /// [`crate::Error::NoSuchVersion`], [`crate::Error::Corrupt`], [`crate::Error::Store`], [`crate::Error::TimedOut`]; [`crate::Error::Io`] of the folder of the
+    /// cache; [`crate::Error::Database`].
     pub fn open(
         &self,
         version: Option<u64>,
@@ -52,7 +52,7 @@ impl RemoteStore {
     /// its name once all is there. Gives the number of the version.
     ///
     /// # Errors
-    /// [`Error::NoSuchVersion`], [`Error::Corrupt`], [`Error::Store`], [`Error::TimedOut`], [`Error::Io`].
+    /// [`crate::Error::NoSuchVersion`], [`crate::Error::Corrupt`], [`crate::Error::Store`], [`crate::Error::TimedOut`], [`crate::Error::Io`].
     pub fn pull(&self, version: Option<u64>, target: impl AsRef<Path>) -> Result<u64> {
         let target = target.as_ref();
         let version = self.find_version(version)?;

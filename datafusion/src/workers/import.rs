@@ -69,6 +69,12 @@ impl Shared {
         Some(part)
     }
 
+    /// Says that a worker failed at a part.
+    fn fail(&mut self, worker: usize, part: usize, reason: String) {
+        self.end(worker, part, None);
+        self.failures.push(reason);
+    }
+
     /// Says that a worker is at a part no more.
     fn end(&mut self, worker: usize, part: usize, made: Option<ImportedPart>) {
         self.running
@@ -186,10 +192,7 @@ async fn work_with(
             Err(Failure::OfWorker(reason)) => {
                 failures += 1;
                 pool.failed(worker);
-                let mut state = lock();
-                state.end(worker, part, None);
-                (state.failures).push(format!("{}: {reason}", pool.address(worker)));
-                drop(state);
+                lock().fail(worker, part, format!("{}: {reason}", pool.address(worker)));
                 tokio::time::sleep(ROUND_PAUSE).await;
             }
         }
