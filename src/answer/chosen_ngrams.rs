@@ -49,6 +49,25 @@ fn choosing_cost(segment: &SegmentView) -> f64 {
     segment.size().0 as f64 * SYMBOL_COST
 }
 
+/// What `W` answers for all files, where those that are asked for are all files of a segment.
+const fn all_files<O, W, Q>() -> AccessPath<O>
+where
+    Q: Clone + Sync + 'static,
+    W: for<'a> PartitionOperation<Question<'a> = Q>,
+    O: for<'a> PartitionOperation<Question<'a> = ChosenQuestion<'a, Q>, Answer = W::Answer>,
+{
+    AccessPath {
+        name: PathName::AllFiles,
+        needs: &[],
+        cost: |question, segment| {
+            let all = question.has_all(segment);
+            let all = all.then(|| choose::<W>(&question.ngrams, segment, None).ok())?;
+            Some(all?.cost())
+        },
+        run: |question, segment, run| answer::<W>(&question.ngrams, segment, run.unforced()),
+    }
+}
+
 /// N-grams of some files of a segment with their counts, in parts that follow each other.
 pub(super) struct ChosenNgrams;
 
@@ -57,19 +76,7 @@ impl PartitionOperation for ChosenNgrams {
     type Answer = Vec<NgramCountPart>;
 
     const PATHS: &'static [AccessPath<ChosenNgrams>] = &[
-        AccessPath {
-            name: PathName::AllFiles,
-            needs: &[],
-            cost: |question, segment| {
-                let all = question.has_all(segment);
-                let all =
-                    all.then(|| choose::<NgramCounting>(&question.ngrams, segment, None).ok())?;
-                Some(all?.cost())
-            },
-            run: |question, segment, run| {
-                answer::<NgramCounting>(&question.ngrams, segment, run.unforced())
-            },
-        },
+        all_files::<ChosenNgrams, NgramCounting, NgramQuestion>(),
         AccessPath {
             name: PathName::Weights,
             needs: &[StructureKind::WordGrammar],
@@ -101,19 +108,7 @@ impl PartitionOperation for ChosenNgramFiles {
     type Answer = Vec<NgramFilePart>;
 
     const PATHS: &'static [AccessPath<ChosenNgramFiles>] = &[
-        AccessPath {
-            name: PathName::AllFiles,
-            needs: &[],
-            cost: |question, segment| {
-                let all = question.has_all(segment);
-                let all =
-                    all.then(|| choose::<NgramFileCounting>(&question.ngrams, segment, None).ok())?;
-                Some(all?.cost())
-            },
-            run: |question, segment, run| {
-                answer::<NgramFileCounting>(&question.ngrams, segment, run.unforced())
-            },
-        },
+        all_files::<ChosenNgramFiles, NgramFileCounting, NgramFileQuestion>(),
         AccessPath {
             name: PathName::FileWeights,
             needs: &[StructureKind::WordGrammar],
