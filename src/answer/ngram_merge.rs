@@ -102,7 +102,7 @@ pub(super) fn merge_counts(
     mut partitions: Vec<Vec<NgramCountPart>>,
     cut: &CutNgrams,
     number: impl Fn(usize, u32) -> u32 + Sync,
-) -> Vec<NgramsPart> {
+) -> Result<Vec<NgramsPart>> {
     // Without the empty ones first words ascend.
     for parts in &mut partitions {
         parts.retain(|part| part.len() > 0);
@@ -142,20 +142,19 @@ pub(super) fn merge_counts(
     merged.collect()
 }
 
-fn merge_count_lists(n: usize, lists: &[NgramCounts]) -> NgramsPart {
+fn merge_count_lists(n: usize, lists: &[NgramCounts]) -> Result<NgramsPart> {
     let words: Vec<&[u32]> = lists.iter().map(|list| &list.words[..]).collect();
     let (mut ngrams, mut sums) = (Vec::new(), Vec::new());
-    let merged = for_each_row(&words, n, |ngram, rows| {
+    for_each_row(&words, n, |ngram, rows| {
         let counts = rows
             .iter()
             .map(|&(list, row)| u64::from(lists[list].counts[row]));
         ngrams.extend_from_slice(ngram);
         sums.push(counts.sum::<u64>());
         Ok(())
-    });
-    debug_assert!(merged.is_ok());
+    })?;
     let counts: Option<Vec<u32>> = sums.iter().map(|&sum| u32::try_from(sum).ok()).collect();
-    match counts {
+    Ok(match counts {
         Some(counts) => {
             let words = ngrams;
             NgramsPart::Packed(PackedNgramCounts::new(n, &NgramCounts { words, counts }))
@@ -164,7 +163,7 @@ fn merge_count_lists(n: usize, lists: &[NgramCounts]) -> NgramsPart {
             words: ngrams,
             counts: Counts::Merged(sums),
         }),
-    }
+    })
 }
 
 /// The n-grams of partitions with their files, and such that cuts go through, each once for each place with its file.
@@ -343,7 +342,7 @@ mod tests {
             assert_eq!(found, rows.collect::<Vec<_>>(), "seed {seed}");
 
             let mut found = Vec::new();
-            for part in merge_counts(2, counts, &cut, word) {
+            for part in merge_counts(2, counts, &cut, word).unwrap() {
                 part.for_each(2, |(words, count)| found.push((words.to_vec(), count)));
             }
             let sums = expected.into_iter().map(|(words, files)| {

@@ -425,7 +425,7 @@ impl SegmentView {
         let cut = self.cut_ngrams(&parts, set)?;
         let parts = parts.into_iter();
         let found = parts.map(|(_, found)| found.into_iter().map(NgramCountPart::Plain).collect());
-        let merged = merge_counts(set.n, found.collect(), &cut, |_, word| word);
+        let merged = merge_counts(set.n, found.collect(), &cut, |_, word| word)?;
         let of_segment = |part| match part {
             NgramsPart::Packed(packed) => Ok(NgramCountPart::Packed(packed)),
             NgramsPart::Counted(_) => Err(self.inconsistent("it has more n-grams than words")),
@@ -528,12 +528,7 @@ impl StoredView {
         let (segments, found): (Vec<usize>, Vec<_>) = answers.unzip();
         let vocabulary = self.vocabulary()?;
         let number = |at: usize, word| vocabulary.number(segments[at], word);
-        Ok(merge_counts(
-            n,
-            found,
-            &self.cut_ngrams(n, is_asked)?,
-            number,
-        ))
+        merge_counts(n, found, &self.cut_ngrams(n, is_asked)?, number)
     }
 
     /// As [`CorpusView::ngram_files`], of the stored files.

@@ -98,13 +98,7 @@ impl Database {
         let listing = interrupt.watch(&shared.runtime.pool, |stop| {
             list_sources(path, directory.as_deref(), stop)
         })?;
-        if let Some((first, others)) = listing.unreadable.split_first() {
-            return Err(Error::Unreadable {
-                path: first.path.clone(),
-                reason: first.reason.clone(),
-                more: others.len(),
-            });
-        }
+        listing.check_readable()?;
         let files = listing.sources.into_iter().map(|source| {
             let bytes = match source.bytes {
                 SIZE_UNKNOWN => 0,

@@ -219,12 +219,8 @@ fn ingest_within(
     means: Means<'_>,
     publish: &mut Publish<'_>,
 ) -> Result<Report> {
-    if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
-        return Err(Error::Unreadable {
-            path: first.path.clone(),
-            reason: first.reason.clone(),
-            more: listing.unreadable.len() - 1,
-        });
+    if on_error == OnError::Stop {
+        listing.check_readable()?;
     }
     let texts = SourceTexts::new(listing.sources, listing.encoding);
     let mut report = make_segments(making, &texts, settings, on_error, progress, means, publish)?;

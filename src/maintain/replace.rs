@@ -22,7 +22,7 @@ use crate::maintain::recompress::{ViewFiles, due, files_of, write};
 use crate::overlay::Overlay;
 use crate::overlay::edits::Base;
 use crate::paths::sources::{Listing, OnError, Unreadable};
-use crate::{Error, Progress, Result};
+use crate::{Progress, Result};
 
 /// Files to put into a corpus.
 #[derive(Clone, Copy)]
@@ -63,12 +63,8 @@ pub(crate) fn replace(
     let NewFiles {
         listing, on_error, ..
     } = new;
-    if let (OnError::Stop, Some(first)) = (on_error, listing.unreadable.first()) {
-        return Err(Error::Unreadable {
-            path: first.path.clone(),
-            reason: first.reason.clone(),
-            more: listing.unreadable.len() - 1,
-        });
+    if on_error == OnError::Stop {
+        listing.check_readable()?;
     }
     let pool = &core.runtime.pool;
     let _one = core.runtime.recompressing.wait_while(go_on)?;

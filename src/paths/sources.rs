@@ -152,6 +152,21 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
 }
 
 impl Listing {
+    /// Refuses what cannot be read.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] if there is something.
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        match self.unreadable.split_first() {
+            None => Ok(()),
+            Some((first, others)) => Err(Error::Unreadable {
+                path: first.path.clone(),
+                reason: first.reason.clone(),
+                more: others.len(),
+            }),
+        }
+    }
+
     /// Has the files read in an encoding, and finds out how each is decoded. One that can be read only once tells that when it
     /// is read.
     ///

@@ -5,9 +5,10 @@
 //! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one unit.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::NgramFiles;
+use zipfdb_kernels::{NgramFiles, PackedNgramFiles};
 
 use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
 use super::ngram_tables::{NgramFileRow, ngram_of};
@@ -31,9 +32,24 @@ struct WordRows {
     end: u32,
 }
 
+/// A table that is unpacked each time a unit needs it, unless it came unpacked.
+enum StoredTable {
+    Plain(Arc<NgramFiles>),
+    Packed(PackedNgramFiles),
+}
+
+impl StoredTable {
+    fn unpacked(&self) -> Arc<NgramFiles> {
+        match self {
+            StoredTable::Plain(plain) => plain.clone(),
+            StoredTable::Packed(packed) => Arc::new(packed.unpacked()),
+        }
+    }
+}
+
 /// Gives n-grams with their files in order of their texts.
 pub(super) struct OrderedNgramFileCursor {
-    tables: Vec<NgramFilePart>,
+    tables: Vec<StoredTable>,
     /// By word; empty if numbers are in order.
     ranks: Vec<u32>,
     /// In order of ranks.
@@ -49,8 +65,8 @@ pub(super) struct OrderedNgramFileCursor {
 struct SortedUnit {
     /// The words that it has end here.
     end: usize,
-    /// The tables that it needs, those that were packed unpacked.
-    tables: Vec<(u32, Option<NgramFiles>)>,
+    /// The tables that it needs, by number.
+    tables: Vec<(u32, Arc<NgramFiles>)>,
     /// The number in the unit of the first of each range of rows: a place in `tables`, and the first row there.
     ranges: Vec<(usize, usize, usize)>,
     /// Numbers of n-grams.
@@ -66,6 +82,7 @@ impl OrderedNgramFileCursor {
     ) -> Result<OrderedNgramFileCursor> {
         let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
         let count = |(table, part): (usize, &NgramFilePart)| {
+            interrupt.check()?;
             let part = part.plain();
             let mut found: Vec<WordRows> = Vec::new();
             for (row, words) in (0..).zip(part.words.chunks(n)) {
@@ -81,21 +98,23 @@ impl OrderedNgramFileCursor {
                     }),
                 }
             }
-            found
+            Ok(found)
         };
-        let of_tables =
-            || -> Vec<Vec<WordRows>> { (tables.par_iter().enumerate()).map(count).collect() };
-        let rows = tables.iter().map(NgramFilePart::len).sum();
-        let found = where_rows_are_sorted(rows, pool, interrupt, |_| Ok(of_tables()))?;
-        let mut words = found.concat();
+        let found = pool.install(|| tables.par_iter().enumerate().map(count).collect());
+        let found: Result<Vec<Vec<WordRows>>> = found;
+        let mut words = found?.concat();
         words.sort_by_key(|word| word.rank);
         let mut ends = unit_ends(&words, UNIT_NGRAMS);
         if tables_of_units(&words, &ends) > tables.len() * UNPACKED_MAX {
             ends = vec![words.len()];
         }
         ends.reverse();
+        let stored = |part| match part {
+            NgramFilePart::Plain(plain) => StoredTable::Plain(Arc::new(plain)),
+            NgramFilePart::Packed(packed) => StoredTable::Packed(packed),
+        };
         Ok(OrderedNgramFileCursor {
-            tables,
+            tables: tables.into_iter().map(stored).collect(),
             ranks: ranks.to_vec(),
             words,
             ends,
@@ -108,53 +127,36 @@ impl OrderedNgramFileCursor {
     fn open(&mut self, end: usize, question: &ScanQuestion) -> Result<()> {
         let words = &self.words[self.unit.end..end];
         let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
-        let mut before = std::mem::take(&mut self.unit.tables);
+        let before = std::mem::take(&mut self.unit.tables);
         let mut needed: Vec<u32> = words.iter().map(|word| word.table).collect();
         needed.sort_unstable();
         needed.dedup();
-        let kept = needed.into_iter().map(|table| {
-            let kept = before.iter().position(|(number, _)| *number == table);
-            kept.map_or((table, None), |kept| before.swap_remove(kept))
-        });
-        let mut unit_tables: Vec<(u32, Option<NgramFiles>)> = kept.collect();
-        drop(before);
-        let (tables, ranks) = (&self.tables, &self.ranks);
-        let unpack = |(number, unpacked): &mut (u32, Option<NgramFiles>)| {
-            if let (None, NgramFilePart::Packed(packed)) = (&unpacked, &tables[*number as usize]) {
-                *unpacked = Some(packed.unpacked());
-            }
+        let table = |number: u32| match before.binary_search_by_key(&number, |table| table.0) {
+            Ok(place) => before[place].clone(),
+            Err(_) => (number, self.tables[number as usize].unpacked()),
         };
+        let tables: Vec<(u32, Arc<NgramFiles>)> =
+            pool.install(|| needed.into_par_iter().map(table).collect());
+        drop(before);
         let rows = words.iter().map(|word| (word.end - word.start) as usize);
         self.unit = where_rows_are_sorted(rows.sum(), pool, interrupt, |stop| {
-            unit_tables.par_iter_mut().for_each(unpack);
             let (mut ranges, mut of_rows) = (Vec::with_capacity(words.len()), Vec::new());
             for word in words {
-                let place = unit_tables.binary_search_by_key(&word.table, |table| table.0);
-                let place = place.unwrap_or_default();
+                // All tables of its words are there.
+                let place = tables.partition_point(|(number, _)| *number < word.table);
                 let (start, end) = (word.start as usize, word.end as usize);
                 ranges.push((of_rows.len() / n, place, start));
-                let table = table_of(tables, &unit_tables[place]);
-                of_rows.extend_from_slice(&table.words[start * n..end * n]);
+                of_rows.extend_from_slice(&tables[place].1.words[start * n..end * n]);
             }
             Ok(SortedUnit {
                 end,
                 ranges,
-                order: sorted_ngrams(&of_rows, n, ranks, stop)?,
-                tables: unit_tables,
+                order: sorted_ngrams(&of_rows, n, &self.ranks, stop)?,
+                tables,
             })
         })?;
         self.next = NgramFileRow::default();
         Ok(())
-    }
-}
-
-fn table_of<'a>(
-    tables: &'a [NgramFilePart],
-    (number, unpacked): &'a (u32, Option<NgramFiles>),
-) -> &'a NgramFiles {
-    match (unpacked, &tables[*number as usize]) {
-        (Some(unpacked), _) | (None, NgramFilePart::Plain(unpacked)) => unpacked,
-        (None, NgramFilePart::Packed(_)) => unreachable!("packed tables of a unit are unpacked"),
     }
 }
 
@@ -204,8 +206,7 @@ impl RowCursor for OrderedNgramFileCursor {
             let ngram = ngram as usize;
             let range = unit.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
             let (first, place, start) = unit.ranges[range];
-            let table = table_of(&self.tables, &unit.tables[place]);
-            let ngram = ngram_of(table, start + ngram - first, question.n);
+            let ngram = ngram_of(&unit.tables[place].1, start + ngram - first, question.n);
             self.next.advance(question, rows, ngram)?;
         }
         Ok(true)
