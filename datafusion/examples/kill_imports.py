@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from kill_workers import Worker
+
 QUERIES = [
     "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word LIMIT 100000",
     "SELECT file, bytes, words FROM files('c') ORDER BY file",
@@ -28,19 +30,6 @@ def output(*arguments):
 
 def answers(zipf_full, url):
     return [output(zipf_full, url, "-c", sql) for sql in QUERIES]
-
-
-class Worker:
-    def __init__(self, program, url, path, scratch):
-        arguments = ["worker", "--listen", "127.0.0.1:0", "--database", url, "--threads", "1", "--memory-limit", "512MiB"]
-        arguments += ["--import-from", path, "--scratch", scratch]
-        self.process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        self.address = line.removeprefix("listening on ").split(",")[0]
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
 
 
 def main():
@@ -61,7 +50,8 @@ def main():
         output(zipf_full, "push", "--replace", empty, url)
         scratch = folder / "scratch"
         scratch.mkdir()
-        workers = [Worker(zipf_full, url, path, str(scratch)) for _ in range(3)]
+        more = ["--import-from", path, "--scratch", str(scratch)]
+        workers = [Worker(zipf_full, url, more=more) for _ in range(3)]
         addresses = ",".join(worker.address for worker in workers)
         arguments = [zipf_full, "import", url, "c", path, "--workers", addresses, "--worker-silence", "2s"]
         begin = time.monotonic()

@@ -25,9 +25,9 @@ def queries(corpus):
 
 
 class Worker:
-    def __init__(self, program, url, listen="127.0.0.1:0"):
+    def __init__(self, program, url, listen="127.0.0.1:0", more=()):
         arguments = ["worker", "--listen", listen, "--database", url, "--threads", "1", "--memory-limit", "1GiB"]
-        self.process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([program, *arguments, *more], stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         self.address = line.removeprefix("listening on ").split(",")[0]
 
@@ -80,4 +80,5 @@ def main():
     print(f"{rounds} rounds, {hit} of them hit a query that was going on; all answers are equal")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,21 +15,20 @@ use uuid::Uuid;
 use zipfdb::{CopyOptions, CorpusSettings, Database, DatabaseOptions, IngestMode, InterruptHandle};
 use zipfdb_storage::{OpenOptions, Store};
 
-use crate::backend::RemoteBackend;
-use crate::cache::{BlockCache, CacheOptions};
+use crate::cache::CacheOptions;
 use crate::error::io_error;
 use crate::publish::{FILES_AT_ONCE, Publication, Pushed, upload};
 use crate::store::{RemoteStore, for_each};
 use crate::version::{Version, VersionFile};
 use crate::{Error, Result};
 
-/// An attempt has so many numbers for segments: more than it makes.
+/// Numbers that are reserved for the segments of an attempt, which are far fewer.
 const ATTEMPT_NUMBERS: u64 = 1 << 20;
 
 /// What the names of folders begin with in which parts are made.
 const SCRATCH: &str = "zipfdb-import-";
 
-/// Nobody is at a part any more in a folder that is so old.
+/// A folder older than this is of a process that was killed: no part takes so long.
 const LEFT_OVER: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 /// A corpus that is there for its number, in the database in which a part is made.
@@ -43,6 +41,8 @@ pub struct Import {
     before: Version,
     /// The version before, open.
     opened: Store,
+    /// The same as a database.
+    database: Database,
     /// Its name and number.
     corpus: (String, u64),
     /// The first number of the next attempt.
@@ -99,15 +99,14 @@ impl RemoteStore {
     pub fn begin_import(&self, corpus: &str) -> Result<Import> {
         let publication = Publication::begin(self)?;
         let before = self.find_version(None)?;
-        let root = PathBuf::from(self.url());
-        let cache = Arc::new(BlockCache::new(&CacheOptions::default())?);
-        let backend = RemoteBackend::new(self, &before, &cache, &root);
-        backend.fetch_edges()?;
+        let backend = self.backend(&before, &CacheOptions::default())?;
         let options = OpenOptions {
             read_only: true,
             create: false,
         };
-        let opened = Store::open_with(Arc::new(backend), &root, options)?;
+        let opened = Store::open_with(backend.clone(), &self.root(), options)?;
+        let options = Database::options().read_only(true).backend(backend);
+        let database = options.open(self.root())?;
         let record = opened.corpus(corpus)?;
         let corpora = opened.corpora();
         let numbers = corpora.iter().flat_map(|record| {
@@ -120,14 +119,14 @@ impl RemoteStore {
             publication,
             before,
             opened,
+            database,
             corpus: (record.name, record.id),
             // Above those that the log knows of segments that were never published, too.
             next: (largest / ATTEMPT_NUMBERS + 2) * ATTEMPT_NUMBERS,
         })
     }
 
-    /// Imports a part to a corpus with `settings`, and stores its segments at `place`. Calls `begun` with what ends it early; it ends
-    /// at once if that says false.
+    /// Imports a part to a corpus with `settings`, and stores its segments at `place`. Calls `begun` with what interrupts it.
     ///
     /// # Errors
     /// [`Error::Import`] if there are other files than the part says; [`Error::Database`]; those of storing.
@@ -137,7 +136,7 @@ impl RemoteStore {
         part: &ImportPart,
         settings: &CorpusSettings,
         means: &PartMeans<'_>,
-        begun: impl FnOnce(InterruptHandle) -> bool,
+        begun: impl FnOnce(InterruptHandle),
     ) -> Result<ImportedPart> {
         let folder = Scratch::new(means.scratch)?;
         let directory = folder.0.join("part.zdb");
@@ -160,9 +159,7 @@ impl RemoteStore {
         for statement in means.statements {
             database.execute(statement)?;
         }
-        if !begun(database.interrupt_handle()) {
-            return Err(Error::Database(zipfdb::Error::Interrupted));
-        }
+        begun(database.interrupt_handle());
         let copy = CopyOptions {
             names: Some((&part.names.0, &part.names.1)),
             ..CopyOptions::default()
@@ -220,6 +217,13 @@ impl fmt::Debug for Import {
     }
 }
 
+impl ImportPlace {
+    /// The corpus that segments are for.
+    pub fn corpus(&self) -> &str {
+        &self.corpus
+    }
+}
+
 impl Import {
     /// The number of the version that the import adds to.
     pub fn version(&self) -> u64 {
@@ -237,19 +241,14 @@ impl Import {
         path: &Path,
         part_bytes: impl FnOnce(u64) -> P,
     ) -> Result<Vec<ImportPart>> {
-        let database = self.store.open(
-            Some(self.before.number),
-            Database::options(),
-            &CacheOptions::default(),
-        )?;
-        let corpus = database.corpus(&self.corpus.0)?;
+        let corpus = self.database.corpus(&self.corpus.0)?;
         if corpus.pending_bytes()? > 0 {
             return Err(self.store.refused(format!(
                 "corpus `{}` has changes that are pending; hint: pull it, RECOMPRESS and push it",
                 self.corpus.0
             )));
         }
-        let listed = database.list_files(path)?;
+        let listed = self.database.list_files(path)?;
         if listed.is_empty() {
             let path = path.display();
             return Err(self.store.refused(format!("there is no file at {path}")));
@@ -316,7 +315,7 @@ impl Import {
             .collect();
         let kept: u64 = files.values().map(|file| file.size).sum();
         let mut uploaded = 0;
-        let root = PathBuf::from(self.store.url());
+        let root = self.store.root();
         for file in image.iter().filter(|file| !file.is_stored()) {
             if let Some(content) = file.open()? {
                 let name = self.publication.name();
@@ -328,19 +327,14 @@ impl Import {
             uploaded += file.size;
             files.insert(file.path.clone(), file);
         }
-        let mut files: Vec<VersionFile> = files.into_values().collect();
-        files.sort_by(|left, right| left.path.cmp(&right.path));
+        let files: Vec<VersionFile> = files.into_values().collect();
         let pushed = Pushed {
             version: self.before.number + 1,
             files: files.len(),
             uploaded,
             kept,
         };
-        let version = Version::new(pushed.version, self.publication.name().into(), files);
-        if !self.store.create_version(&version)? {
-            let newest = self.store.versions()?.pop().unwrap_or(pushed.version);
-            return Err(self.store.conflict(self.before.number, newest));
-        }
+        (self.publication).create(pushed.version, files, self.before.number)?;
         Ok(pushed)
     }
 }

@@ -39,13 +39,26 @@ impl RemoteStore {
         options: DatabaseOptions,
         cache: &CacheOptions,
     ) -> Result<Database> {
+        let backend = self.backend(&self.find_version(version)?, cache)?;
+        let options = options.read_only(true).backend(backend);
+        Ok(options.open(self.root())?)
+    }
+
+    /// The files of a version, of which those that opening reads are fetched.
+    pub(crate) fn backend(
+        &self,
+        version: &Version,
+        cache: &CacheOptions,
+    ) -> Result<Arc<RemoteBackend>> {
         let cache = Arc::new(BlockCache::new(cache)?);
-        let version = self.find_version(version)?;
-        let root = PathBuf::from(self.url());
-        let backend = RemoteBackend::new(self, &version, &cache, &root);
+        let backend = RemoteBackend::new(self, version, &cache, &self.root());
         backend.fetch_edges()?;
-        let options = options.read_only(true).backend(Arc::new(backend));
-        Ok(options.open(root)?)
+        Ok(Arc::new(backend))
+    }
+
+    /// The directory that files of versions seem to lie in.
+    pub(crate) fn root(&self) -> PathBuf {
+        PathBuf::from(self.url())
     }
 
     /// Copies a version, the newest if none is named, to the directory `target`, which must not exist yet or be empty. It has

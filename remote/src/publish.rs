@@ -91,8 +91,7 @@ impl RemoteStore {
             *(if is_new { uploaded } else { kept }) += size;
             Ok(())
         })?;
-        let (mut files, uploaded, kept) = published.into_inner();
-        files.sort_by(|left, right| left.path.cmp(&right.path));
+        let (files, uploaded, kept) = published.into_inner();
         let last = before.as_ref().map_or(0, |version| version.number);
         let pushed = Pushed {
             version: last + 1,
@@ -100,17 +99,13 @@ impl RemoteStore {
             uploaded,
             kept,
         };
-        let version = Version::new(pushed.version, publication.name.clone(), files);
-        if !self.create_version(&version)? {
-            let newest = self.versions()?.pop().unwrap_or(pushed.version);
-            return Err(self.conflict(found, newest));
-        }
+        publication.create(pushed.version, files, found)?;
         drop(publication);
         Origin::new(self.url(), pushed.version).write(database)?;
         Ok(pushed)
     }
 
-    pub(crate) fn conflict(&self, expected: u64, found: u64) -> Error {
+    fn conflict(&self, expected: u64, found: u64) -> Error {
         Error::Conflict {
             url: self.url().into(),
             expected,
@@ -180,6 +175,30 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
+    /// What objects that it writes begin with.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Creates the version `number` with these files, which follows what was made from version `expected`.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if there is one of this number already; those of the store.
+    pub(crate) fn create(
+        &self,
+        number: u64,
+        mut files: Vec<VersionFile>,
+        expected: u64,
+    ) -> Result<()> {
+        files.sort_by(|left, right| left.path.cmp(&right.path));
+        let version = Version::new(number, self.name.clone(), files);
+        if !self.store.create_version(&version)? {
+            let newest = self.store.versions()?.pop().unwrap_or(number);
+            return Err(self.store.conflict(expected, newest));
+        }
+        Ok(())
+    }
+
     /// Says that a publication is going on.
     pub(crate) fn begin(store: &RemoteStore) -> Result<Publication> {
         let name = Uuid::new_v4().simple().to_string();
@@ -200,13 +219,6 @@ impl Publication {
             ended: Some(ended),
             thread: Some(thread),
         })
-    }
-}
-
-impl Publication {
-    /// What objects that it writes begin with.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 }
 

@@ -32,7 +32,7 @@ const SMALL_PART_BYTES: u64 = 64 << 20;
 /// A part is this part of what is left, by workers: the last parts are small, so that all workers end at about the same time.
 const PARTS_LEFT: u64 = 2;
 
-/// How much of so many bytes that are left is a part, of so many altogether.
+/// Bytes of the next part, when `left` of `all` bytes are in no part yet.
 fn part_bytes(all: u64, left: u64, workers: u64) -> u64 {
     let least = (all / (4 * PARTS_LEFT * workers)).clamp(PART_BYTES_MIN, SMALL_PART_BYTES);
     (left / (PARTS_LEFT * workers)).clamp(least, PART_BYTES_MAX)
@@ -41,9 +41,9 @@ fn part_bytes(all: u64, left: u64, workers: u64) -> u64 {
 /// What workers do together.
 struct Shared {
     import: Import,
-    /// Parts that nobody is at.
+    /// Parts that no worker makes now.
     waiting: VecDeque<usize>,
-    /// Parts that workers are at: the part, who, and since when.
+    /// Parts that workers make now: the part, the worker, and since when.
     running: Vec<(usize, usize, Instant)>,
     done: Vec<Option<ImportedPart>>,
     failures: Vec<String>,
@@ -126,7 +126,7 @@ pub async fn import(
         done: vec![None; parts.len()],
         failures: Vec::new(),
     });
-    let work = |worker| work_with(pool, worker, corpus, &parts, &shared);
+    let work = |worker| work_with(pool, worker, &parts, &shared);
     let mut working: FuturesUnordered<_> = (0..pool.len()).map(work).collect();
     let mut told = 0;
     progress(0, parts.len());
@@ -145,7 +145,7 @@ pub async fn import(
             Ok(Some(Ok(()))) | Err(_) => {}
         }
     }
-    // Whoever is at a part that another one was faster with is told to end.
+    // Workers that still make a part which another one has made are interrupted by that.
     drop(working);
     let Shared { import, done, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     let parts = done.into_iter().flatten().collect();
@@ -156,7 +156,6 @@ pub async fn import(
 async fn work_with(
     pool: &WorkerPool,
     worker: usize,
-    corpus: &str,
     parts: &[ImportPart],
     shared: &Mutex<Shared>,
 ) -> Result<()> {
@@ -179,7 +178,6 @@ async fn work_with(
             release: RELEASE.into(),
             version: pool.version().number,
             publication: pool.version().publication.clone(),
-            corpus: corpus.into(),
             place,
             part: parts[part].clone(),
         };

@@ -3,8 +3,10 @@
 //! A database lies on an object store. The coordinator plans a query as ever; a scan that can be answered segment by segment
 //! becomes one task for each worker, a statement of ZipfDB's own dialect with the numbers of the segments that it is about.
 //! Workers send Arrow batches through Arrow Flight, and DataFusion merges them. A worker holds no state but its cache, so
-//! any of them can do any task. An import is shared out likewise: each worker makes segments of some of the files and stores
-//! them, and the coordinator publishes all as one version.
+//! any of them can do any task.
+//!
+//! An import is shared out too: each worker makes segments of some of the files and stores them, and the coordinator publishes all
+//! segments as one version.
 //!
 //! Invariant: a query's answer is exact or an error. A task whose worker fails or is silent is done by another one, from
 //! behind the rows that have been read, which are compared.

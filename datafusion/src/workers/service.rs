@@ -8,8 +8,7 @@ use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arrow_flight::encode::FlightDataEncoderBuilder;
@@ -49,7 +48,7 @@ const GROUPS_MAX: usize = 8;
 /// The time between pings to a coordinator that is waited for.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// An import that is not wanted any more is interrupted so often until it is over.
+/// The time between two interrupts of an import whose coordinator has gone.
 const INTERRUPTED_AGAIN: Duration = Duration::from_millis(200);
 
 /// What a worker may take.
@@ -79,7 +78,7 @@ struct Inner {
     limits: WorkerLimits,
     token: Option<MetadataValue<Ascii>>,
     /// By number.
-    versions: Recent<u64, OpenVersion>,
+    versions: Recent<u64, Arc<OpenVersion>>,
 }
 
 /// A version that is open.
@@ -172,12 +171,9 @@ impl Worker {
         if !task.sql.starts_with("SELECT ") {
             return Err(Status::invalid_argument("a task is a SELECT"));
         }
-        let opened = self.version(task.version, &task.publication).await?;
+        let version = self.version(task.version, &task.publication).await?;
         let schema = task.schema();
-        let group = opened
-            .get()
-            .map(|version| version.group(&task.corpus, &task.segments));
-        let database = group.ok_or_else(|| Status::internal("no version"))?.await?;
+        let database = version.group(&task.corpus, &task.segments).await?;
         let run = ScanRun {
             source: Arc::new(CorpusSource::new(database).frozen()),
             sql: task.sql,
@@ -194,43 +190,32 @@ impl Worker {
     }
 
     /// A version that a publication made, open.
-    async fn version(
-        &self,
-        number: u64,
-        publication: &str,
-    ) -> Result<Arc<OnceCell<OpenVersion>>, Status> {
-        let cell = recent(&self.inner.versions, number, VERSIONS_MAX);
-        let version = cell.get_or_try_init(|| self.open(number)).await?;
+    async fn version(&self, number: u64, publication: &str) -> Result<Arc<OpenVersion>, Status> {
+        let opened = recent(&self.inner.versions, number, VERSIONS_MAX);
+        let version = opened.get_or_try_init(|| self.open(number)).await?;
         if version.publication != publication {
             return Err(Status::failed_precondition(format!(
                 "version {number} of {} is another database than the coordinator has; hint: name the same URL",
                 self.inner.store.url()
             )));
         }
-        Ok(cell)
+        Ok(version.clone())
     }
 
-    /// Makes and stores the segments of a part of an import. It ends when nobody waits for it any more.
+    /// Makes the segments of a part of an import and stores them. A future that is dropped interrupts that.
     async fn import(&self, task: ImportTask) -> Result<ImportedPart, Status> {
         let version = self.version(task.version, &task.publication).await?;
-        let (inner, end) = (self.inner.clone(), ImportEnd::default());
-        let begun = end.clone();
+        let (inner, handle) = (self.inner.clone(), Arc::new(Mutex::new(None)));
+        let _interrupting = InterruptOnDrop(Arc::downgrade(&handle));
         let work = blocking(move || {
-            let made = inner.import(
-                &task,
-                version.get().map(|version| &version.database),
-                |handle| begun.begin(handle),
-            );
-            begun.is_over.store(true, Ordering::Release);
-            made
+            inner.import(&task, &version.database, |begun| {
+                *handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+            })
         });
-        let ended = EndOnDrop(end);
-        let made = work.await.map_err(|error| of_error(&error));
-        drop(ended);
-        made
+        work.await.map_err(|error| of_error(&error))
     }
 
-    async fn open(&self, number: u64) -> Result<OpenVersion, Status> {
+    async fn open(&self, number: u64) -> Result<Arc<OpenVersion>, Status> {
         let inner = self.inner.clone();
         let opened = blocking(move || {
             let fail = |error: zipfdb_remote::Error| DataFusionError::External(Box::new(error));
@@ -247,23 +232,23 @@ impl Worker {
                 let set = database.execute(setting);
                 set.map_err(|error| DataFusionError::External(Box::new(error)))?;
             }
-            Ok(OpenVersion {
+            Ok(Arc::new(OpenVersion {
                 publication: published.publication,
                 database,
                 groups: Mutex::default(),
-            })
+            }))
         });
         opened.await.map_err(|error| of_error(&error))
     }
 }
 
 impl Inner {
-    /// As [`Worker::import`]; `begun` is given what ends it early, and says whether it is to go on.
+    /// As [`Worker::import`], to a corpus of `database`; `begun` is given what interrupts it.
     fn import(
         &self,
         task: &ImportTask,
-        database: Option<&Database>,
-        begun: impl FnOnce(InterruptHandle) -> bool,
+        database: &Database,
+        begun: impl FnOnce(InterruptHandle),
     ) -> Result<ImportedPart> {
         let limits = &self.limits;
         let external = |error| DataFusionError::External(error);
@@ -282,8 +267,7 @@ impl Inner {
                 "this worker imports what lies in {folder} only; hint: --import-from"
             )));
         }
-        let database = database.ok_or_else(|| refused("its version is not open"))?;
-        let known = database.corpus(&task.corpus).and_then(|corpus| {
+        let known = database.corpus(task.place.corpus()).and_then(|corpus| {
             let indexes = index_statements(database, corpus.name())?;
             Ok((corpus.settings()?, indexes))
         });
@@ -339,38 +323,22 @@ fn index_statements(database: &Database, corpus: &str) -> zipfdb::Result<Vec<Str
     rows.map(statement).collect()
 }
 
-/// What ends an import that nobody waits for.
-#[derive(Clone, Default)]
-struct ImportEnd {
-    handle: Arc<Mutex<Option<InterruptHandle>>>,
-    is_wanted_no_more: Arc<AtomicBool>,
-    is_over: Arc<AtomicBool>,
-}
+/// Interrupts the work that holds the handle when it is dropped: its coordinator has gone.
+struct InterruptOnDrop(Weak<Mutex<Option<InterruptHandle>>>);
 
-impl ImportEnd {
-    /// Takes what interrupts; false if the work is not to begin.
-    fn begin(&self, handle: InterruptHandle) -> bool {
-        *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
-        !self.is_wanted_no_more.load(Ordering::Acquire)
-    }
-}
-
-/// Ends an import.
-struct EndOnDrop(ImportEnd);
-
-impl Drop for EndOnDrop {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
-        let end = self.0.clone();
-        if end.is_over.load(Ordering::Acquire) {
+        let work = self.0.clone();
+        if work.strong_count() == 0 {
             return;
         }
-        end.is_wanted_no_more.store(true, Ordering::Release);
         tokio::spawn(async move {
-            // What interrupts ends the statement that is going on: it may be about to begin.
-            while !end.is_over.load(Ordering::Acquire) {
-                if let Some(handle) = &*end.handle.lock().unwrap_or_else(PoisonError::into_inner) {
+            // An interrupt ends the statement that runs: the next one may be about to begin.
+            while let Some(handle) = work.upgrade() {
+                if let Some(handle) = &*handle.lock().unwrap_or_else(PoisonError::into_inner) {
                     handle.interrupt();
                 }
+                drop(handle);
                 tokio::time::sleep(INTERRUPTED_AGAIN).await;
             }
         });

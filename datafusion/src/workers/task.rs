@@ -118,7 +118,6 @@ pub(super) struct ImportTask {
     pub(super) version: u64,
     /// What published that.
     pub(super) publication: String,
-    pub(super) corpus: String,
     pub(super) place: ImportPlace,
     pub(super) part: ImportPart,
 }
