@@ -102,13 +102,15 @@ fn explained(database: &Database, sql: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-const TASKS: [&str; 6] = [
+const TASKS: [&str; 8] = [
     "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
     "SELECT word, file, COUNT(*) FROM c GROUP BY word, file ORDER BY word, file",
     "SELECT * FROM term_vectors('c', 5) ORDER BY file, rank",
     "SELECT ngram, COUNT(*) FROM ngrams('c', 2) GROUP BY ngram ORDER BY ngram",
     "SELECT ngram, COUNT(*) FROM ngrams('c', 5) GROUP BY ngram ORDER BY ngram",
     "SELECT ngram, file, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram, file ORDER BY ngram, file",
+    "SELECT COUNT(*) FROM ngrams('c', 2) WHERE ngram = 'the cat'",
+    "SELECT ngram, file, position, offset FROM ngrams('c', 2) WHERE ngram IN ('cat sat', 'a mat') ORDER BY 1, 2, 3",
 ];
 
 /// Answers all tasks and batches on both sides. Tables that segments keep are those that were asked for first, so each side

@@ -54,10 +54,14 @@ pub(crate) const DEVICE_FILE_COUNT_COST: f64 = 1.0;
 pub(crate) const DEVICE_NGRAM_COST: f64 = 1.7;
 /// Counting n-grams by file on a device, for each symbol.
 pub(crate) const DEVICE_NGRAM_FILE_COST: f64 = 13.0;
+/// Looking for a phrase in a symbol on a device.
+pub(crate) const DEVICE_PHRASE_COST: f64 = 0.1;
 /// Copying a grammar to a device and building what look-ups need, for each symbol.
 pub(crate) const DEVICE_BUILD_COST: f64 = 3.1;
 /// Answering a look-up of a batch on a device.
 pub(crate) const DEVICE_LOOKUP_COST: f64 = 50.0;
+/// Looking for a word in a symbol on a device, in all files.
+pub(crate) const DEVICE_SEARCH_COST: f64 = 0.1;
 /// Copying the lists of words that a symbol stands for to a device, with what finds ids in them.
 pub(crate) const DEVICE_LISTS_COST: f64 = 10.0;
 /// Looking a word of a query up in such lists on a device, with all that is found.

@@ -192,7 +192,7 @@ impl SegmentView {
     /// As [`WordFileTable`], on a device.
     pub(super) fn word_files_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
         let parts = self.with_words(device, |gpu, on, _| {
-            let table = gpu::word_file_counts(gpu, &on.grammar, on.uses(gpu)?)?;
+            let table = gpu::word_file_counts(gpu, &on.grammar, on.file_uses(gpu)?)?;
             Ok(table.download(gpu)?)
         })?;
         let mut tables: Vec<CountTable> = (parts.into_iter())
@@ -210,7 +210,7 @@ impl SegmentView {
     /// As [`FileWordTable`], on a device.
     pub(super) fn file_words_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
         let parts = self.with_words(device, |gpu, on, _| {
-            let table = gpu::file_word_counts(gpu, &on.grammar, on.uses(gpu)?)?;
+            let table = gpu::file_word_counts(gpu, &on.grammar, on.file_uses(gpu)?)?;
             Ok(table.download(gpu)?)
         })?;
         let (parts, mut tables): (Vec<_>, Vec<CountTable>) = parts.into_iter().unzip();

@@ -446,7 +446,7 @@ impl SegmentView {
                 found.push(part.download(gpu)?.of_set(set));
                 Ok(())
             };
-            let (words, weights, uses) = (&on.grammar, &on.weights, on.uses(gpu)?);
+            let (words, weights, uses) = (&on.grammar, &on.weights, on.file_uses(gpu)?);
             let (shape, memory) = ((set.clone(), order), window_bytes(gpu));
             gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
             Ok(found)
@@ -469,6 +469,22 @@ impl SegmentView {
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
     fn cut_ngrams<A>(&self, parts: &[(RootPart, A)], set: &NgramSet) -> Result<CutNgrams> {
+        let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
+        self.for_each_cut_window(parts, set.n, |part, window| {
+            if set.first_words.contains(&window.words[0]) {
+                found.push((window.words.to_vec(), part.first_file()));
+            }
+        })?;
+        Ok(sorted(found))
+    }
+
+    /// Calls `visit` with all windows of n words that begin in one part of a file, which it is given too, and end in a later one.
+    pub(super) fn for_each_cut_window<A>(
+        &self,
+        parts: &[(RootPart, A)],
+        n: usize,
+        mut visit: impl FnMut(&RootPart, CutWindow<'_>),
+    ) -> Result<()> {
         let view = self.word_grammar()?.view();
         let edge = |(part, _): &(RootPart, A), from_end| -> Result<Vec<u32>> {
             let symbols = &view.root[part.root.clone()];
@@ -478,18 +494,15 @@ impl SegmentView {
                 root: symbols,
                 ..view
             };
-            Ok(edge_words(only, 0, set.n - 1, from_end))
+            Ok(edge_words(only, 0, n - 1, from_end))
         };
-        let mut found: Vec<(Vec<u32>, u32)> = Vec::new();
-        for parts in parts.chunk_by(|(left, _), (right, _)| left.is_cut_from(right)) {
-            let file = parts[0].0.first_file();
-            for_each_cut(parts, set.n, edge, |window| {
-                if set.first_words.contains(&window.words[0]) {
-                    found.push((window.words.to_vec(), file));
-                }
-            })?;
-        }
-        Ok(sorted(found))
+        parts
+            .chunk_by(|(left, _), (right, _)| left.is_cut_from(right))
+            .try_for_each(|parts| {
+                for_each_cut(parts, n, edge, |window| {
+                    visit(&parts[window.part].0, window);
+                })
+            })
     }
 }
 

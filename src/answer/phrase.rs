@@ -7,12 +7,16 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use zipfdb_kernels::gpu::{self, Gpu};
 use zipfdb_kernels::{NgramTable, WordSuffixes, ngram_count, ngram_positions};
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::correction::Window;
-use super::cost::{LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST, Size};
+use super::cost::{
+    DEVICE_PHRASE_COST, LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST, Size,
+};
+use super::device_parts::RootPart;
 use super::ngrams::window_of;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{Edit, NONE, PendingView};
@@ -20,6 +24,7 @@ use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::changed;
+use crate::runtime::device::{Kind, OnDevice, ResidentWords};
 use crate::segment::{Phrase, SegmentView, StructureKind};
 
 /// How often an n-gram occurs in a segment, told by the segment's numbers of its words.
@@ -221,6 +226,98 @@ impl PartitionOperation for PhrasePositions {
     ];
 }
 
+/// How a device answers about a phrase.
+pub(super) trait DevicePhrase: for<'a> PartitionOperation<Question<'a> = &'a [u32]> {
+    /// Whether a device finds places, and does not only count them.
+    const HAS_PLACES: bool;
+
+    fn run_on(words: &[u32], segment: &SegmentView, device: &OnDevice<'_>) -> Result<Self::Answer>;
+}
+
+impl DevicePhrase for PhraseCount {
+    const HAS_PLACES: bool = false;
+
+    fn run_on(words: &[u32], segment: &SegmentView, device: &OnDevice<'_>) -> Result<u64> {
+        segment.totals()?;
+        let parts = segment.with_words(device, |gpu, on, _| {
+            Ok(gpu::ngram_count(gpu, &on.grammar, &on.weights, words)?)
+        })?;
+        let mut count: u64 = parts.iter().map(|(_, count)| count).sum();
+        segment.for_each_cut_window(&parts, words.len(), |_, window| {
+            count += u64::from(window.words == words);
+        })?;
+        Ok(count)
+    }
+}
+
+impl DevicePhrase for PhrasePositions {
+    const HAS_PLACES: bool = true;
+
+    fn run_on(
+        words: &[u32],
+        segment: &SegmentView,
+        device: &OnDevice<'_>,
+    ) -> Result<Vec<PhrasePlace>> {
+        let parts = segment.with_words(device, |gpu: &Gpu, on: &ResidentWords, _| {
+            let (grammar, uses) = (&on.grammar, on.word_uses(gpu)?);
+            let places = gpu::ngram_places(gpu, grammar, &on.weights, uses, words)?;
+            Ok(gpu.download(&places)?)
+        })?;
+        let places = segment.places_of_parts(parts, words)?;
+        segment.by_file_words(&places)
+    }
+}
+
+impl SegmentView {
+    /// Where a phrase occurs in a segment, counted in words from its start, from where it occurs in each of its parts; ascending.
+    fn places_of_parts(
+        &self,
+        mut parts: Vec<(RootPart, Vec<u64>)>,
+        words: &[u32],
+    ) -> Result<Vec<u64>> {
+        if let [_] = parts[..] {
+            return Ok(parts.swap_remove(0).1);
+        }
+        let (view, lengths) = (self.word_grammar()?.view(), self.word_lengths()?);
+        let mut places = Vec::new();
+        for (part, found) in &parts {
+            let start = lengths.root_start(view, part.root.start);
+            places.extend(found.iter().map(|place| start + place));
+        }
+        self.for_each_cut_window(&parts, words.len(), |part, window| {
+            if window.words == words {
+                let end = lengths.root_start(view, part.root.end);
+                places.push(end - window.words_of_part as u64);
+            }
+        })?;
+        places.sort_unstable();
+        Ok(places)
+    }
+
+    /// Places that are counted in words from the start of the segment, ascending, as those in files.
+    fn by_file_words(&self, places: &[u64]) -> Result<Vec<PhrasePlace>> {
+        let mut found = Vec::with_capacity(places.len());
+        let (mut rest, mut start) = (places, 0);
+        for (file, entry) in (0..).zip(self.files()?) {
+            if rest.is_empty() {
+                break;
+            }
+            let end = start + entry.words;
+            let (inside, after) = rest.split_at(rest.partition_point(|&place| place < end));
+            found.extend(inside.iter().map(|&place| PhrasePlace {
+                file,
+                position: place - start,
+                offset: None,
+            }));
+            (rest, start) = (after, end);
+        }
+        match rest.is_empty() {
+            true => Ok(found),
+            false => Err(self.inconsistent("files have more words than they say")),
+        }
+    }
+}
+
 /// What finding phrases by the grammar reads.
 const PARENTS_NEEDS: [StructureKind; 3] = [
     StructureKind::WordUses,
@@ -285,14 +382,47 @@ fn by_parents_cost(segment: &SegmentView) -> f64 {
 }
 
 impl StoredView {
+    /// What each segment that has all words of an n-gram says of it, by its cheapest path or on its device.
+    fn ask_phrase<O: DevicePhrase>(
+        &self,
+        words: &[u32],
+        run: Run<'_>,
+    ) -> Result<Vec<Option<O::Answer>>> {
+        let all = 0..self.segments().len();
+        let asked = all.map(|index| self.segment_words(index, words));
+        let asked: Vec<Option<Vec<u32>>> = asked.collect::<Result<_>>()?;
+        let on_cpu = |index: usize| {
+            let words = asked[index].as_deref();
+            words
+                .map(|words| answer::<O>(&words, &self.segment_at(index), run))
+                .transpose()
+        };
+        if !self.devices().may_take_any() {
+            return (0..asked.len()).map(on_cpu).collect();
+        }
+        let mut plan = self.plan_phrase_by::<O>(words.len(), run.forced)?;
+        if self.devices().look_for(plan.cost()) {
+            plan = self.plan_phrase_by::<O>(words.len(), run.forced)?;
+        }
+        let (places, costs) = plan.places();
+        self.spread(
+            (Kind::Words, &places, &costs),
+            run,
+            |index| asked[index].is_some(),
+            on_cpu,
+            |index, device| {
+                let words = asked[index].as_deref();
+                words
+                    .map(|words| O::run_on(words, &self.segment_at(index), device))
+                    .transpose()
+            },
+        )
+    }
+
     /// How often an n-gram occurs in the stored files.
     fn ngram_count(&self, words: &[u32], run: Run<'_>) -> Result<u64> {
-        let mut count = 0;
-        for index in 0..self.segments().len() {
-            if let Some(words) = self.segment_words(index, words)? {
-                count += answer::<PhraseCount>(&&words[..], &self.segment_at(index), run)?;
-            }
-        }
+        let counts = self.ask_phrase::<PhraseCount>(words, run)?;
+        let count: u64 = counts.into_iter().flatten().sum();
         let mut cut = 0;
         self.for_each_cut_ngram(
             words.len(),
@@ -305,13 +435,12 @@ impl StoredView {
     /// Where an n-gram occurs in the stored files; ascending.
     fn ngram_places(&self, words: &[u32], run: Run<'_>) -> Result<Vec<PhrasePlace>> {
         let mut found = Vec::new();
-        for (index, live) in self.segments().iter().enumerate() {
-            let Some(words) = self.segment_words(index, words)? else {
+        let answers = self.ask_phrase::<PhrasePositions>(words, run)?;
+        for (index, of_segment) in answers.into_iter().enumerate() {
+            let Some(of_segment) = of_segment else {
                 continue;
             };
-            let entries = live.files()?;
-            let segment = self.segment_at(index);
-            let of_segment = answer::<PhrasePositions>(&&words[..], &segment, run)?;
+            let entries = self.segments()[index].files()?;
             found.extend(of_segment.into_iter().map(|place| {
                 let entry = &entries[place.file as usize];
                 PhrasePlace {
@@ -348,11 +477,22 @@ impl StoredView {
         counts_only: bool,
         forced: Option<PathName>,
     ) -> Result<SpreadPlan<'_>> {
-        let words = vec![0; n];
         match counts_only {
-            true => self.plan_on_cpu::<PhraseCount>(&&words[..], forced),
-            false => self.plan_on_cpu::<PhrasePositions>(&&words[..], forced),
+            true => self.plan_phrase_by::<PhraseCount>(n, forced),
+            false => self.plan_phrase_by::<PhrasePositions>(n, forced),
         }
+    }
+
+    fn plan_phrase_by<O: DevicePhrase>(
+        &self,
+        n: usize,
+        forced: Option<PathName>,
+    ) -> Result<SpreadPlan<'_>> {
+        let words = vec![0; n];
+        let passes = if O::HAS_PLACES { 2.0 } else { 1.0 };
+        let work = |size: Size| size.symbols as f64 * DEVICE_PHRASE_COST * passes;
+        let needs = &[StructureKind::WordGrammar];
+        self.plan_apart::<O>((&&words[..], 1), forced, Kind::Words, needs, work)
     }
 }
 

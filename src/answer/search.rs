@@ -20,8 +20,9 @@ use zipfdb_storage::{FileEntry, IndexKind};
 
 use super::corpus_view::CorpusView;
 use super::cost::{
-    LISTS_BUILD_COST, LISTS_LOAD_COST, LISTS_LOOKUP_COST, LISTS_OCCURRENCE_COST, LOOKUP_COST,
-    OCCURRENCE_COST, OCCURRENCE_INDEX_COST, PARENTS_BUILD_COST,
+    DEVICE_LOOKUP_COST, DEVICE_SEARCH_COST, LISTS_BUILD_COST, LISTS_LOAD_COST, LISTS_LOOKUP_COST,
+    LISTS_OCCURRENCE_COST, LOOKUP_COST, OCCURRENCE_COST, OCCURRENCE_INDEX_COST, PARENTS_BUILD_COST,
+    Size,
 };
 use super::count::{ANY_WORD, Lookup, WordInPart};
 use super::device_parts::in_file;
@@ -31,7 +32,7 @@ use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
 use crate::bisect::gallop;
-use crate::runtime::device::OnDevice;
+use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
 use crate::segment::{
     LiveSegment, Offsets, Positions, SegmentView, StructureKind, TokenWords, Unit, WordLengths,
@@ -498,6 +499,38 @@ impl SegmentView {
         self.look_up_on(device, queries, of_file, in_file, ask, add)
     }
 
+    /// For each word its offsets in each file that has it.
+    fn search_all_on<W: AsRef<[u8]>>(
+        &self,
+        device: &OnDevice<'_>,
+        words: &[W],
+    ) -> Result<Vec<SegmentOffsets>> {
+        let found = words.iter().map(|word| self.find_one_word(word.as_ref()));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let known: Vec<(usize, WordTerminals)> = (found.into_iter().enumerate())
+            .filter(|(_, word)| word.first < word.end)
+            .collect();
+        let mut all: Vec<SegmentOffsets> = words.iter().map(|_| Vec::new()).collect();
+        if known.is_empty() {
+            return Ok(all);
+        }
+        // A segment's files are counted by a u32.
+        let files = 0..self.files()?.len() as u32;
+        let queries = files.flat_map(|file| {
+            let known = known.iter();
+            known.map(move |&(_, word)| WordQuery { word, file })
+        });
+        let queries: Vec<WordQuery> = queries.collect();
+        let offsets = self.search_on(device, &queries)?;
+        let asked = queries.iter().zip(known.iter().cycle());
+        for ((query, &(number, _)), offsets) in asked.zip(offsets) {
+            if !offsets.items().is_empty() {
+                all[number].push((query.file, offsets.items().to_vec()));
+            }
+        }
+        Ok(all)
+    }
+
     #[cfg(test)]
     pub(crate) fn build_lists(&self) -> Result<()> {
         self.pin::<Offsets>()?;
@@ -621,6 +654,15 @@ impl SegmentView {
         self.pin_if_due(budget, price, symbols * PARENTS_SYMBOL_BYTES, &never)
     }
 
+    /// For each word its offsets in each file that has it.
+    fn search_each<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<SegmentOffsets>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        let words = words.par_iter();
+        words.map(|word| self.search(word.as_ref(), run)).collect()
+    }
+
     /// A word's offsets in each file that has it.
     fn search(&self, word: &[u8], run: Run<'_>) -> Result<SegmentOffsets> {
         let word = self.find_one_word(word)?;
@@ -663,19 +705,10 @@ impl StoredView {
     where
         W: AsRef<[u8]> + Sync,
     {
-        let mut found: Vec<Vec<SegmentOffsets>> = Vec::with_capacity(self.segments().len());
-        for group in self.groups_in_room(LiveSegment::search_bytes) {
-            let of_group = group.par_iter().map(|segment| {
-                let segment = SegmentView::of(segment);
-                if words.len() > 1 {
-                    segment.prepare_offsets()?;
-                }
-                let words = words.par_iter();
-                let found = words.map(|word| segment.search(word.as_ref(), run));
-                found.collect::<Result<_>>()
-            });
-            found.extend(of_group.collect::<Result<Vec<_>>>()?);
-        }
+        let mut found = match self.search_words_on_devices(words, run)? {
+            Some(found) => found,
+            None => self.search_words_on_cpu(words, run)?,
+        };
         let of_word = |word: usize| {
             let found = found
                 .iter_mut()
@@ -683,6 +716,67 @@ impl StoredView {
             self.joined(found)
         };
         Ok((0..words.len()).map(of_word).collect())
+    }
+
+    /// For each segment and word the files of it that have the word, each with its offsets.
+    fn search_words_on_cpu<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<SegmentOffsets>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        let mut found = Vec::with_capacity(self.segments().len());
+        for group in self.groups_in_room(LiveSegment::search_bytes) {
+            let of_group = group.par_iter().map(|segment| {
+                let segment = SegmentView::of(segment);
+                if words.len() > 1 {
+                    segment.prepare_offsets()?;
+                }
+                segment.search_each(words, run)
+            });
+            found.extend(of_group.collect::<Result<Vec<_>>>()?);
+        }
+        Ok(found)
+    }
+
+    /// As `search_words_on_cpu`, where devices are to answer for a segment; none if they are for none.
+    fn search_words_on_devices<W>(
+        &self,
+        words: &[W],
+        run: Run<'_>,
+    ) -> Result<Option<Vec<Vec<SegmentOffsets>>>>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        if !self.devices().may_take_any() {
+            return Ok(None);
+        }
+        let plan = || self.plan_search_at_once(words.len() as u64, run.forced);
+        let mut planned = plan()?;
+        if self.devices().look_for(planned.cost()) {
+            planned = plan()?;
+        }
+        let (places, costs) = planned.places();
+        if places.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let found = self.spread(
+            (Kind::Lookups, &places, &costs),
+            run,
+            |_| true,
+            |index| self.segment_at(index).search_each(words, run),
+            |index, device| self.segment_at(index).search_all_on(device, words),
+        )?;
+        Ok(Some(found))
+    }
+
+    /// How so many words would be searched in all files at once.
+    fn plan_search_at_once(&self, words: u64, forced: Option<PathName>) -> Result<SpreadPlan<'_>> {
+        let work = |size: Size| {
+            let of_word =
+                size.files as f64 * DEVICE_LOOKUP_COST + size.symbols as f64 * DEVICE_SEARCH_COST;
+            words as f64 * of_word
+        };
+        let needs = &[StructureKind::Grammar, StructureKind::Signatures];
+        self.plan_apart::<SegmentSearch>((&ANY_WORD, words), forced, Kind::Lookups, needs, work)
     }
 
     /// Offsets in the files of each segment, as those of stored files; ascending.
@@ -883,7 +977,7 @@ impl CorpusView {
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn plan_search_at_once(&self, occurrences: u64) -> Result<SpreadPlan<'_>> {
-        let plan = (self.stored()).plan_on_cpu::<SegmentSearch>(&ANY_WORD, None)?;
+        let plan = self.stored().plan_search_at_once(1, None)?;
         Ok(plan.plus_occurrences(occurrences))
     }
 

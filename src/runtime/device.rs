@@ -17,7 +17,7 @@ use rayon::ThreadPool;
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::{
     self, Buffer, ComingGrammar, DeviceFacts, DeviceGrammar, DeviceLists, DeviceStructures,
-    DeviceWords, FileUses, Gpu, GpuError, symbol_coder, weights,
+    DeviceWordUses, DeviceWords, FileUses, Gpu, GpuError, symbol_coder, weights,
 };
 use zipfdb_sql::setting::Device as Setting;
 
@@ -95,7 +95,7 @@ enum Structure {
 /// What a structure is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Counts of all words and n-grams.
+    /// Counts of all words and n-grams, and phrases.
     Words,
     /// Counts, searches and extracts in batches.
     Lookups,
@@ -113,12 +113,13 @@ impl Structure {
     }
 }
 
-/// A grammar over words, for counts of all words and n-grams.
+/// A grammar over words, for counts of all words and n-grams, and for phrases.
 pub(crate) struct ResidentWords {
     pub(crate) grammar: DeviceWords,
     /// How often each symbol occurs.
     pub(crate) weights: Buffer<u32>,
-    uses: OnceLock<FileUses>,
+    file_uses: OnceLock<FileUses>,
+    word_uses: OnceLock<DeviceWordUses>,
 }
 
 impl ResidentWords {
@@ -127,17 +128,27 @@ impl ResidentWords {
         Ok(ResidentWords {
             weights: weights(gpu, &grammar)?,
             grammar,
-            uses: OnceLock::new(),
+            file_uses: OnceLock::new(),
+            word_uses: OnceLock::new(),
         })
     }
 
     /// What counts by file need, built when it is first asked for.
-    pub(crate) fn uses(&self, gpu: &Gpu) -> Result<&FileUses> {
-        if let Some(uses) = self.uses.get() {
+    pub(crate) fn file_uses(&self, gpu: &Gpu) -> Result<&FileUses> {
+        if let Some(uses) = self.file_uses.get() {
             return Ok(uses);
         }
         let built = FileUses::new(gpu, &self.grammar)?;
-        Ok(self.uses.get_or_init(|| built))
+        Ok(self.file_uses.get_or_init(|| built))
+    }
+
+    /// What places of phrases need, built when it is first asked for.
+    pub(crate) fn word_uses(&self, gpu: &Gpu) -> Result<&DeviceWordUses> {
+        if let Some(uses) = self.word_uses.get() {
+            return Ok(uses);
+        }
+        let built = DeviceWordUses::new(gpu, &self.grammar)?;
+        Ok(self.word_uses.get_or_init(|| built))
     }
 }
 
@@ -363,6 +374,15 @@ impl Devices {
             Candidates::Maybe(devices) if on_device < on_cpu => devices,
             Candidates::Only(devices) => devices,
             Candidates::None | Candidates::Maybe(_) => Vec::new(),
+        }
+    }
+
+    /// Whether work is worth an estimate of what devices would take: there may be some, and they may be used.
+    pub(crate) fn may_take_any(&self) -> bool {
+        match self.wanted.lock().device {
+            Setting::Cpu => false,
+            Setting::Auto => self.opened.get().is_none_or(|opened| !opened.is_empty()),
+            Setting::Cuda(_) => true,
         }
     }
 

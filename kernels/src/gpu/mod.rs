@@ -39,6 +39,7 @@ mod merge;
 mod merge_sort;
 mod ngrams;
 mod pair_rounds;
+mod phrases;
 mod pool;
 pub mod primitives;
 #[cfg(any(test, feature = "measure"))]
@@ -78,6 +79,7 @@ pub use ngrams::{
     DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
     ngram_file_counts,
 };
+pub use phrases::{DeviceWordUses, ngram_count, ngram_places};
 #[cfg(any(test, feature = "measure"))]
 pub use profile::{KernelTime, Profile};
 pub use query_batches::QueryIds;
@@ -97,6 +99,7 @@ const SOURCES: &[&Source] = &[
     &lookups::SOURCE,
     &merge_sort::SOURCE,
     &pair_rounds::SOURCE,
+    &phrases::SOURCE,
     &prune::SOURCE,
     &renumber::SOURCE,
     &splices::SOURCE,

@@ -373,6 +373,32 @@ pub(crate) fn ends_walk(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Walk, GpuE
     Walk::new(gpu, &[], &levels, RULES, JOINED)
 }
 
+/// The first and last n - 1 words of each rule, as windows.cu has them.
+pub(super) fn rule_ends(gpu: &Gpu, grammar: &DeviceWords, n: u32) -> Result<Buffer<u32>, GpuError> {
+    let half = (n - 1).next_power_of_two() as usize;
+    // The counters of the walk lie behind.
+    let items = grammar.rules() * 2 * half;
+    let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
+    gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
+    let walk = &grammar.ends_walk;
+    let mut arguments = arguments![
+        &grammar.symbols,
+        &grammar.rule_offsets,
+        grammar.terminal_count,
+        n,
+        &ends
+    ]
+    .to_vec();
+    arguments.extend(walk.arguments(ends.at(items)));
+    let launch = Launch {
+        blocks: walk.blocks(gpu, RESIDENT),
+        threads: THREADS,
+    };
+    let kernel = SOURCE.kernel("ends_kernel").made_for(n);
+    gpu.launch(kernel, launch, &arguments)?;
+    Ok(ends)
+}
+
 /// How words make keys.
 #[derive(Clone, Copy, Debug)]
 struct DeviceShape {
@@ -517,28 +543,7 @@ impl<'a> DeviceSearch<'a> {
             weights.len() == grammar.symbol_count(),
             "a weight for each symbol"
         );
-        let (words, rules) = (shape.n - 1, grammar.rules());
-        let half = words.next_power_of_two();
-        // The counters of the walk lie behind.
-        let items = rules * 2 * half as usize;
-        let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
-        gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
-        let walk = &grammar.ends_walk;
-        let mut arguments = arguments![
-            &grammar.symbols,
-            &grammar.rule_offsets,
-            grammar.terminal_count,
-            shape.n,
-            &ends
-        ]
-        .to_vec();
-        arguments.extend(walk.arguments(ends.at(items)));
-        let launch = Launch {
-            blocks: walk.blocks(gpu, RESIDENT),
-            threads: THREADS,
-        };
-        let kernel = SOURCE.kernel("ends_kernel").made_for(shape.n);
-        gpu.launch(kernel, launch, &arguments)?;
+        let ends = rule_ends(gpu, grammar, shape.n)?;
         let code_parts = match shape.coded {
             Some(_) => {
                 let words = grammar.terminal_count as usize;

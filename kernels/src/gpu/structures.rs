@@ -110,6 +110,15 @@ pub struct DeviceStructures {
     pub weights: FileWeights,
 }
 
+impl DeviceParents {
+    /// Bytes of device memory.
+    pub(super) fn bytes(&self) -> u64 {
+        let symbols = self.offsets.len() + self.root_offsets.len();
+        let places = self.places.len() + self.body_rules.len() + self.root_positions.len();
+        ((symbols + places) * size_of::<u32>()) as u64
+    }
+}
+
 impl DeviceStructures {
     /// Builds all structures.
     ///
@@ -134,17 +143,11 @@ impl DeviceStructures {
             terminals.signatures.len() == count,
             "a signature for each terminal"
         );
-        let (lengths, signatures, body_starts) = measure(gpu, &grammar, terminals)?;
-        let root_lengths = gpu.allocate::<u64>(grammar.root.len())?;
-        gpu.launch(
-            SOURCE
-                .kernel("gather_lengths_kernel")
-                .moving(grammar.root.len() * (4 + 8)),
-            Launch::each(grammar.root.len()),
-            arguments![&grammar.root, grammar.root.len(), &lengths, &root_lengths],
-        )?;
-        let root_starts: Buffer<u64> = scan(gpu, &root_lengths)?;
-        drop(root_lengths);
+        let sizes = terminals.offsets.windows(2).map(|w| w[1] - w[0]);
+        let sizes: Vec<u64> = sizes.collect();
+        let (lengths, signatures, body_starts) =
+            measure(gpu, &grammar, &sizes, terminals.signatures)?;
+        let root_starts = root_starts(gpu, &grammar, &lengths)?;
         let starts = gpu.allocate::<u64>(grammar.root_offsets.len())?;
         gpu.launch(
             SOURCE
@@ -181,25 +184,23 @@ impl DeviceStructures {
     pub fn bytes(&self) -> u64 {
         let symbols = self.lengths.len() * 12 + self.text_offsets.len() * 4 + self.texts.len();
         let starts = (self.body_starts.len() + self.root_starts.len()) * 8;
-        let parents = (self.parents.offsets.len() + self.parents.root_offsets.len()) * 4;
-        let places = self.parents.places.len() * 8 + self.parents.root_positions.len() * 4;
         let weights = self.weights.keys.len() * 12;
-        self.grammar.bytes() + (symbols + starts + parents + places + weights) as u64
+        self.grammar.bytes() + self.parents.bytes() + (symbols + starts + weights) as u64
     }
 }
 
-/// Lengths and signatures of symbols, and starts of body symbols.
+/// Lengths and signatures of symbols, and starts of body symbols, from those of terminals.
 #[expect(clippy::type_complexity, reason = "three arrays that one pass makes")]
-fn measure(
+pub(super) fn measure(
     gpu: &Gpu,
     grammar: &DeviceGrammar,
-    terminals: Terminals<'_>,
+    terminal_lengths: &[u64],
+    terminal_signatures: &[u32],
 ) -> Result<(Buffer<u64>, Buffer<u32>, Buffer<u64>), GpuError> {
-    let sizes: Vec<u64> = terminals.offsets.windows(2).map(|w| w[1] - w[0]).collect();
     let lengths = gpu.allocate::<u64>(grammar.symbol_count())?;
-    gpu.upload_to(&lengths, 0, &sizes)?;
+    gpu.upload_to(&lengths, 0, terminal_lengths)?;
     let signatures = gpu.allocate::<u32>(grammar.symbol_count())?;
-    gpu.upload_to(&signatures, 0, terminals.signatures)?;
+    gpu.upload_to(&signatures, 0, terminal_signatures)?;
     let body_starts = gpu.allocate::<u64>(grammar.symbols.len())?;
     for level in grammar.level_offsets.windows(2) {
         gpu.launch(
@@ -220,8 +221,26 @@ fn measure(
     Ok((lengths, signatures, body_starts))
 }
 
+/// Where each symbol of the root begins in the segment, and where the last one ends, by the lengths of all symbols.
+pub(super) fn root_starts(
+    gpu: &Gpu,
+    grammar: &DeviceGrammar,
+    lengths: &Buffer<u64>,
+) -> Result<Buffer<u64>, GpuError> {
+    let count = grammar.root.len();
+    let root_lengths = gpu.allocate::<u64>(count)?;
+    gpu.launch(
+        SOURCE
+            .kernel("gather_lengths_kernel")
+            .moving(count * (4 + 8)),
+        Launch::each(count),
+        arguments![&grammar.root, count, lengths, &root_lengths],
+    )?;
+    scan(gpu, &root_lengths)
+}
+
 /// Where symbols occur, in bodies and in the root: positions sorted by symbol.
-fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError> {
+pub(super) fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParents, GpuError> {
     let group = |symbols: &Buffer<u32>| {
         let count = symbols.len();
         let (keys, positions) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
