@@ -416,10 +416,6 @@ fn decode_model(
         reserved(symbols)?,
     )?;
     let classes = stored.classes;
-    let contexts = Contexts::code(&mut coder, classes, None)?;
-    let class_tables = Tables::read(&mut coder, class_row(contexts.count), classes, class_parent)?;
-    let action_tables = Tables::read(&mut coder, action_rows(classes), ACTIONS, action_parent)?;
-    coder.finish()?;
     let mut levels = reserved(rules.level_offsets.len())?;
     levels.push(0..rules.terminals);
     let rules_of_levels = rules.level_offsets.windows(2);
@@ -427,11 +423,23 @@ fn decode_model(
         rules_of_levels
             .map(|level| rules.terminals + level[0] as usize..rules.terminals + level[1] as usize),
     );
-    let table = RankTable::new(classes, &frequencies, &ends, &levels)?;
+    let (tables, ranks) = rayon::join(
+        || -> Result<_, DecodeError> {
+            let contexts = Contexts::code(&mut coder, classes, None)?;
+            let rows = class_row(contexts.count);
+            let of_classes = Tables::read(&mut coder, rows, classes, class_parent)?;
+            let of_actions =
+                Tables::read(&mut coder, action_rows(classes), ACTIONS, action_parent)?;
+            coder.finish()?;
+            Ok((contexts, of_classes.lookup_all()?, of_actions))
+        },
+        || RankTable::new(classes, &frequencies, &ends, &levels),
+    );
+    let ((contexts, class_tables, action_tables), table) = (tables?, ranks?);
     let mut chunks = ChunkModel::new(
         classes,
         &contexts,
-        class_tables.lookup_all()?,
+        class_tables,
         table.starts,
         table.symbols,
     )?;
