@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zipfdb::{CopyOptions, Database, NoProgress, Snapshot};
+use zipfdb::{CopyOptions, Database, NoProgress, Snapshot, Value};
 
 /// Numbers that look random, always the same.
 struct Numbers(u64);
@@ -274,6 +274,34 @@ fn an_index_that_is_damaged_or_lost_is_done_without_and_built_again() {
         .unwrap();
     let row = rows.into_iter().next().unwrap().unwrap();
     assert_eq!(row[0], row[1]);
+}
+
+/// `fixtures/index_v2/postings.idx` is what `CREATE INDEX` left for these files when lists were not packed.
+#[test]
+fn postings_of_the_second_version_are_read() {
+    let texts = texts(14, 12);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db.zdb");
+    let database = create(&path, &texts);
+    database
+        .execute("CREATE INDEX w ON c USING postings")
+        .unwrap();
+    drop(database);
+    let files = index_files(&path);
+    let fixture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/index_v2/postings.idx"
+    );
+    let old = fs::read(fixture).unwrap();
+    assert_ne!(fs::read(&files[0]).unwrap()[8..12], old[8..12]);
+    fs::write(&files[0], &old).unwrap();
+    let database = reopened(&path);
+    check(&snapshot(&database), &texts);
+    let uses = database.query("SELECT uses FROM indexes('c')").unwrap();
+    let uses: Vec<Vec<Value>> = uses.map(|row| row.unwrap().into_values()).collect();
+    assert_ne!(uses, [[Value::Integer(0)]]);
+    // It was read, and not built again.
+    assert_eq!(fs::read(&files[0]).unwrap(), old);
 }
 
 #[test]

@@ -1,14 +1,20 @@
 //! Blocks of an index file: what is read of it at a time, each with a checksum of its own.
 //!
-//! Some blocks that follow each other are two sections: a directory, which is read whole, and the blocks. Invariant: no byte of a
-//! block is given before its checksum is verified, no number that its bytes do not hold. Bytes: `storage/FORMAT.md`.
+//! Some blocks that follow each other are two sections: a directory, which is read whole, and the blocks. Both may be packed, as
+//! texts are: small lists that resemble each other take a third of their bytes then. Invariant: no byte of a block is given before
+//! its checksum is verified, no number that its bytes do not hold. Bytes: `storage/FORMAT.md`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use zipfdb_kernels::gompresso::{
+    BlockTable, BlockUnpacker, HEADER_SIZE, PackCodec, PackHeader, PackOptions, PackedError,
+    PackedReader, References, pack,
+};
 use zipfdb_kernels::{NumberBlock, pack_numbers};
 use zipfdb_storage::{Bytes, IndexReader, IndexWriter, Result};
 
@@ -21,11 +27,16 @@ const BLOCK_NUMBERS: usize = 1 << 11;
 /// Bytes of a block of plain bytes, but for the last.
 const BLOCK_BYTES: usize = 1 << 13;
 
+/// Bytes of blocks that are packed together. Larger pieces are hardly smaller in all, and all of one is unpacked for a block.
+const PIECE_BYTES: u32 = 1 << 14;
+
 /// Where blocks lie.
 pub(super) struct IndexBlocks {
     reader: Arc<IndexReader>,
     /// The section of the blocks.
     section: usize,
+    /// The pieces that they are packed in, if they are.
+    pieces: Option<BlockTable>,
     /// For each block the key of its first item.
     keys: Vec<u32>,
     /// For each block where it ends, and its CRC32.
@@ -35,8 +46,34 @@ pub(super) struct IndexBlocks {
 impl IndexBlocks {
     /// The blocks whose directory is this section, and they the next. Their keys must ascend.
     pub(super) fn read(reader: &Arc<IndexReader>, directory: usize) -> Result<IndexBlocks> {
-        let section = reader.section(directory)?;
-        let (entries, []) = section.as_chunks::<BLOCK_ENTRY_BYTES>() else {
+        let size = reader.section_size(directory + 1);
+        let entries = reader.section(directory)?;
+        IndexBlocks::of_directory(reader, directory, &entries, size, None)
+    }
+
+    /// Likewise, of blocks that [`write_packed_blocks`] wrote.
+    pub(super) fn read_packed(reader: &Arc<IndexReader>, directory: usize) -> Result<IndexBlocks> {
+        let entries = unpacked(reader, &reader.section(directory)?)?;
+        let damaged = |error| of_packed(reader, error);
+        let (section, size) = (directory + 1, reader.section_size(directory + 1));
+        let header = reader.unverified(section, 0, size.min(HEADER_SIZE as u64))?;
+        let header = PackHeader::read(&header).map_err(damaged)?;
+        let begin = header.blocks_begin().min(size);
+        let front = reader.unverified(section, 0, begin)?;
+        let table = front.get(HEADER_SIZE..).unwrap_or_default();
+        let pieces = BlockTable::read(&header, table, size).map_err(damaged)?;
+        IndexBlocks::of_directory(reader, directory, &entries, header.size, Some(pieces))
+    }
+
+    /// Blocks of `size` bytes.
+    fn of_directory(
+        reader: &Arc<IndexReader>,
+        directory: usize,
+        entries: &[u8],
+        size: u64,
+        pieces: Option<BlockTable>,
+    ) -> Result<IndexBlocks> {
+        let (entries, []) = entries.as_chunks::<BLOCK_ENTRY_BYTES>() else {
             return Err(reader.corrupt("a directory is cut off"));
         };
         let (mut keys, mut ends) = (Vec::new(), Vec::new());
@@ -46,7 +83,6 @@ impl IndexBlocks {
             ends.push((u64::from_le_bytes(end), u32::from_le_bytes([w, x, y, z])));
         }
         let ends_ascend = ends.is_sorted_by(|left, right| left.0 <= right.0);
-        let size = reader.section_size(directory + 1);
         if !ends_ascend
             || !keys.is_sorted_by(|left, right| left < right)
             || ends.last().map_or(0, |(end, _)| *end) != size
@@ -56,6 +92,7 @@ impl IndexBlocks {
         Ok(IndexBlocks {
             reader: reader.clone(),
             section: directory + 1,
+            pieces,
             keys,
             ends,
         })
@@ -63,7 +100,8 @@ impl IndexBlocks {
 
     /// Bytes of memory of the directory.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&self.keys[..]) + size_of_val(&self.ends[..])
+        let pieces = self.pieces.as_ref().map_or(0, BlockTable::bytes);
+        size_of_val(&self.keys[..]) + size_of_val(&self.ends[..]) + pieces
     }
 
     pub(super) fn len(&self) -> usize {
@@ -85,14 +123,53 @@ impl IndexBlocks {
     /// The bytes of a block, verified.
     pub(super) fn block(&self, block: usize) -> Result<Bytes> {
         let Range { start, end } = self.range(block);
-        let (start, size) = (start as u64, (end - start) as u64);
         let crc32 = self.ends[block].1;
-        self.reader.part(self.section, start, size, crc32)
+        match &self.pieces {
+            None => {
+                let (start, size) = (start as u64, (end - start) as u64);
+                self.reader.part(self.section, start, size, crc32)
+            }
+            Some(pieces) => {
+                let bytes = self.unpacked_part(pieces, start..end)?;
+                match crc32fast::hash(&bytes) == crc32 {
+                    true => Ok(Bytes::from(bytes)),
+                    false => Err(self.corrupt("a block is not what its directory says")),
+                }
+            }
+        }
+    }
+
+    /// Some bytes of all blocks, from the pieces that have them.
+    fn unpacked_part(&self, pieces: &BlockTable, range: Range<usize>) -> Result<Vec<u8>> {
+        let size = pieces.header().block_size as usize;
+        let (mut bytes, mut unpacker) = (Vec::with_capacity(range.len()), BlockUnpacker::default());
+        for piece in range.start / size..range.end.div_ceil(size) {
+            let stored = pieces.stored(piece);
+            let stored_size = stored.end - stored.start;
+            let stored = (self.reader).unverified(self.section, stored.start, stored_size)?;
+            let mut text = vec![0; pieces.block_len(piece)];
+            let order = References::Sequential;
+            (pieces.unpack(&mut unpacker, piece, &stored, &mut text, order))
+                .map_err(|error| of_packed(&self.reader, error))?;
+            let first = piece * size;
+            let from = range.start.max(first) - first;
+            let to = range.end.min(first + text.len()) - first;
+            bytes.extend_from_slice(&text[from..to]);
+        }
+        Ok(bytes)
     }
 
     /// All blocks, verified.
     pub(super) fn all(&self) -> Result<Bytes> {
-        self.reader.section(self.section)
+        let section = self.reader.section(self.section)?;
+        let all = match self.pieces {
+            None => section,
+            Some(_) => Bytes::from(unpacked(&self.reader, &section)?),
+        };
+        match all.len() as u64 == self.size() {
+            true => Ok(all),
+            false => Err(self.corrupt("it is not what it was when it was opened")),
+        }
     }
 
     /// Bytes of all blocks.
@@ -111,6 +188,19 @@ impl IndexBlocks {
     pub(super) fn corrupt(&self, fault: &'static str) -> zipfdb_storage::Error {
         self.reader.corrupt(fault)
     }
+}
+
+/// What a packed section holds.
+fn unpacked(reader: &IndexReader, section: &[u8]) -> Result<Vec<u8>> {
+    let never = AtomicBool::new(false);
+    let found = PackedReader::open(section).and_then(|packed| packed.unpack(&never));
+    found.map_err(|error| of_packed(reader, error))
+}
+
+/// That a packed section is damaged.
+fn of_packed(reader: &IndexReader, error: PackedError) -> zipfdb_storage::Error {
+    tracing::debug!("{error}");
+    reader.corrupt("what is packed in it is damaged")
 }
 
 /// A section of so many numbers of eight bytes each.
@@ -138,20 +228,51 @@ pub(super) fn write_blocks(
     writer: &mut IndexWriter,
     blocks: &[(u32, impl AsRef<[u8]>)],
 ) -> Result<()> {
-    let mut end = 0u64;
-    for (key, bytes) in blocks {
-        let bytes = bytes.as_ref();
-        end += bytes.len() as u64;
-        writer.write(&key.to_le_bytes())?;
-        writer.write(&end.to_le_bytes())?;
-        writer.write(&crc32fast::hash(bytes).to_le_bytes())?;
-    }
+    writer.write(&directory_of(blocks))?;
     writer.end_section();
     for (_, bytes) in blocks {
         writer.write(bytes.as_ref())?;
     }
     writer.end_section();
     Ok(())
+}
+
+/// Likewise, both packed.
+///
+/// # Errors
+/// Of `writer`, or if `stop` is set.
+pub(super) fn write_packed_blocks(
+    writer: &mut IndexWriter,
+    blocks: &[(u32, impl AsRef<[u8]>)],
+    stop: &AtomicBool,
+) -> crate::Result<()> {
+    let options = PackOptions {
+        block_size: PIECE_BYTES,
+        ..PackOptions::new(PackCodec::Bit)
+    };
+    let mut all = Vec::new();
+    (blocks.iter()).for_each(|(_, bytes)| all.extend_from_slice(bytes.as_ref()));
+    for section in [directory_of(blocks), all] {
+        // Options are those of the format, so it ends early only.
+        let packed = pack(&section, &options, stop).map_err(|_| crate::Error::Interrupted)?;
+        writer.write(&packed)?;
+        writer.end_section();
+    }
+    Ok(())
+}
+
+/// The directory of blocks with their keys.
+fn directory_of(blocks: &[(u32, impl AsRef<[u8]>)]) -> Vec<u8> {
+    let mut directory = Vec::with_capacity(blocks.len() * BLOCK_ENTRY_BYTES);
+    let mut end = 0u64;
+    for (key, bytes) in blocks {
+        let bytes = bytes.as_ref();
+        end += bytes.len() as u64;
+        directory.extend(key.to_le_bytes());
+        directory.extend(end.to_le_bytes());
+        directory.extend(crc32fast::hash(bytes).to_le_bytes());
+    }
+    directory
 }
 
 /// Numbers in blocks, of which each can be read.

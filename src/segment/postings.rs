@@ -16,7 +16,7 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::{Bytes, FileEntry, IndexKind, IndexReader, IndexRecord, IndexWriter};
 
-use super::index_blocks::{IndexBlocks, StoredNumbers, write_blocks, write_numbers};
+use super::index_blocks::{IndexBlocks, StoredNumbers, write_numbers, write_packed_blocks};
 use super::live_segment::LiveSegment;
 use super::segment_view::{SegmentStructure, SegmentView};
 use super::stored_index::IndexContent;
@@ -182,10 +182,11 @@ impl IndexContent for PostingsIndex {
                 }
             }
         };
-        Ok(PostingsIndex {
-            ids,
-            blocks: IndexBlocks::read(reader, LISTS_SECTION)?,
-        })
+        let blocks = match reader.has_packed_lists() {
+            true => IndexBlocks::read_packed(reader, LISTS_SECTION)?,
+            false => IndexBlocks::read(reader, LISTS_SECTION)?,
+        };
+        Ok(PostingsIndex { ids, blocks })
     }
 
     fn memory(&self) -> usize {
@@ -205,13 +206,16 @@ impl IndexContent for PostingsIndex {
     ) -> Result<()> {
         let files = segment.files()?.len() as u32; // numbered by u32
         match (record.unit, record.is_reordered) {
-            (0, false) => segment.write_lists(record, segment.word_files(stop)?, files, writer),
+            (0, false) => {
+                let table = segment.word_files(stop)?;
+                segment.write_lists(record, table, files, writer, stop)
+            }
             (0, true) => {
                 let words = segment.word_count()?;
                 let order = similar_order(segment.file_words(stop)?, words);
                 check(stop)?;
                 let table = renumbered(segment.word_files(stop)?, &order);
-                segment.write_lists(record, &table, files, writer)?;
+                segment.write_lists(record, &table, files, writer, stop)?;
                 let order = order.iter().copied().map(u64::from);
                 Ok(write_numbers(writer, order.clone(), order.len())?)
             }
@@ -221,7 +225,7 @@ impl IndexContent for PostingsIndex {
                 let universe = blocks.rows() as u32; // fewer than words
                 let table = blocks.transposed(segment.word_count()? as usize);
                 drop(blocks);
-                segment.write_lists(record, &table, universe, writer)
+                segment.write_lists(record, &table, universe, writer, stop)
             }
         }
     }
@@ -274,10 +278,10 @@ impl PostingsIndex {
         Ok(Some((self.blocks.key(block), bytes)))
     }
 
-    /// The lists of a block, which is of words with these first tokens.
-    fn rows(&self, block: usize, tokens: &[u32]) -> Result<Vec<Vec<FileCount>>> {
-        let bytes = self.blocks.block(block)?;
-        let mut lists = PackedLists::new(&bytes, self.blocks.key(block), self.ids.universe());
+    /// The lists of a block of `all`, which is of words with these first tokens.
+    fn rows(&self, all: &[u8], block: usize, tokens: &[u32]) -> Result<Vec<Vec<FileCount>>> {
+        let bytes = &all[self.blocks.range(block)];
+        let mut lists = PackedLists::new(bytes, self.blocks.key(block), self.ids.universe());
         let mut rows = Vec::with_capacity(tokens.len());
         let mut read = || {
             while let Some(list) = lists.next_list()? {
@@ -365,6 +369,7 @@ impl SegmentView {
         table: &CountTable,
         universe: u32,
         writer: &mut IndexWriter,
+        stop: &AtomicBool,
     ) -> Result<()> {
         let codec = PostingsCodec::from_number(record.codec);
         let tokens = &self.word_table()?.tokens;
@@ -378,7 +383,7 @@ impl SegmentView {
                 (tokens[0], bytes)
             })
             .collect();
-        Ok(write_blocks(writer, &blocks)?)
+        write_packed_blocks(writer, &blocks, stop)
     }
 
     /// What `read` finds in lists, which are kept once that pays.
@@ -472,13 +477,14 @@ impl SegmentView {
     pub(super) fn postings_table(&self, stop: &AtomicBool) -> Result<Option<CountTable>> {
         let tokens = &self.word_table()?.tokens;
         self.ask_index(|postings: &PostingsIndex| {
+            let all = postings.blocks.all()?;
             let blocks = tokens.par_chunks(BLOCK_WORDS).enumerate();
             let rows = blocks.map(|(block, tokens)| {
                 check(stop)?;
                 if block >= postings.blocks.len() || postings.blocks.key(block) != tokens[0] {
                     return Err(postings.malformed(MalformedBlock("a block has other words")));
                 }
-                postings.rows(block, tokens)
+                postings.rows(&all, block, tokens)
             });
             let rows: Vec<Vec<Vec<FileCount>>> = rows.collect::<Result<_>>()?;
             Ok(CountTable::of_rows(rows.into_iter().flatten().collect()))

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 /// The first bytes of an index file, and the last.
 const MAGIC: [u8; 8] = *b"\x89ZDBIDX\n";
 
-/// The version that this build writes; it reads those before, too. It is that of the record in the footer.
-const VERSION: u32 = RECORD_VERSION as u32;
+/// The version that this build writes; it reads those before, too. Since the third, lists of postings are packed.
+const VERSION: u32 = 3;
 
 /// Magic and version.
 const HEAD_SIZE: u64 = 12;
@@ -119,6 +119,7 @@ impl IndexWriter {
 pub struct IndexReader {
     path: PathBuf,
     file: Arc<dyn BackendReader>,
+    version: u32,
     header: IndexHeader,
     sections: Vec<SectionExtent>,
 }
@@ -178,12 +179,14 @@ impl IndexReader {
                 found,
             });
         }
-        // At most the newest version of records.
-        let decoded = decode_footer(version as u8, &footer, footer_start);
+        // Records have not changed since their newest version.
+        let of_record = version.min(RECORD_VERSION.into()) as u8;
+        let decoded = decode_footer(of_record, &footer, footer_start);
         let (header, sections) = decoded.ok_or_else(|| corrupt("it makes no sense"))?;
         Ok(IndexReader {
             path: path.to_owned(),
             file,
+            version,
             header,
             sections,
         })
@@ -192,6 +195,11 @@ impl IndexReader {
     /// What the file says of itself.
     pub fn header(&self) -> &IndexHeader {
         &self.header
+    }
+
+    /// Whether lists of postings are packed.
+    pub fn has_packed_lists(&self) -> bool {
+        self.version >= 3
     }
 
     /// Bytes of the file.
@@ -209,8 +217,10 @@ impl IndexReader {
     /// # Errors
     /// [`Error::Io`], [`Error::Checksum`], and [`Error::Corrupt`] if there is none.
     pub fn section(&self, section: usize) -> Result<Bytes> {
-        let extent = self.extent(section)?;
-        self.read(extent.start, extent.size, extent.crc32)
+        let SectionExtent { start, size, crc32 } = self.extent(section)?;
+        let bytes = self.unverified(section, 0, size)?;
+        self.check(&bytes, start, crc32)?;
+        Ok(bytes)
     }
 
     /// A part of a section, which must have this checksum.
@@ -218,12 +228,23 @@ impl IndexReader {
     /// # Errors
     /// [`Error::Io`], [`Error::Checksum`], and [`Error::Corrupt`] if the section has no such part.
     pub fn part(&self, section: usize, start: u64, size: u64, crc32: u32) -> Result<Bytes> {
+        let bytes = self.unverified(section, start, size)?;
+        self.check(&bytes, self.extent(section)?.start + start, crc32)?;
+        Ok(bytes)
+    }
+
+    /// A part of a section whose content has checksums of its own.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::Corrupt`] if the section has no such part.
+    pub fn unverified(&self, section: usize, start: u64, size: u64) -> Result<Bytes> {
         let extent = self.extent(section)?;
         let end = start.checked_add(size);
         if end.is_none_or(|end| end > extent.size) {
             return Err(self.corrupt("a part is not within its section"));
         }
-        self.read(extent.start + start, size, crc32)
+        let bytes = self.file.read_at(extent.start + start, size);
+        bytes.map_err(io_error(&self.path, "read"))
     }
 
     /// Reads all sections, and keeps none.
@@ -248,16 +269,15 @@ impl IndexReader {
         extent.ok_or_else(|| self.corrupt("it has too few sections"))
     }
 
-    fn read(&self, start: u64, size: u64, expected: u32) -> Result<Bytes> {
-        let bytes = self.file.read_at(start, size);
-        let bytes = bytes.map_err(io_error(&self.path, "read"))?;
-        let found = crc32fast::hash(&bytes);
+    /// That bytes which lie at `offset` of the file have this checksum.
+    fn check(&self, bytes: &[u8], offset: u64, expected: u32) -> Result<()> {
+        let found = crc32fast::hash(bytes);
         match found == expected {
-            true => Ok(bytes),
+            true => Ok(()),
             false => Err(Error::Checksum {
                 path: self.path.clone(),
                 part: "index",
-                offset: start,
+                offset,
                 expected,
                 found,
             }),

@@ -93,7 +93,7 @@ pub fn ngram_count(
         _ if words.iter().any(|&word| word >= grammar.terminal_count) => Ok(0),
         [word] => Ok(u64::from(gpu.item(weights, word as usize)?)),
         _ => {
-            let search = PhraseSearch::new(gpu, grammar, weights, words)?;
+            let search = DevicePhraseSearch::new(gpu, grammar, weights, words)?;
             search.count(gpu)
         }
     }
@@ -120,7 +120,7 @@ pub fn ngram_places(
     }
     let search = match words {
         [_] => None,
-        _ => Some(PhraseSearch::new(gpu, grammar, weights, words)?),
+        _ => Some(DevicePhraseSearch::new(gpu, grammar, weights, words)?),
     };
     let count = match &search {
         None => u64::from(gpu.item(weights, words[0] as usize)?),
@@ -146,7 +146,7 @@ pub fn ngram_places(
     if count == 0 {
         return Ok(found.places);
     }
-    let mut next = Items::new(gpu, count as usize)?;
+    let mut next = PhraseItems::new(gpu, count as usize)?;
     while found.item_count > 0 {
         step(gpu, grammar, weights, uses, &mut found, &mut next)?;
     }
@@ -156,14 +156,14 @@ pub fn ngram_places(
 }
 
 /// Symbols that hold the n-gram, each with how many words of it stand before that.
-struct Items {
+struct PhraseItems {
     symbols: Buffer<u32>,
     offsets: Buffer<u64>,
 }
 
-impl Items {
-    fn new(gpu: &Gpu, count: usize) -> Result<Items, GpuError> {
-        Ok(Items {
+impl PhraseItems {
+    fn new(gpu: &Gpu, count: usize) -> Result<PhraseItems, GpuError> {
+        Ok(PhraseItems {
             symbols: gpu.allocate(count.max(1))?,
             offsets: gpu.allocate(count.max(1))?,
         })
@@ -172,7 +172,7 @@ impl Items {
 
 /// What was found so far: places, and symbols whose uses lead to more.
 struct Found {
-    items: Items,
+    items: PhraseItems,
     item_count: usize,
     places: Buffer<u64>,
     /// How many items and places kernels have made.
@@ -182,7 +182,7 @@ struct Found {
 impl Found {
     fn new(gpu: &Gpu, count: usize) -> Result<Found, GpuError> {
         Ok(Found {
-            items: Items::new(gpu, count)?,
+            items: PhraseItems::new(gpu, count)?,
             item_count: 0,
             places: gpu.allocate(count)?,
             made: gpu.zeroed(2)?,
@@ -212,7 +212,7 @@ impl Found {
 }
 
 /// An n-gram of two words or more, and in what it is searched for.
-struct PhraseSearch<'a> {
+struct DevicePhraseSearch<'a> {
     grammar: &'a DeviceWords,
     weights: &'a Buffer<u32>,
     phrase: PhraseNumbers,
@@ -220,13 +220,13 @@ struct PhraseSearch<'a> {
     half: u32,
 }
 
-impl<'a> PhraseSearch<'a> {
+impl<'a> DevicePhraseSearch<'a> {
     fn new(
         gpu: &Gpu,
         grammar: &'a DeviceWords,
         weights: &'a Buffer<u32>,
         words: &[u32],
-    ) -> Result<PhraseSearch<'a>, GpuError> {
+    ) -> Result<DevicePhraseSearch<'a>, GpuError> {
         let count = words.len();
         assert!((2..=NGRAM_WORDS_MAX).contains(&count), "{count} words");
         let mut numbers = [0; NGRAM_WORDS_MAX + 1];
@@ -234,7 +234,7 @@ impl<'a> PhraseSearch<'a> {
         // At most `NGRAM_WORDS_MAX`.
         let n = count as u32;
         numbers[NGRAM_WORDS_MAX] = n;
-        Ok(PhraseSearch {
+        Ok(DevicePhraseSearch {
             grammar,
             weights,
             phrase: ArgumentStruct(numbers),
@@ -243,16 +243,16 @@ impl<'a> PhraseSearch<'a> {
         })
     }
 
-    fn sequences(&self) -> [Sequence<'_>; 2] {
+    fn sequences(&self) -> [SymbolSequence<'_>; 2] {
         let grammar = self.grammar;
         [
-            Sequence {
+            SymbolSequence {
                 symbols: &grammar.symbols,
                 owners: &grammar.owners,
                 offsets: &grammar.rule_offsets,
                 is_root: false,
             },
-            Sequence {
+            SymbolSequence {
                 symbols: &grammar.root,
                 owners: &grammar.root_files,
                 offsets: &grammar.root_offsets,
@@ -324,7 +324,7 @@ impl<'a> PhraseSearch<'a> {
 }
 
 /// All bodies or all roots, one after the other.
-struct Sequence<'a> {
+struct SymbolSequence<'a> {
     symbols: &'a Buffer<u32>,
     /// `[symbols]`: the rule or file of each.
     owners: &'a Buffer<u32>,
@@ -340,7 +340,7 @@ fn step(
     weights: &Buffer<u32>,
     uses: &DeviceWordUses,
     found: &mut Found,
-    next: &mut Items,
+    next: &mut PhraseItems,
 ) -> Result<(), GpuError> {
     let (count, parents) = (found.item_count, &uses.parents);
     let sizes = gpu.allocate::<u32>(count)?;
