@@ -55,7 +55,7 @@ pub(crate) const DEVICE_NGRAM_COST: f64 = 1.7;
 /// Counting n-grams by file on a device, for each symbol.
 pub(crate) const DEVICE_NGRAM_FILE_COST: f64 = 13.0;
 /// Looking for a phrase in a symbol on a device.
-pub(crate) const DEVICE_PHRASE_COST: f64 = 0.1;
+pub(crate) const DEVICE_PHRASE_COST: f64 = 0.02;
 /// Copying a grammar to a device and building what look-ups need, for each symbol.
 pub(crate) const DEVICE_BUILD_COST: f64 = 3.1;
 /// Answering a look-up of a batch on a device.
@@ -84,6 +84,8 @@ pub(crate) const INSERT_COST: f64 = 150.0;
 pub(crate) const DEVICE_INSERT_COST: f64 = 20.0;
 /// Distinct n-grams are about so many words' worth of work each.
 pub(crate) const NGRAM_FACTOR: f64 = 20.0;
+/// Making the text of an n-gram to look at it.
+pub(crate) const NGRAM_TEXT_COST: f64 = 400.0;
 /// Counting all words in all files, for each symbol.
 pub(crate) const COUNT_ALL_SYMBOL_COST: f64 = 30.0;
 /// Looking a word up in a table of words and files.

@@ -28,8 +28,10 @@ use super::question::{Grain, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use crate::Result;
-use crate::answer::cost::NGRAM_FACTOR;
-use crate::answer::{CorpusView, Ngram, NgramFilePart, NgramsPart, PhrasePlace, PlaceRanges, Top};
+use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
+use crate::answer::{
+    CorpusView, Ngram, NgramFilePart, NgramsPart, PhrasePlace, PlaceRanges, SpreadPlan, Top,
+};
 use crate::api::snapshot::Snapshot;
 use crate::batch::TextDictionary;
 
@@ -79,13 +81,9 @@ pub(super) fn scan(
 /// What a table of n-grams takes at most, as the kernels make it and as rows. There are no more n-grams than places for them;
 /// and every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
 fn table_bytes(question: &ScanQuestion) -> u64 {
-    let (size, n) = (size_of_segments(question.view()), question.n as u64);
+    let n = question.n as u64;
     let places = question.files.words(question.view());
-    let distinct = if n == 1 {
-        places.min(size.tokens)
-    } else {
-        places.min(size.symbols.saturating_mul(n - 1))
-    };
+    let distinct = distinct_ngrams(question);
     // The words and a count: twice where tables of segments are merged, else with a row that counts references.
     let entry = size_of::<u32>() as u64 * n + size_of::<u64>() as u64;
     let counted = 2 * entry + (size_of::<u64>() + size_of::<CountedNgram>()) as u64;
@@ -97,6 +95,16 @@ fn table_bytes(question: &ScanQuestion) -> u64 {
         }
         Grain::All => distinct.saturating_mul(counted),
         _ => places.saturating_mul(counted),
+    }
+}
+
+/// How many n-grams the files have at most.
+fn distinct_ngrams(question: &ScanQuestion) -> u64 {
+    let (size, n) = (size_of_segments(question.view()), question.n as u64);
+    let places = question.files.words(question.view());
+    match n {
+        1 => places.min(size.tokens),
+        _ => places.min(size.symbols.saturating_mul(n - 1)),
     }
 }
 
@@ -116,11 +124,12 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
             paths.push(ScanPath::totals(files.len() as u64));
         }
         Grain::All | Grain::Word if files.is_all() => {
-            let plan = stored.plan_ngrams(n, None)?;
+            let plan = with_texts(stored.plan_ngrams(n, None)?, question);
             paths.push(ScanPath::planned(Strategy::Weights, &plan));
         }
         Grain::All | Grain::Word => {
             let plan = question.view().plan_ngrams_in(n, files.numbers())?;
+            let plan = with_texts(plan, question);
             paths.push(ScanPath::planned(Strategy::Weights, &plan));
             paths.push(of_all_files(question)?);
         }
@@ -142,20 +151,27 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     Ok(paths)
 }
 
+/// A plan for all n-grams, with what their texts take where conditions look at them.
+fn with_texts<'a>(plan: SpreadPlan<'a>, question: &ScanQuestion) -> SpreadPlan<'a> {
+    match question.has_all_texts() {
+        true => plan,
+        false => plan.plus(distinct_ngrams(question) as f64 * NGRAM_TEXT_COST),
+    }
+}
+
 /// N-grams with their files, those of others left out.
 fn of_all_files(question: &ScanQuestion) -> Result<ScanPath> {
-    let plan = question
-        .view()
-        .stored()
-        .plan_ngram_files(question.n, None)?;
+    let stored = question.view().stored();
+    let plan = with_texts(stored.plan_ngram_files(question.n, None)?, question);
     Ok(ScanPath::planned(Strategy::FileWeights, &plan))
 }
 
 /// N-grams of the files that are asked for alone, if that is estimated to be faster than those of all files.
 fn of_chosen_files(question: &ScanQuestion) -> Result<Option<ScanPath>> {
     let (view, n) = (question.view(), question.n);
-    let all = view.stored().plan_ngram_files(n, None)?;
+    let all = with_texts(view.stored().plan_ngram_files(n, None)?, question);
     let chosen = view.plan_ngram_files_in(n, question.files.numbers())?;
+    let chosen = with_texts(chosen, question);
     let is_chosen = !all.is_demanded() && chosen.cost() < all.cost();
     Ok(is_chosen.then(|| ScanPath::planned(Strategy::FileWeights, &chosen)))
 }
