@@ -112,6 +112,25 @@ impl CountTable {
         CountTable { offsets, entries }
     }
 
+    /// Of each row the `limit` entries with the largest counts, at least one, in order of their columns; also others with the count
+    /// of the last of them, so that whatever else orders entries finds all that it may put first.
+    pub fn largest(&self, limit: u32) -> CountTable {
+        let limit = limit.max(1) as usize;
+        let largest = |row: usize| {
+            let entries = self.row(row);
+            if entries.len() <= limit {
+                return entries.to_vec();
+            }
+            let mut counts: Vec<u32> = entries.iter().map(|&(_, count)| count).collect();
+            let last = counts.len() - limit;
+            let low = *counts.select_nth_unstable(last).1;
+            let kept = entries.iter().filter(|(_, count)| *count >= low);
+            kept.copied().collect()
+        };
+        let rows = (0..self.rows()).into_par_iter().map(largest);
+        CountTable::of_rows(rows.collect())
+    }
+
     /// Of each row the `k` entries with the largest counts, the largest first;
     /// of equal counts those with the smaller `rank` of the column first.
     pub fn top(&self, k: usize, rank: impl Fn(u32) -> u32 + Sync) -> Vec<Vec<(u32, u32)>> {
@@ -333,6 +352,24 @@ mod tests {
             let found = in_pools(|| table.transposed(columns as usize));
             assert_eq!(found, CountTable::of_rows(naive));
             assert_eq!(found.transposed(rows as usize), table);
+        }
+    }
+
+    #[test]
+    fn the_largest_entries_of_a_row_are_those_that_a_sort_puts_first() {
+        for (rows, columns, entries) in [(0, 1, 0), (30, 9, 9), (200, 3_000, 400)] {
+            let table = random_table(rows, columns, entries);
+            for limit in [0, 1, 2, 7, 100, u32::MAX] {
+                let found = in_pools(|| table.largest(limit));
+                for row in 0..table.rows() {
+                    let mut counts: Vec<u32> = table.row(row).iter().map(|entry| entry.1).collect();
+                    counts.sort_unstable_by(|left, right| right.cmp(left));
+                    let last = limit.max(1) as usize - 1;
+                    let low = counts.get(last).copied().unwrap_or(0);
+                    let kept = table.row(row).iter().filter(|entry| entry.1 >= low);
+                    assert!(found.row(row).iter().eq(kept), "{limit} of row {row}");
+                }
+            }
         }
     }
 

@@ -326,8 +326,9 @@ impl CorpusView {
         files.sort_unstable();
         Ok(files)
     }
+
     /// Whether all files are told by one segment each, and no edits.
-    fn has_whole_files(&self) -> bool {
+    pub(super) fn has_whole_files(&self) -> bool {
         self.pending().is_none() && self.stored().index.cut().is_empty()
     }
 

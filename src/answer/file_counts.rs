@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rayon::prelude::*;
+use zipfdb_kernels::gpu::{self, DeviceTable, Gpu};
 use zipfdb_kernels::{
-    CountTable, FileCounting, file_word_counts, gpu, word_file_counts, word_set_counts,
+    CountTable, FileCounting, file_word_counts, word_file_counts, word_set_counts,
 };
 
 use super::corpus_view::CorpusView;
@@ -20,6 +21,7 @@ use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{PendingTable, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};
 use super::stored_view::StoredView;
+use super::vocabulary::Vocabulary;
 use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::OnDevice;
@@ -209,8 +211,19 @@ impl SegmentView {
 
     /// As [`FileWordTable`], on a device.
     pub(super) fn file_words_on(&self, device: &OnDevice<'_>) -> Result<CountTable> {
-        let parts = self.with_words(device, |gpu, on, _| {
+        self.file_tables_on(device, |_, table| Ok(table))
+    }
+
+    /// What `shorten` leaves of the table of files on a device, or all of it where memory is too short for all files at a time.
+    pub(super) fn file_tables_on(
+        &self,
+        device: &OnDevice<'_>,
+        shorten: impl Fn(&Gpu, DeviceTable) -> Result<DeviceTable>,
+    ) -> Result<CountTable> {
+        let parts = self.with_words(device, |gpu, on, is_all| {
             let table = gpu::file_word_counts(gpu, &on.grammar, on.file_uses(gpu)?)?;
+            // A file may have words in several parts.
+            let table = if is_all { shorten(gpu, table)? } else { table };
             Ok(table.download(gpu)?)
         })?;
         let (parts, mut tables): (Vec<_>, Vec<CountTable>) = parts.into_iter().unzip();
@@ -232,15 +245,25 @@ impl StoredView {
         if tables.len() == 1 {
             return Ok(tables.swap_remove(0));
         }
-        let tables = tables.iter().enumerate().map(|(index, table)| {
-            let mut table = CountTable::clone(table);
-            renumber(&mut table, |word| vocabulary.number(index, word));
-            table
-        });
-        let merged = merge(self.files().len(), tables.collect(), |segment, row| {
+        let tables = tables.iter().map(|table| CountTable::clone(table));
+        (self.joined_files(tables.collect(), vocabulary)).map(Arc::new)
+    }
+
+    /// A table with a row for each file from those of all segments.
+    pub(super) fn joined_files(
+        &self,
+        mut tables: Vec<CountTable>,
+        vocabulary: &Vocabulary,
+    ) -> Result<CountTable> {
+        if tables.len() == 1 {
+            return Ok(tables.swap_remove(0));
+        }
+        for (index, table) in tables.iter_mut().enumerate() {
+            renumber(table, |word| vocabulary.number(index, word));
+        }
+        merge(self.files().len(), tables, |segment, row| {
             self.file_number(segment, row)
-        });
-        merged.map(Arc::new)
+        })
     }
 
     /// As [`CorpusView::word_files`], of the stored files.

@@ -1,6 +1,6 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
-//! `word_counts`, `file_counts`, `word_files`, `all_words`, `literal_files`, `ngrams`, `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the
+//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the
 //! access paths of their operation on a segment, how answers of segments become one, and how edits correct them. `path` chooses
 //! among paths, `spread` among devices, `cost` has what both compare, `merge` and `correction` what operations share. The views
 //! are data.
@@ -22,6 +22,7 @@ mod extract;
 mod file_counts;
 mod file_index;
 pub(crate) mod found;
+mod frequent_words;
 mod known;
 mod literal_files;
 mod merge;

@@ -21,6 +21,7 @@ use super::chosen_ngrams::{ChosenNgramFiles, ChosenNgrams};
 use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
+use super::frequent_words::FrequentWords;
 use super::literal_files::LiteralFiles;
 use super::ngrams::{NgramCounting, NgramFileCounting};
 use super::path::{PartitionOperation, PathName, Run, RunLog, answer};
@@ -257,6 +258,13 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
         let table = view.file_words(run).unwrap();
         assert_eq!(table.rows(), corpus.files.len());
         assert_eq!(table_counts(view, &table, false), owned);
+    });
+    corpus.ask::<FrequentWords>(covered, |view, run| {
+        for limit in [1, 4, 10_000] {
+            let found = view.frequent_words(limit, run).unwrap();
+            let all = view.file_words(Run::to_the_end()).unwrap();
+            assert_eq!(found, all.largest(limit));
+        }
     });
     corpus.ask::<WordFileTable>(covered, |view, run| {
         let table = view.word_files(run).unwrap();
@@ -617,6 +625,7 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<FileSetTotals>(),
         listed::<FileTotals>(),
         listed::<FileWordTable>(),
+        listed::<FrequentWords>(),
         listed::<WordFileTable>(),
         listed::<WordSetTotals>(),
         listed::<FewWordFiles>(),

@@ -1,8 +1,8 @@
-// top.cu: the rows that occur most often, or least.
-// In     counts [rows] u32, words [rows * n] u32
-// Out    how many rows have each digit of a rank; rows from a rank on, in order
-// Work   a pass over the counts for each digit, and three that find the rows
-// Map    a thread a row
+// top.cu: the rows that occur most often, or least; the largest entries of each row of a table.
+// In     counts [rows] u32, words [rows * n] u32; tables as tables.cu has them
+// Out    how many rows have each digit of a rank; rows from a rank on, in order; tables of the largest entries
+// Work   a pass over the counts for each digit, and three that find the rows; of a table one for each digit, and one
+// Map    a thread a row; of a table a block a row
 // Exact  integers only; places come from a scan
 #include "primitives.cuh"
 
@@ -62,5 +62,87 @@ top_rows_kernel(const u32* places, u64 rows, const u32* words, u32 n, const u32*
         if (places[i + 1] == place) continue;
         for (u32 k = 0; k < n; k++) words_out[place * n + k] = words[i * n + k];
         counts_out[place] = counts[i];
+    }
+}
+
+// The largest entries of each row of a table: entries are column << 32 | count.
+
+struct RowLowShared {
+    u32 digits[DIGITS];
+    // The digits that were found, and how many entries with these are still wanted.
+    u32 prefix, wanted;
+};
+
+// Finds the greatest digit so that as many entries as are wanted have it or a greater one; as many there are. By a warp.
+__device__ __forceinline__ void find_digit(RowLowShared& shared) {
+    constexpr u32 EACH = DIGITS / WARP_THREADS;
+    const u32 highest = DIGITS - 1 - lane_index() * EACH;
+    u32 own = 0;
+    for (u32 i = 0; i < EACH; i++) own += shared.digits[highest - i];
+    const u32 through = warp_inclusive_sum(own);
+    const u32 wanted = shared.wanted, prefix = shared.prefix;
+    const u32 finder = __ffs(__ballot_sync(FULL_WARP, through >= wanted)) - 1;
+    if (lane_index() != finder) return;
+    u32 above = through - own, digit = highest;
+    while (above + shared.digits[digit] < wanted) above += shared.digits[digit--];
+    shared.prefix = prefix << TOP_DIGIT_BITS | digit;
+    shared.wanted = wanted - above;
+}
+
+// lows[row] = the least of the `limit` largest counts of a row, 0 if it has no more of them; lengths[row] = how many entries have
+// that count or a larger one. A block a row.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_lows_kernel(const u32* offsets, const u64* entries, u32 limit, u32* lows, u32* lengths) {
+    SHARED(RowLowShared, shared);
+    const u32 row = blockIdx.x;
+    const u32 first = offsets[row], end = offsets[row + 1];
+    if (end - first <= limit) {
+        if (threadIdx.x == 0) {
+            lows[row] = 0;
+            lengths[row] = end - first;
+        }
+        return;
+    }
+    if (threadIdx.x == 0) {
+        shared.prefix = 0;
+        shared.wanted = limit;
+    }
+    for (i32 shift = TOP_HIGHEST_SHIFT; shift >= 0; shift -= TOP_DIGIT_BITS) {
+        for (u32 i = threadIdx.x; i < DIGITS; i += THREADS) shared.digits[i] = 0;
+        __syncthreads();
+        const u32 prefix = shared.prefix;
+        for (u32 i = first + threadIdx.x; i < end; i += THREADS) {
+            const u64 count = u32(entries[i]);
+            if (count >> (shift + TOP_DIGIT_BITS) == prefix) atomicAdd(&shared.digits[(count >> shift) & (DIGITS - 1)], 1u);
+        }
+        __syncthreads();
+        if (warp_index() == 0) find_digit(shared);
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        lows[row] = shared.prefix;
+        lengths[row] = limit - shared.wanted + shared.digits[shared.prefix & (DIGITS - 1)];
+    }
+}
+
+struct RowTopShared {
+    BlockSum<u32> sum;
+};
+
+// The entries of each row with a count of lows[row] or more, in order. A block a row.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_tops_kernel(const u32* offsets, const u64* entries, const u32* lows, const u32* offsets_out, u64* out) {
+    SHARED(RowTopShared, shared);
+    const u32 row = blockIdx.x;
+    const u32 first = offsets[row], end = offsets[row + 1], low = lows[row];
+    u32 place = offsets_out[row];
+    for (u32 start = first; start < end; start += THREADS) {
+        const u32 i = start + threadIdx.x;
+        const u64 entry = i < end ? entries[i] : 0;
+        const bool is_kept = i < end && u32(entry) >= low;
+        u32 kept;
+        const u32 before = block_exclusive_sum(u32(is_kept), shared.sum, kept);
+        if (is_kept) out[place + before] = entry;
+        place += kept;
     }
 }

@@ -1,18 +1,22 @@
-//! The n-grams that occur most often, or least, chosen where they are.
+//! The n-grams that occur most often, or least, and the largest counts of each row of a table, chosen where they are.
 //!
 //! The invariant: the rows that are kept are those with the rank of the last
 //! wanted row or a greater one, in their order, so that whatever else orders
-//! rows finds all that it may put first. The rank is found digit by digit, the
+//! rows finds all that it may put first; likewise the entries of a table's row. The rank is found digit by digit, the
 //! highest first (radix select), without sorting.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Source, THREADS};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::ngrams::DeviceNgrams;
 use super::primitives;
+use super::tables::DeviceTable;
 
 /// Bits of a digit of a rank; three digits are all of it.
 const DIGIT_BITS: u32 = 11;
+
+/// Where the highest digit begins.
+const HIGHEST_SHIFT: u32 = (u32::BITS.div_ceil(DIGIT_BITS) - 1) * DIGIT_BITS;
 
 pub(crate) static SOURCE: Source = Source {
     name: "top.cu",
@@ -20,6 +24,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[
         ("TOP_THREADS", THREADS as u64),
         ("TOP_DIGIT_BITS", DIGIT_BITS as u64),
+        ("TOP_HIGHEST_SHIFT", HIGHEST_SHIFT as u64),
     ],
 };
 
@@ -79,6 +84,37 @@ impl DeviceNgrams {
     }
 }
 
+impl DeviceTable {
+    /// As [`CountTable::largest`](crate::CountTable::largest).
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn largest(&self, gpu: &Gpu, limit: u32) -> Result<DeviceTable, GpuError> {
+        let rows = self.rows();
+        let (lows, lengths) = (gpu.allocate::<u32>(rows)?, gpu.allocate::<u32>(rows)?);
+        let launch = Launch {
+            // Rows are u32.
+            blocks: rows as u32,
+            threads: THREADS,
+        };
+        let (offsets, entries) = (&self.offsets, &self.entries);
+        let arguments = arguments![offsets, entries, limit.max(1), &lows, &lengths];
+        let kernel = SOURCE.kernel("row_lows_kernel");
+        gpu.launch(kernel.moving(entries.len() * 3 * 8), launch, arguments)?;
+        let places = primitives::scan::<u32, u32>(gpu, &lengths)?;
+        let kept = gpu.allocate::<u64>(gpu.item(&places, rows)? as usize)?;
+        let arguments = arguments![offsets, entries, &lows, &places, &kept];
+        let kernel = SOURCE.kernel("row_tops_kernel");
+        let bytes = (entries.len() + kept.len()) * 8;
+        gpu.launch(kernel.moving(bytes), launch, arguments)?;
+        Ok(DeviceTable {
+            offsets: places,
+            entries: kept,
+        })
+    }
+}
+
 /// Ranks of rows that are wanted, the greatest first.
 #[derive(Clone, Copy)]
 struct Ranks {
@@ -119,8 +155,8 @@ impl Ranks {
         let Ranks { changed, low, high } = self;
         // The highest digits of the rank, and how many rows with these are wanted.
         let (mut prefix, mut wanted) = (0u32, limit.max(1));
-        let highest = u32::BITS.div_ceil(DIGIT_BITS) - 1;
-        for shift in (0..=highest).rev().map(|digit| digit * DIGIT_BITS) {
+        let digits = HIGHEST_SHIFT / DIGIT_BITS;
+        for shift in (0..=digits).rev().map(|digit| digit * DIGIT_BITS) {
             let digits = gpu.zeroed::<u32>(1 << DIGIT_BITS)?;
             let rows = counts.len();
             let arguments = arguments![counts, rows, changed, low, high, prefix, shift, &digits];
@@ -145,6 +181,7 @@ impl Ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CountTable;
     use crate::gpu::test_devices::{Numbers, on_devices};
 
     #[test]
@@ -198,6 +235,41 @@ mod tests {
                     assert_eq!(top.counts, expected, "{about}");
                     let expected = used.iter().flat_map(|&row| &words[row * 2..row * 2 + 2]);
                     assert!(top.words.iter().eq(expected), "{about}");
+                }
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn the_largest_entries_of_rows_are_those_of_the_twin() {
+        on_devices(|gpu| {
+            for (rows, below) in [(0, 1), (1, 3), (40, 5), (300, 9), (7, 1_000_000_000)] {
+                let mut numbers = Numbers::new(rows as u64);
+                // Rows of no entries, some, and many.
+                let lengths = numbers.below(rows, 900).into_iter();
+                let lengths = lengths.map(|length| match length % 3 {
+                    0 => 0,
+                    1 => length % 40,
+                    _ => length,
+                });
+                let row = |length: u32| {
+                    let counts = numbers.below(length as usize, below).into_iter();
+                    (0..).zip(counts.map(|count| count + 1)).collect()
+                };
+                let table = CountTable::of_rows(lengths.map(row).collect());
+                let offsets: Vec<u32> = table.offsets.iter().map(|&at| at as u32).collect();
+                let entries = table.entries.iter();
+                let entries: Vec<u64> = entries
+                    .map(|&(column, count)| u64::from(column) << 32 | u64::from(count))
+                    .collect();
+                let given = DeviceTable {
+                    offsets: gpu.upload(&offsets)?,
+                    entries: gpu.upload(&entries)?,
+                };
+                for limit in [0, 1, 2, 10, 300, u32::MAX] {
+                    let found = given.largest(gpu, limit)?.download(gpu)?;
+                    assert_eq!(found, table.largest(limit), "{limit}");
                 }
             }
             Ok(())

@@ -4,9 +4,9 @@
 //! may be kept in memory.
 
 use std::cmp::Reverse;
+use std::mem;
 use std::sync::Arc;
 
-use zipfdb_kernels::CountTable;
 use zipfdb_sql::query::TermVectorsColumn;
 use zipfdb_sql::setting::Strategy;
 
@@ -25,13 +25,13 @@ use crate::{Result, Value};
 
 pub(super) struct TermVectorsScan {
     snapshot: Snapshot,
-    k: usize,
+    k: u64,
     columns: Vec<TermVectorsColumn>,
     /// Conditions on other columns than the file.
     filters: Vec<ColumnFilter>,
     files: std::vec::IntoIter<u32>,
-    /// Words of all files, if all are counted together.
-    table: Option<Arc<CountTable>>,
+    /// The words of all files, most frequent first, if all are counted together; none before they are.
+    rows: Option<Vec<Vec<(u32, u32)>>>,
     /// The file at hand and its words, most frequent first.
     current: u32,
     words: std::iter::Enumerate<std::vec::IntoIter<(u32, u64)>>,
@@ -56,7 +56,7 @@ impl TermVectorsScan {
         let is_large = table_bytes(view, &files) > context.settings.memory_limit();
         let counts_all = files.is_all() && files.len() > 1 && !is_large;
         let paths = match counts_all {
-            true => view.plan_file_words()?,
+            true => view.plan_frequent_words(limit_of(k))?,
             false => view.plan_totals_of(files.numbers())?,
         };
         let path = ScanPath::planned(Strategy::FileWeights, &paths);
@@ -75,11 +75,11 @@ impl TermVectorsScan {
             }
         };
         Ok(TermVectorsScan {
-            k: usize::try_from(k).unwrap_or(usize::MAX),
+            k,
             columns: columns.collect(),
             filters,
             files: files.numbers().to_vec().into_iter(),
-            table: counts_all.then(Arc::default),
+            rows: counts_all.then(Vec::new),
             current: 0,
             words: Vec::new().into_iter().enumerate(),
             late: LateError::default(),
@@ -91,33 +91,36 @@ impl TermVectorsScan {
 
     /// The words of a file with counts, the most frequent `k`.
     fn count(&mut self, file: u32) -> Result<Vec<(u32, u64)>> {
-        let view = self.snapshot.view().clone();
-        let description = self.description.clone();
-        let mut counts: Vec<(u32, u64)> = match &mut self.table {
-            None => (self.snapshot).ask(&self.interrupt, move |view, stop| {
+        let (k, description) = (self.k, self.description.clone());
+        let size = usize::try_from(k).unwrap_or(usize::MAX);
+        let Some(rows) = &mut self.rows else {
+            let mut counts = self.snapshot.ask(&self.interrupt, move |view, stop| {
                 view.totals_of(file as usize, description.until(stop))
-            })?,
-            Some(table) => {
-                if table.rows() == 0 {
-                    *table = self.snapshot.ask(&self.interrupt, move |view, stop| {
-                        let table = view.file_words(description.until(stop))?;
-                        view.byte_ranks();
-                        Ok(table)
-                    })?;
-                }
-                let row = table.row(file as usize).iter();
-                row.map(|&(word, count)| (word, u64::from(count))).collect()
+            })?;
+            let ranks = self.snapshot.view().byte_ranks();
+            let order = |&(word, count): &(u32, u64)| (Reverse(count), ranks[word as usize]);
+            if size < counts.len() && size > 0 {
+                counts.select_nth_unstable_by_key(size - 1, order);
             }
+            counts.truncate(size);
+            counts.sort_unstable_by_key(order);
+            return Ok(counts);
         };
-        let ranks = view.byte_ranks();
-        let order = |&(word, count): &(u32, u64)| (Reverse(count), ranks[word as usize]);
-        if self.k < counts.len() && self.k > 0 {
-            counts.select_nth_unstable_by_key(self.k - 1, order);
+        if rows.is_empty() {
+            *rows = self.snapshot.ask(&self.interrupt, move |view, stop| {
+                let table = view.frequent_words(limit_of(k), description.until(stop))?;
+                let ranks = view.byte_ranks();
+                Ok(table.top(size, |word| ranks[word as usize]))
+            })?;
         }
-        counts.truncate(self.k);
-        counts.sort_unstable_by_key(order);
-        Ok(counts)
+        let row = mem::take(&mut rows[file as usize]).into_iter();
+        Ok(row.map(|(word, count)| (word, count.into())).collect())
     }
+}
+
+/// How many words of a file are asked for.
+fn limit_of(k: u64) -> u32 {
+    u32::try_from(k).unwrap_or(u32::MAX)
 }
 
 impl TermVectorsScan {

@@ -1,0 +1,89 @@
+//! Term vectors: of each file the words that occur most often there.
+//!
+//! Invariant: a row has at least the words that any order by count, and by whatever else, puts first: those with the count of the
+//! last one are all there. The words of a file that lies in one segment are told by that alone; where files are in parts, or
+//! edited, tables of all words are cut short.
+
+use zipfdb_kernels::CountTable;
+
+use super::corpus_view::CorpusView;
+use super::cost::{DEVICE_FREQUENT_COST, Size};
+use super::file_counts::FileWordTable;
+use super::path::{AccessPath, PartitionOperation, Run};
+use super::spread::{DeviceOperation, SpreadPlan};
+use super::stored_view::StoredView;
+use crate::Result;
+use crate::runtime::device::OnDevice;
+use crate::segment::SegmentView;
+
+/// A row for each file of a segment: at least so many of its most frequent words, with counts.
+pub(crate) struct FrequentWords;
+
+/// A path of the table of all words.
+macro_rules! of_table {
+    ($index:literal) => {
+        AccessPath {
+            name: FileWordTable::PATHS[$index].name,
+            needs: FileWordTable::PATHS[$index].needs,
+            cost: |_, segment| (FileWordTable::PATHS[$index].cost)(&(), segment),
+            run: |&limit, segment, run| {
+                let table = (FileWordTable::PATHS[$index].run)(&(), segment, run)?;
+                Ok(table.largest(limit))
+            },
+        }
+    };
+}
+
+impl PartitionOperation for FrequentWords {
+    type Question<'a> = u32;
+    type Answer = CountTable;
+
+    const PATHS: &'static [AccessPath<FrequentWords>] =
+        &[of_table!(0), of_table!(1), of_table!(2), of_table!(3)];
+}
+
+const _: () = assert!(FrequentWords::PATHS.len() == FileWordTable::PATHS.len());
+
+impl DeviceOperation for FrequentWords {
+    fn device_work(size: Size) -> f64 {
+        size.symbols as f64 * DEVICE_FREQUENT_COST
+    }
+
+    fn run_on(&limit: &u32, segment: &SegmentView, device: &OnDevice<'_>) -> Result<CountTable> {
+        let table = segment.file_tables_on(device, |gpu, table| Ok(table.largest(gpu, limit)?))?;
+        Ok(table.largest(limit))
+    }
+}
+
+impl StoredView {
+    /// As [`CorpusView::frequent_words`], of the stored files, which are whole.
+    fn frequent_words(&self, limit: u32, run: Run<'_>) -> Result<CountTable> {
+        let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
+        let tables = self.each_segment::<FrequentWords>(&limit, run)?;
+        self.joined_files(tables, vocabulary)
+    }
+}
+
+impl CorpusView {
+    /// How the most frequent words of all files would be found, at least so many of each.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn plan_frequent_words(&self, limit: u32) -> Result<SpreadPlan<'_>> {
+        match self.has_whole_files() {
+            true => self.stored().plan::<FrequentWords>(&limit, None),
+            false => self.plan_file_words(),
+        }
+    }
+
+    /// A row for each file: at least so many of its most frequent words, with counts.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn frequent_words(&self, limit: u32, run: Run<'_>) -> Result<CountTable> {
+        match self.has_whole_files() {
+            true => self.stored().frequent_words(limit, run),
+            false => Ok(self.file_words(run)?.largest(limit)),
+        }
+    }
+}
