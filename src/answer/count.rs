@@ -322,7 +322,7 @@ impl StoredView {
         run: Run<'_>,
     ) -> Result<Vec<u64>> {
         let mut counts = vec![0; questions];
-        if let Some(found) = self.on_devices(lookups, run, SegmentView::count_on)? {
+        if let Some(found) = self.on_devices::<FileWordCount, _>(lookups, run, SegmentView::count_on)? {
             for (lookup, count) in found {
                 counts[lookup.question] += count;
             }
@@ -385,14 +385,21 @@ impl StoredView {
     }
 
     /// Answers look-ups, sorted by segment, where devices do so for all segments; those of words that a segment does not
-    /// have are left out. None if the CPU is to answer.
-    pub(super) fn on_devices<'a, A: Send>(
+    /// have are left out. None if the CPU is to answer, as `O`.
+    pub(super) fn on_devices<'a, O, A: Send>(
         &self,
         lookups: &'a [Lookup],
         run: Run<'_>,
         ask: Ask<A>,
-    ) -> Result<Option<Vec<(&'a Lookup, A)>>> {
-        let Some(places) = self.lookup_places(lookups.len() as u64) else {
+    ) -> Result<Option<Vec<(&'a Lookup, A)>>>
+    where
+        O: for<'q> PartitionOperation<Question<'q> = WordInPart>,
+    {
+        let any = WordInPart {
+            file: 0,
+            word: ANY_WORD,
+        };
+        let Some(places) = self.lookup_places_of::<O>(lookups.len() as u64, &any) else {
             return Ok(None);
         };
         let of_segment = |index: usize| -> Vec<&Lookup> {

@@ -210,7 +210,13 @@ impl StoredView {
         ranges: &[(usize, u64, u64)],
         run: Run<'_>,
     ) -> Result<Option<Found<ExtractedBytes>>> {
-        let Some(places) = self.lookup_places(ranges.len() as u64) else {
+        let any = PartRange {
+            file: 0,
+            offset: 0,
+            length: 1,
+        };
+        let count = ranges.len() as u64;
+        let Some(places) = self.lookup_places_of::<FileExtract>(count, &any) else {
             return Ok(None);
         };
         let devices = self.devices().all().iter();

@@ -862,7 +862,7 @@ impl StoredView {
         questions: usize,
         run: Run<'_>,
     ) -> Result<Found<SearchResults>> {
-        let found = match self.on_devices(lookups, run, SegmentView::search_on)? {
+        let found = match self.on_devices::<FileSearch, _>(lookups, run, SegmentView::search_on)? {
             Some(found) => found,
             None => {
                 let segments = self.prepare(lookups, SegmentView::prepare_offsets)?;

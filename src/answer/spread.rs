@@ -392,19 +392,46 @@ impl StoredView {
         places
     }
 
-    /// Which devices answer so many look-ups at once; none if the CPU is to.
+    /// Which devices answer so many look-ups of any kind at once; none if the CPU is to.
     pub(super) fn lookup_places(&self, count: u64) -> Option<LookupPlaces<'_>> {
-        let threads = self.devices().threads().max(1);
-        let on_cpu = lookups_cost(count, threads);
-        let costs = vec![on_cpu; self.segments.len()];
-        self.devices().look_for(costs.iter().sum());
+        self.lookup_places_at(count, |_| BATCH_LOOKUP_COST)
+    }
+
+    /// As `lookup_places`, of look-ups of which `question` stands for each: where the CPU has what answers them at once, they take
+    /// less.
+    pub(super) fn lookup_places_of<O: PartitionOperation>(
+        &self,
+        count: u64,
+        question: &O::Question<'_>,
+    ) -> Option<LookupPlaces<'_>> {
+        self.lookup_places_at(count, |index| {
+            let chosen = choose::<O>(question, &self.segment_at(index), None);
+            // A damaged segment says so when it answers.
+            let work = chosen.map_or(f64::INFINITY, |chosen| chosen.work);
+            work.min(BATCH_LOOKUP_COST)
+        })
+    }
+
+    /// As `lookup_places`, by what one takes a thread of the CPU in each segment, in nanoseconds.
+    fn lookup_places_at(
+        &self,
+        count: u64,
+        cost_on_cpu: impl Fn(usize) -> f64,
+    ) -> Option<LookupPlaces<'_>> {
+        if !self.devices().may_take_any() {
+            return None;
+        }
+        let each_cost = count as f64 / self.devices().threads().max(1) as f64;
+        let all = 0..self.segments.len();
+        let on_cpu: Vec<f64> = all.map(|index| each_cost * cost_on_cpu(index)).collect();
+        self.devices().look_for(on_cpu.iter().sum());
         let work = |_| count as f64 * DEVICE_LOOKUP_COST;
         let cost =
             |index: usize, device: &Device| self.device_cost(index, device, Kind::Lookups, work);
-        let places = self.places(Kind::Lookups, &costs, |_| false, cost);
+        let places = self.places(Kind::Lookups, &on_cpu, |_| false, cost);
         let is_all = !places.is_empty() && places.iter().all(Option::is_some);
         let cost_of = |(index, place): (usize, &Option<&Device>)| {
-            place.map_or(on_cpu, |device| cost(index, device))
+            place.map_or(on_cpu[index], |device| cost(index, device))
         };
         is_all.then(|| LookupPlaces {
             costs: places.iter().enumerate().map(cost_of).collect(),
@@ -604,12 +631,14 @@ mod tests {
     use zipfdb_kernels::{FileOrder, NgramFiles};
 
     use super::super::device_parts::in_batches;
+    use super::super::frequent_words::FrequentWords;
     use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
     use super::super::ngrams::NgramQuestion;
     use super::super::path::{Run, RunLog, answer};
     use super::super::phrase::{DevicePhrase, PhraseCount, PhrasePositions};
     use super::super::top::Top;
     use super::super::word_counts::WordTotals;
+    use super::DeviceOperation;
     use crate::runtime::device::{Kind, OnDevice};
     use crate::segment::SegmentView;
     use crate::{CopyOptions, Corpus, Database, Error};
@@ -1011,10 +1040,15 @@ mod tests {
         let device = &database.inner().shared().runtime.devices.all()[0];
         let by_count = FileOrder::Count;
         type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
-        let asks: [Ask<'_>; 11] = [
+        let asks: [Ask<'_>; 12] = [
             Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
+            Box::new(|on| {
+                let found = FrequentWords::run_on(&7, segment, on)?;
+                assert_eq!(found, segment.file_words_on(on)?.largest(7));
+                Ok(format!("{found:?}"))
+            }),
             Box::new(|on| {
                 Ok(format!(
                     "{:?}",
