@@ -337,7 +337,7 @@ fn every_codec_gives_the_same_answers() {
         database.execute(&sql).unwrap();
         let rows = database.query("SELECT codec FROM indexes('c')").unwrap();
         for row in rows {
-            assert_eq!(row.unwrap()[0], zipfdb::Value::from(codec));
+            assert_eq!(row.unwrap()[0], Value::from(codec));
         }
         check(&snapshot(&reopened(&path)), &all);
         database.execute("DROP INDEX w").unwrap();

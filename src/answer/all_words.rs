@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceLists, Gpu, ListSearch};
@@ -48,9 +49,13 @@ impl PartitionOperation for AllWordsFiles {
             name: PathName::Postings,
             needs: &[],
             cost: in_postings_cost,
-            run: |words, segment, run| match in_postings(words, segment)? {
-                Some(files) => Ok(files),
-                None => each_word(words, segment, run),
+            run: |words, segment, run| {
+                let begin = Instant::now();
+                let Some(files) = in_postings(words, segment)? else {
+                    return each_word(words, segment, run);
+                };
+                segment.spend_on_counts(begin, run.stop)?;
+                Ok(files)
             },
         },
         AccessPath {
@@ -78,7 +83,11 @@ fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
     if !segment.has_index(IndexKind::Postings) || !segment.pin_at_hand(&[StructureKind::Postings]) {
         return Ok(None);
     }
-    in_postings(words, segment)
+    let begin = Instant::now();
+    let found = in_postings(words, segment)?;
+    // Who may wait for other threads builds the table.
+    let is_due = segment.spend_at_hand(begin);
+    Ok(found.filter(|_| !is_due))
 }
 
 /// The files of a table's rows.

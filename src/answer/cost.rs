@@ -90,6 +90,8 @@ pub(crate) const NGRAM_FACTOR: f64 = 20.0;
 pub(crate) const NGRAM_TEXT_COST: f64 = 400.0;
 /// Counting all words in all files, for each symbol.
 pub(crate) const COUNT_ALL_SYMBOL_COST: f64 = 30.0;
+/// Reading that table from the lists of an index, for each symbol.
+pub(crate) const COUNT_TABLE_LOAD_COST: f64 = 5.0;
 /// Looking a word up in a table of words and files.
 pub(crate) const TABLE_LOOKUP_COST: f64 = 300.0;
 /// Building the parents, for each symbol.

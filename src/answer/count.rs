@@ -14,7 +14,8 @@ use zipfdb_storage::IndexKind;
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
 use super::cost::{
-    BLOCKS_COST, COUNT_ALL_SYMBOL_COST, LOOKUP_COST, POSTINGS_COST, TABLE_LOOKUP_COST,
+    BLOCKS_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, LOOKUP_COST, POSTINGS_COST,
+    TABLE_LOOKUP_COST,
 };
 use super::device_parts::in_file;
 use super::file_index::Part;
@@ -172,16 +173,33 @@ impl SegmentView {
         Ok(count)
     }
 
-    /// Says that counts in files took until now without a table of all words and files; builds that if it is due.
+    /// Says that look-ups of words in files took until now without a table of all words and files; builds that if it is due.
     pub(super) fn spend_on_counts(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         let budget = &self.budgets.counts;
         budget.add_since(begin);
-        let (symbols, _) = self.size();
-        // Below 2^39. A table has at least an entry for each distinct word, and about one for each symbol.
-        let price = (symbols as f64 * COUNT_ALL_SYMBOL_COST) as u64;
-        let bytes = symbols * size_of::<(u32, u32)>() as u64;
+        let (price, bytes) = self.count_table_price();
         self.pin_if_due::<WordFiles>(budget, price, bytes, stop)?;
         Ok(())
+    }
+
+    /// Likewise, builds nothing, and says whether it is time to.
+    pub(super) fn spend_at_hand(&self, begin: Instant) -> bool {
+        let budget = &self.budgets.counts;
+        budget.add_since(begin);
+        let (price, bytes) = self.count_table_price();
+        budget.is_due(price) && self.has_room(bytes)
+    }
+
+    /// Nanoseconds and bytes that a table of all words and files takes.
+    fn count_table_price(&self) -> (u64, u64) {
+        let (symbols, _) = self.size();
+        let cost = match self.has_index(IndexKind::Postings) {
+            true => COUNT_TABLE_LOAD_COST,
+            false => COUNT_ALL_SYMBOL_COST,
+        };
+        // The price is below 2^39. A table has at least an entry for each distinct word, and about one for each symbol.
+        let bytes = symbols * size_of::<(u32, u32)>() as u64;
+        ((symbols as f64 * cost) as u64, bytes)
     }
 
     /// How often a word occurs in a file.
@@ -322,7 +340,9 @@ impl StoredView {
         run: Run<'_>,
     ) -> Result<Vec<u64>> {
         let mut counts = vec![0; questions];
-        if let Some(found) = self.on_devices::<FileWordCount, _>(lookups, run, SegmentView::count_on)? {
+        if let Some(found) =
+            self.on_devices::<FileWordCount, _>(lookups, run, SegmentView::count_on)?
+        {
             for (lookup, count) in found {
                 counts[lookup.question] += count;
             }

@@ -49,6 +49,7 @@ impl PartitionOperation for FewWordFiles {
             needs: &[],
             cost: in_postings_cost,
             run: |words, segment, run| {
+                let begin = Instant::now();
                 let mut counts = vec![0; segment.files()?.len()];
                 for word in *words {
                     let found = segment.find_one_word(word)?;
@@ -63,6 +64,7 @@ impl PartitionOperation for FewWordFiles {
                         counts[file as usize] += u64::from(count);
                     }
                 }
+                segment.spend_on_counts(begin, run.stop)?;
                 Ok(counts)
             },
         },
