@@ -212,6 +212,12 @@ impl CorpusView {
         }
     }
 
+    /// The segments that have parts of what a file rests on, by their places.
+    pub(crate) fn segments_of(&self, file: usize) -> impl Iterator<Item = usize> {
+        let stored = self.resolve(file).0.into_iter();
+        stored.flat_map(|stored| self.stored.segments_of(stored))
+    }
+
     /// The number that a stored file has now; none if it is gone.
     pub(crate) fn file_now(&self, stored: u32) -> Option<u32> {
         match &self.pending {

@@ -255,6 +255,11 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
+    /// The segment that is asked.
+    pub(super) fn segment(&self) -> usize {
+        self.part.segment as usize
+    }
+
     /// The question to the segment of the part.
     pub(super) fn in_part(&self) -> WordInPart {
         WordInPart {
@@ -348,45 +353,50 @@ impl StoredView {
             }
             return Ok(counts);
         }
-        let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
         let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
-        let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
-        let found: Vec<Vec<u64>> = (parts.par_iter())
-            .map(|lookups| {
-                check(run.stop)?;
-                count_in_part(segments.of(&lookups[0].part), lookups, run)
-            })
-            .collect::<Result<_>>()?;
-        for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
-            counts[lookup.question] += count;
+        for lookups in self.in_room(lookups, Lookup::segment) {
+            let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
+            let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
+            let found: Vec<Vec<u64>> = (parts.par_iter())
+                .map(|lookups| {
+                    check(run.stop)?;
+                    count_in_part(segments.of(&lookups[0].part), lookups, run)
+                })
+                .collect::<Result<_>>()?;
+            for (lookup, count) in lookups.iter().zip(found.iter().flatten()) {
+                counts[lookup.question] += count;
+            }
         }
         Ok(counts)
     }
 
-    /// Finds the parts of files, and words in them; sorted by segment and file.
+    /// Finds the parts of files, and words in them; sorted by segment and file. As many segments are asked for words at once as the
+    /// cache has room for.
     ///
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn look_up(&self, questions: &[(usize, &[u8])]) -> Result<Vec<Lookup>> {
-        let segments = SegmentViews::new(self);
-        let tasks = questions.par_chunks(TASK_LOOKUPS).enumerate();
-        let lookups = tasks.map(|(task, questions)| {
-            let mut lookups = Vec::with_capacity(questions.len());
-            for (question, &(file, word)) in (task * TASK_LOOKUPS..).zip(questions) {
-                for &part in self.index.parts(file) {
-                    lookups.push(Lookup {
-                        part,
-                        word: segments.of(&part).find_word(word)?,
-                        question,
-                    });
-                }
-            }
-            Ok(lookups)
-        });
-        let mut lookups = lookups.collect::<Result<Vec<_>>>()?.concat();
-        lookups.par_sort_unstable_by_key(|lookup| {
-            (lookup.part.segment, lookup.part.file, lookup.question)
-        });
+        let mut parts: Vec<(Part, usize)> = (questions.par_iter().enumerate())
+            .flat_map_iter(|(question, &(file, _))| {
+                let parts = self.index.parts(file).iter();
+                parts.map(move |&part| (part, question))
+            })
+            .collect();
+        parts.par_sort_unstable_by_key(|(part, question)| (part.segment, part.file, *question));
+        let mut lookups = Vec::with_capacity(parts.len());
+        for parts in self.in_room(&parts, |(part, _)| part.segment as usize) {
+            let segments = SegmentViews::new(self);
+            let tasks = parts.par_iter().with_min_len(TASK_LOOKUPS);
+            let of_group = tasks.map(|&(part, question)| {
+                let word = segments.of(&part).find_word(questions[question].1)?;
+                Ok(Lookup {
+                    part,
+                    word,
+                    question,
+                })
+            });
+            lookups.extend(of_group.collect::<Result<Vec<_>>>()?);
+        }
         Ok(lookups)
     }
 

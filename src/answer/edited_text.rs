@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
 use crate::Result;
@@ -89,7 +90,7 @@ impl EditedText {
     ///
     /// # Errors
     /// If the segment of the file is damaged, or `stop` is set.
-    pub(crate) fn new(
+    fn new(
         view: Arc<StoredView>,
         name: &str,
         edited: Arc<EditedFile>,
@@ -111,6 +112,53 @@ impl EditedText {
             edited,
             regions,
         })
+    }
+
+    /// Those of some files, told by their names. Of the segments that they rest on as many are worked with at once as the cache has
+    /// room for.
+    ///
+    /// # Errors
+    /// As [`EditedText::new`].
+    pub(crate) fn of_files(
+        view: &Arc<StoredView>,
+        files: &[(&str, &Arc<EditedFile>)],
+        tokenizer: Tokenizer,
+        stop: &AtomicBool,
+    ) -> Result<Vec<EditedText>> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        view.vocabulary()?;
+        let numbering = view.word_numbers.id();
+        // What has to be looked at for a file: what it rests on, unless the words around its edits are known.
+        let base_of = |&(name, edited): &(&str, &Arc<EditedFile>)| {
+            let is_new = !edited.has_regions(numbering);
+            (is_new && edited.is_stored)
+                .then(|| view.find_file(name))
+                .flatten()
+        };
+        let bases: Vec<Option<usize>> = files.iter().map(base_of).collect();
+        let first_segment = |&place: &usize| {
+            let first = bases[place].and_then(|file| view.segments_of(file).next());
+            first.unwrap_or(0)
+        };
+        let mut order: Vec<usize> = (0..files.len()).collect();
+        order.sort_by_key(first_segment);
+        let mut found = Vec::with_capacity(files.len());
+        for places in view.in_room(&order, first_segment) {
+            // What regions need is built once, not by each thread.
+            let pinned =
+                view.prepare_edits(places.iter().filter_map(|&place| bases[place]), stop)?;
+            let texts = places.par_iter().map(|&place| {
+                let (name, edited) = files[place];
+                let text = EditedText::new(view.clone(), name, edited.clone(), tokenizer, stop)?;
+                Ok((place, text))
+            });
+            found.extend(texts.collect::<Result<Vec<_>>>()?);
+            drop(pinned);
+        }
+        found.sort_unstable_by_key(|(place, _)| *place);
+        Ok(found.into_iter().map(|(_, text)| text).collect())
     }
 
     /// The words around edits.

@@ -187,20 +187,29 @@ impl StoredView {
         if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
             return Ok(extracts);
         }
-        let segments = SegmentViews::new(self);
-        for &(file, ..) in ranges {
-            for part in self.index.parts(file) {
-                segments.of(part).prepare_extracts()?;
-            }
-        }
-        let tasks = ranges.par_iter().enumerate();
-        let tasks = tasks.with_min_len(TASK_QUESTIONS_MIN);
-        let extract = |(number, &range): (usize, &(usize, u64, u64))| {
-            check(run.stop)?;
-            let bytes = self.extract_of(&segments, range, run)?;
-            Ok(((number, 0), FoundPart::Own(bytes)))
+        // By the segment that each begins in.
+        let segment_of = |number: usize| {
+            let parts = self.index.parts(ranges[number].0);
+            parts.first().map_or(0, |part| part.segment as usize)
         };
-        let found = tasks.map(extract).collect::<Result<_>>()?;
+        let mut order: Vec<usize> = (0..ranges.len()).collect();
+        order.par_sort_by_key(|&number| segment_of(number));
+        let mut found = Vec::with_capacity(ranges.len());
+        for numbers in self.in_room(&order, |&number| segment_of(number)) {
+            let segments = SegmentViews::new(self);
+            for &number in numbers {
+                for part in self.index.parts(ranges[number].0) {
+                    segments.of(part).prepare_extracts()?;
+                }
+            }
+            let tasks = numbers.par_iter().with_min_len(TASK_QUESTIONS_MIN);
+            let of_group = tasks.map(|&number| {
+                check(run.stop)?;
+                let bytes = self.extract_of(&segments, ranges[number], run)?;
+                Ok(((number, 0), FoundPart::Own(bytes)))
+            });
+            found.extend(of_group.collect::<Result<Vec<_>>>()?);
+        }
         Ok(Found::new(ranges.len(), found))
     }
 

@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rayon::prelude::*;
 use zipfdb_kernels::NGRAM_WORDS_MAX;
 use zipfdb_storage::Tokenizer;
 
@@ -21,7 +20,7 @@ use super::numbering::{Numbering, WordSource};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::word_subject;
-use crate::overlay::{FileState, Overlay, Region, Regions};
+use crate::overlay::{EditedFile, FileState, Overlay, Region, Regions};
 use crate::runtime::interrupt::check;
 use crate::segment::Unit;
 use crate::segment::cache::{Cached, Reservation, Slots};
@@ -90,22 +89,16 @@ impl PendingView {
         tokenizer: Tokenizer,
         stop: &AtomicBool,
     ) -> Result<PendingView> {
-        // What regions need is built once, not by each thread.
-        let pinned = stored.prepare_edits(stop)?;
+        stored.vocabulary()?;
         let states: Vec<(&Arc<str>, &FileState)> = overlay.files().collect();
-        let found: Vec<Option<EditedText>> = (states.par_iter())
-            .map(|&(name, state)| match state {
-                FileState::Deleted => Ok(None),
-                FileState::Edited(edited) => {
-                    let (stored, edited) = (stored.clone(), edited.clone());
-                    EditedText::new(stored, name, edited, tokenizer, stop).map(Some)
-                }
-            })
-            .collect::<Result<_>>()?;
-        drop(pinned);
-
+        let edited = states.iter().filter_map(|&(name, state)| match state {
+            FileState::Deleted => None,
+            FileState::Edited(edited) => Some((&**name, edited)),
+        });
+        let edited: Vec<(&str, &Arc<EditedFile>)> = edited.collect();
+        let texts = EditedText::of_files(&stored, &edited, tokenizer, stop)?;
         check(stop)?;
-        let words = (found.iter().flatten()).flat_map(|text| &text.regions().changes);
+        let words = texts.iter().flat_map(|text| &text.regions().changes);
         let vocabulary = stored.known_vocabulary();
         let met = stored.word_numbers.ranked(vocabulary);
         let numbering = Numbering::new(vocabulary.len(), &met, words.map(|&(word, _)| word));
@@ -125,12 +118,17 @@ impl PendingView {
             stored: stored.clone(),
         };
         let mut rest = (0..).zip(stored.files()).peekable();
-        for ((name, state), text) in states.into_iter().zip(found) {
+        let mut texts = texts.into_iter();
+        for (name, state) in states {
             while let Some((file, summary)) = rest.next_if(|(_, file)| *file.name < **name) {
                 view.push(summary.clone(), file, NONE);
             }
             let same = rest.next_if(|(_, file)| *file.name == **name);
             let same = same.map_or(NONE, |(file, _)| file);
+            let text = match state {
+                FileState::Edited(_) => texts.next(),
+                FileState::Deleted => None,
+            };
             match (state, text) {
                 (FileState::Edited(edited), Some(text)) => {
                     let regions = text.regions();

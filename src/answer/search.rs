@@ -204,6 +204,9 @@ const LISTS_SYMBOL_BYTES: u64 = 16;
 /// Bytes of a grammar with lengths and signatures for each symbol, about.
 const SEARCH_SYMBOL_BYTES: u64 = 12;
 
+/// Bytes of a dictionary for each token, about.
+const DICTIONARY_TOKEN_BYTES: u64 = 24;
+
 /// Bytes that parents take for each symbol, about.
 const PARENTS_SYMBOL_BYTES: u64 = 12;
 
@@ -692,6 +695,12 @@ impl LiveSegment {
         }
     }
 
+    /// About the bytes that look-ups in files keep while they work on it: dictionary, grammar and what is derived of that.
+    pub(super) fn lookup_bytes(&self) -> u64 {
+        let (symbols, tokens) = self.size();
+        symbols * SEARCH_SYMBOL_BYTES + tokens * DICTIONARY_TOKEN_BYTES
+    }
+
     /// Whether the bytes where words begin are told without building anything first.
     fn can_tell_offsets_now(&self) -> bool {
         self.has(StructureKind::TokenWords) && self.has(StructureKind::Lengths)
@@ -865,15 +874,18 @@ impl StoredView {
         let found = match self.on_devices::<FileSearch, _>(lookups, run, SegmentView::search_on)? {
             Some(found) => found,
             None => {
-                let segments = self.prepare(lookups, SegmentView::prepare_offsets)?;
-                (lookups.par_iter())
-                    .map(|lookup| {
+                let mut found = Vec::with_capacity(lookups.len());
+                for lookups in self.in_room(lookups, Lookup::segment) {
+                    let segments = self.prepare(lookups, SegmentView::prepare_offsets)?;
+                    let of_group = lookups.par_iter().map(|lookup| {
                         check(run.stop)?;
                         let segment = segments.of(&lookup.part);
                         let offsets = segment.search_in_file(lookup.in_part(), run)?;
                         Ok((lookup, FoundPart::Own(offsets)))
-                    })
-                    .collect::<Result<_>>()?
+                    });
+                    found.extend(of_group.collect::<Result<Vec<_>>>()?);
+                }
+                found
             }
         };
         let key = |lookup: &Lookup| (lookup.question, lookup.part.first_byte);

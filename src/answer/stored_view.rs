@@ -3,6 +3,7 @@
 //! The invariant: a file's parts lie in segments in the order of the index, and words have the numbers of the vocabulary. Only
 //! data is here; what is asked of it stands with each operation. It knows nothing of edits that are pending.
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
@@ -208,6 +209,26 @@ impl StoredView {
         })
     }
 
+    /// Items that are sorted by segment, in groups of those of segments whose look-ups the cache has room for together.
+    pub(super) fn in_room<'i, T>(
+        &self,
+        items: &'i [T],
+        segment_of: impl Fn(&T) -> usize,
+    ) -> Vec<&'i [T]> {
+        let mut groups = Vec::new();
+        let (mut first, mut rest) = (0, items);
+        for segments in self.groups_in_room(LiveSegment::lookup_bytes) {
+            first += segments.len();
+            let count = rest.partition_point(|item| segment_of(item) < first);
+            let group;
+            (group, rest) = rest.split_at(count);
+            if !group.is_empty() {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
     /// What the cache holds of the corpus, beside what it holds of segments: its kinds, and what it knows of them.
     pub(crate) fn cached(&self) -> impl Iterator<Item = (&'static str, CachedFacts)> {
         let facts = self.slots.facts().into_iter();
@@ -264,32 +285,46 @@ impl StoredView {
         }
     }
 
-    /// Builds what telling words around edits needs, and moving places; pinned as long as the caller keeps it.
-    pub(crate) fn prepare_edits(&self, stop: &AtomicBool) -> Result<Vec<SegmentView>> {
-        self.vocabulary()?;
+    /// Builds what telling words around edits of some files needs, and moving places; pinned as long as the caller keeps it.
+    pub(super) fn prepare_edits(
+        &self,
+        files: impl Iterator<Item = usize>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<SegmentView>> {
+        let segments = files.flat_map(|file| self.segments_of(file));
+        let segments: BTreeSet<usize> = segments.collect();
         let prepare = |segment| {
-            let segment = SegmentView::of(segment);
+            let segment = self.segment_at(segment);
             check(stop)?;
             segment.content()?;
             check(stop)?;
             segment.prepare_offsets()?;
             Ok(segment)
         };
-        self.segments.iter().map(prepare).collect()
+        segments.into_iter().map(prepare).collect()
     }
 
-    /// Builds what extracts need of every segment; pinned as long as the caller keeps it.
+    /// Builds what extracts need of the segments that are needed, by their places, so that threads which begin together do not each
+    /// build it: of as many as the cache has room for.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
-    pub(crate) fn prepare_extracts(&self, stop: &AtomicBool) -> Result<Vec<SegmentView>> {
-        let prepare = |segment| {
+    pub(crate) fn prepare_extracts(
+        &self,
+        is_needed: impl Fn(usize) -> bool,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let mut room = self.cache().limit() / 2;
+        let segments = self.segments.iter().enumerate();
+        for (_, segment) in segments.filter(|(index, _)| is_needed(*index)) {
+            let Some(left) = room.checked_sub(segment.lookup_bytes()) else {
+                break;
+            };
+            room = left;
             check(stop)?;
-            let segment = SegmentView::of(segment);
-            segment.prepare_extracts()?;
-            Ok(segment)
-        };
-        self.segments.iter().map(prepare).collect()
+            SegmentView::of(segment).prepare_extracts()?;
+        }
+        Ok(())
     }
 
     /// How many bytes of text there are.

@@ -750,11 +750,11 @@ impl Snapshot {
         })
     }
 
-    /// Builds what expanding needs of every segment, so that threads that start
+    /// Builds what expanding needs of segments, as far as there is room, so that threads that start
     /// to expand together do not each build it.
     pub(crate) fn prepare_content(&self, interrupt: &Interrupt) -> Result<()> {
         self.ask(interrupt, |view, stop| {
-            view.stored().prepare_extracts(stop).map(drop)
+            view.stored().prepare_extracts(|_| true, stop)
         })
     }
 

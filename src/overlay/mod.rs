@@ -139,6 +139,12 @@ impl EditedFile {
         }
     }
 
+    /// Whether the words around the edits are known, as numbered by this numbering.
+    pub(crate) fn has_regions(&self, numbering: u64) -> bool {
+        let regions = self.regions.get();
+        regions.is_some_and(|regions| regions.numbering == numbering)
+    }
+
     /// The words around the edits. Those of an earlier state of the file save most of the work, if somebody has them.
     ///
     /// Views of the same segments may number words each in its own way: what another view has found is of no use.

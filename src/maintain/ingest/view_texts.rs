@@ -1,5 +1,6 @@
 //! Files of a corpus as texts to make segments of.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,8 +26,12 @@ impl ViewTexts {
         files: Vec<u32>,
         stop: &AtomicBool,
     ) -> crate::Result<ViewTexts> {
-        // What extracts need is built here, not by threads that hold a lock while they read.
-        view.stored().prepare_extracts(stop)?;
+        let segments: BTreeSet<usize> = (files.iter())
+            .flat_map(|&file| view.segments_of(file as usize))
+            .collect();
+        // What extracts need is built here, as far as there is room, not by threads that hold a lock while they read.
+        view.stored()
+            .prepare_extracts(|segment| segments.contains(&segment), stop)?;
         Ok(ViewTexts { view, files })
     }
 

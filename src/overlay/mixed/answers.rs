@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
@@ -13,6 +14,7 @@ use super::stretches::{ByteSource, Moment, StretchPart};
 use super::texts::InsertedTexts;
 use crate::Result;
 use crate::answer::{EditedText, Found, extract_pieces};
+use crate::overlay::EditedFile;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
 
@@ -192,17 +194,17 @@ impl Target<'_> {
             of_files[task.file].push(changes);
         }
         let is_asked = |file: &File<'_>| matches!(file.base, FileBase::Edited(..)) && file.told > 0;
-        if files.iter().any(is_asked) {
-            self.stored.prepare_edits(self.run.stop)?;
-        }
-        let edited = files.par_iter().map(|file| match &file.base {
-            FileBase::Edited(edited, _) if is_asked(file) => {
-                let (view, edited) = (self.stored.clone(), edited.clone());
-                EditedText::new(view, file.name, edited, self.tokenizer, self.run.stop).map(Some)
-            }
-            _ => Ok(None),
+        let asked = files.iter().filter_map(|file| match &file.base {
+            FileBase::Edited(edited, _) if is_asked(file) => Some((file.name, edited)),
+            _ => None,
         });
-        let edited = edited.collect::<Result<_>>()?;
+        let asked: Vec<(&str, &Arc<EditedFile>)> = asked.collect();
+        let texts = EditedText::of_files(&self.stored, &asked, self.tokenizer, self.run.stop)?;
+        let mut texts = texts.into_iter();
+        let edited = files
+            .iter()
+            .map(|file| is_asked(file).then(|| texts.next()));
+        let edited: Vec<Option<EditedText>> = edited.map(Option::flatten).collect();
         let changes = of_files.into_par_iter();
         let changes = changes
             .map(|changes| Changes::new(changes.concat()))
