@@ -222,10 +222,11 @@ impl StoredView {
             let count = rest.partition_point(|item| segment_of(item) < first);
             let group;
             (group, rest) = rest.split_at(count);
-            if !group.is_empty() {
-                groups.push(group);
-            }
+            groups.push(group);
         }
+        // What is of no segment, where there are none.
+        groups.push(rest);
+        groups.retain(|group| !group.is_empty());
         groups
     }
 
