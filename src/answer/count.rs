@@ -235,7 +235,8 @@ impl LiveSegment {
     /// Whether words are counted in files by a look-up in a table.
     fn can_count_now(&self) -> bool {
         let is_single = || self.files().is_ok_and(|files| files.len() == 1);
-        self.has(StructureKind::WordFiles) || (self.counted.get().is_some() && is_single())
+        let has_table = self.has(StructureKind::WordFiles) && self.has(StructureKind::Words);
+        has_table || (self.counted.get().is_some() && is_single())
     }
 }
 

@@ -105,7 +105,7 @@ impl IndexWriter {
             footer.extend(size.to_le_bytes());
             footer.extend(crc32.to_le_bytes());
         }
-        let (size, crc32) = (footer.len() as u32, crc32fast::hash(&footer)); // a few hundred bytes
+        let (size, crc32) = (footer.len() as u32, footer_crc(VERSION, &footer)); // a few hundred bytes
         footer.extend(size.to_le_bytes());
         footer.extend(crc32.to_le_bytes());
         footer.extend(MAGIC);
@@ -169,7 +169,7 @@ impl IndexReader {
         let footer_start = footer_start.filter(|&start| start >= HEAD_SIZE);
         let footer_start = footer_start.ok_or_else(cut_off)?;
         let footer = read(footer_start, u64::from(footer_size))?;
-        let found = crc32fast::hash(&footer);
+        let found = footer_crc(version, &footer);
         if found != expected {
             return Err(Error::Checksum {
                 path: path.to_owned(),
@@ -283,6 +283,16 @@ impl IndexReader {
             }),
         }
     }
+}
+
+/// The checksum of a footer: since the third version with the version, which would pass for another one if a bit of it flips.
+fn footer_crc(version: u32, footer: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    if version >= 3 {
+        hasher.update(&version.to_le_bytes());
+    }
+    hasher.update(footer);
+    hasher.finalize()
 }
 
 /// Header and sections, which must end where the footer starts.
