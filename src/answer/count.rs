@@ -235,8 +235,10 @@ impl LiveSegment {
     /// Whether words are counted in files by a look-up in a table.
     fn can_count_now(&self) -> bool {
         let is_single = || self.files().is_ok_and(|files| files.len() == 1);
-        let has_table = self.has(StructureKind::WordFiles) && self.has(StructureKind::Words);
-        has_table || (self.counted.get().is_some() && is_single())
+        let has_totals = || self.counted.get().is_some() && self.has(StructureKind::Totals);
+        // Both tell words by their numbers.
+        self.has(StructureKind::Words)
+            && (self.has(StructureKind::WordFiles) || (has_totals() && is_single()))
     }
 }
 

@@ -199,7 +199,7 @@ impl Target<'_> {
             _ => None,
         });
         let asked: Vec<(&str, &Arc<EditedFile>)> = asked.collect();
-        let texts = EditedText::of_files(&self.stored, &asked, self.tokenizer, self.run.stop)?;
+        let texts = EditedText::of_files(self.stored, &asked, self.tokenizer, self.run.stop)?;
         let mut texts = texts.into_iter();
         let edited = files
             .iter()
