@@ -188,7 +188,7 @@ async fn workers_answer_as_one_process_does() {
     assert!(shown.contains("Cannot cast"), "{shown}");
 }
 
-/// A proxy in front of a worker, which cuts each connection after so many bytes of answers.
+/// A proxy in front of a worker. It cuts each connection once the worker has sent a given number of bytes.
 async fn cut_after(address: String, bytes: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let own = listener.local_addr().unwrap().to_string();

@@ -250,10 +250,8 @@ impl CorpusView {
         });
         let queries: Vec<Vec<&[u8]>> = queries.collect();
         let stored = self.stored();
-        let mut plan = self.plan_files_of_all(&queries, run.forced)?;
-        if stored.devices().look_for(plan.cost()) {
-            plan = self.plan_files_of_all(&queries, run.forced)?;
-        }
+        let plan = || self.plan_files_of_all(&queries, run.forced);
+        let plan = stored.planned_with_devices(plan)?;
         let (places, costs) = plan.places();
         let on_cpu = |index: usize| {
             let segment = stored.segment_at(index);

@@ -50,7 +50,7 @@ pub(crate) const DEVICE_BYTE_COST: f64 = 0.09;
 pub(crate) const DEVICE_WORDS_COST: f64 = 1.0;
 /// Counting words by file on a device, for each symbol.
 pub(crate) const DEVICE_FILE_COUNT_COST: f64 = 1.0;
-/// Likewise, of which only the most frequent ones come back.
+/// Counting words by file on a device that gives back only the most frequent ones, for each symbol.
 pub(crate) const DEVICE_FREQUENT_COST: f64 = 0.3;
 /// Counting n-grams on a device, for each symbol.
 pub(crate) const DEVICE_NGRAM_COST: f64 = 1.7;

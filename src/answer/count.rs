@@ -182,7 +182,7 @@ impl SegmentView {
         Ok(())
     }
 
-    /// Likewise, builds nothing, and says whether it is time to.
+    /// Adds the time of look-ups as `spend_on_counts` does, but builds no table. Returns whether one is due.
     pub(super) fn spend_at_hand(&self, begin: Instant) -> bool {
         let budget = &self.budgets.counts;
         budget.add_since(begin);

@@ -16,7 +16,8 @@ use crate::Result;
 use crate::runtime::device::OnDevice;
 use crate::segment::SegmentView;
 
-/// A row for each file of a segment: at least so many of its most frequent words, with counts.
+/// A row for each file of a segment, with its `limit` most frequent words and their counts. Words that occur as often as the last
+/// of them are in the row too.
 pub(crate) struct FrequentWords;
 
 /// A path of the table of all words.
@@ -35,6 +36,7 @@ macro_rules! of_table {
 }
 
 impl PartitionOperation for FrequentWords {
+    /// The limit.
     type Question<'a> = u32;
     type Answer = CountTable;
 
@@ -65,7 +67,7 @@ impl StoredView {
 }
 
 impl CorpusView {
-    /// How the most frequent words of all files would be found, at least so many of each.
+    /// Plans [`CorpusView::frequent_words`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -76,7 +78,7 @@ impl CorpusView {
         }
     }
 
-    /// A row for each file: at least so many of its most frequent words, with counts.
+    /// The table of [`FrequentWords`] for all files of the corpus.
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.

@@ -20,7 +20,7 @@ use super::device_parts::RootPart;
 use super::ngrams::window_of;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{Edit, NONE, PendingView};
-use super::spread::SpreadPlan;
+use super::spread::{DeviceOperation, SpreadPlan};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::changed;
@@ -226,18 +226,13 @@ impl PartitionOperation for PhrasePositions {
     ];
 }
 
-/// How a device answers about a phrase.
-pub(super) trait DevicePhrase: for<'a> PartitionOperation<Question<'a> = &'a [u32]> {
-    /// Whether a device finds places, and does not only count them.
-    const HAS_PLACES: bool;
+impl DeviceOperation for PhraseCount {
+    fn device_work(size: Size) -> f64 {
+        size.symbols as f64 * DEVICE_PHRASE_COST
+    }
 
-    fn run_on(words: &[u32], segment: &SegmentView, device: &OnDevice<'_>) -> Result<Self::Answer>;
-}
-
-impl DevicePhrase for PhraseCount {
-    const HAS_PLACES: bool = false;
-
-    fn run_on(words: &[u32], segment: &SegmentView, device: &OnDevice<'_>) -> Result<u64> {
+    fn run_on(words: &&[u32], segment: &SegmentView, device: &OnDevice<'_>) -> Result<u64> {
+        let words = *words;
         segment.totals()?;
         let parts = segment.with_words(device, |gpu, on, _| {
             Ok(gpu::ngram_count(gpu, &on.grammar, &on.weights, words)?)
@@ -250,11 +245,14 @@ impl DevicePhrase for PhraseCount {
     }
 }
 
-impl DevicePhrase for PhrasePositions {
-    const HAS_PLACES: bool = true;
+impl DeviceOperation for PhrasePositions {
+    fn device_work(size: Size) -> f64 {
+        // A pass to count them, one to find them.
+        2.0 * PhraseCount::device_work(size)
+    }
 
     fn run_on(
-        words: &[u32],
+        words: &&[u32],
         segment: &SegmentView,
         device: &OnDevice<'_>,
     ) -> Result<Vec<PhrasePlace>> {
@@ -383,11 +381,10 @@ fn by_parents_cost(segment: &SegmentView) -> f64 {
 
 impl StoredView {
     /// What each segment that has all words of an n-gram says of it, by its cheapest path or on its device.
-    fn ask_phrase<O: DevicePhrase>(
-        &self,
-        words: &[u32],
-        run: Run<'_>,
-    ) -> Result<Vec<Option<O::Answer>>> {
+    fn ask_phrase<O>(&self, words: &[u32], run: Run<'_>) -> Result<Vec<Option<O::Answer>>>
+    where
+        O: DeviceOperation + for<'q> PartitionOperation<Question<'q> = &'q [u32]>,
+    {
         let all = 0..self.segments().len();
         let asked = all.map(|index| self.segment_words(index, words));
         let asked: Vec<Option<Vec<u32>>> = asked.collect::<Result<_>>()?;
@@ -400,10 +397,8 @@ impl StoredView {
         if !self.devices().may_take_any() {
             return (0..asked.len()).map(on_cpu).collect();
         }
-        let mut plan = self.plan_phrase_by::<O>(words.len(), run.forced)?;
-        if self.devices().look_for(plan.cost()) {
-            plan = self.plan_phrase_by::<O>(words.len(), run.forced)?;
-        }
+        let plan = || self.plan_phrase_by::<O>(words.len(), run.forced);
+        let plan = self.planned_with_devices(plan)?;
         let (places, costs) = plan.places();
         self.spread(
             (Kind::Words, &places, &costs),
@@ -413,7 +408,7 @@ impl StoredView {
             |index, device| {
                 let words = asked[index].as_deref();
                 words
-                    .map(|words| O::run_on(words, &self.segment_at(index), device))
+                    .map(|words| O::run_on(&words, &self.segment_at(index), device))
                     .transpose()
             },
         )
@@ -483,16 +478,13 @@ impl StoredView {
         }
     }
 
-    fn plan_phrase_by<O: DevicePhrase>(
-        &self,
-        n: usize,
-        forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    fn plan_phrase_by<O>(&self, n: usize, forced: Option<PathName>) -> Result<SpreadPlan<'_>>
+    where
+        O: DeviceOperation + for<'q> PartitionOperation<Question<'q> = &'q [u32]>,
+    {
         let words = vec![0; n];
-        let passes = if O::HAS_PLACES { 2.0 } else { 1.0 };
-        let work = |size: Size| size.symbols as f64 * DEVICE_PHRASE_COST * passes;
         let needs = &[StructureKind::WordGrammar];
-        self.plan_apart::<O>((&&words[..], 1), forced, Kind::Words, needs, work)
+        self.plan_apart::<O>((&&words[..], 1), forced, Kind::Words, needs, O::device_work)
     }
 }
 

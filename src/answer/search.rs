@@ -759,11 +759,8 @@ impl StoredView {
             return Ok(None);
         }
         let plan = || self.plan_search_at_once(words.len() as u64, run.forced);
-        let mut planned = plan()?;
-        if self.devices().look_for(planned.cost()) {
-            planned = plan()?;
-        }
-        let (places, costs) = planned.places();
+        let plan = self.planned_with_devices(plan)?;
+        let (places, costs) = plan.places();
         if places.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -777,7 +774,7 @@ impl StoredView {
         Ok(Some(found))
     }
 
-    /// How so many words would be searched in all files at once.
+    /// Plans a search for `words` words in all files at once.
     fn plan_search_at_once(&self, words: u64, forced: Option<PathName>) -> Result<SpreadPlan<'_>> {
         let work = |size: Size| {
             let of_word =

@@ -305,6 +305,18 @@ impl StoredView {
         self.placed(plan, kind, device_cost)
     }
 
+    /// A plan, made again if its work is what devices are looked for and found.
+    pub(super) fn planned_with_devices<'a>(
+        &self,
+        plan: impl Fn() -> Result<SpreadPlan<'a>>,
+    ) -> Result<SpreadPlan<'a>> {
+        let first = plan()?;
+        match self.devices().look_for(first.cost()) {
+            true => plan(),
+            false => Ok(first),
+        }
+    }
+
     /// A plan for the CPU whose partitions go to devices where these are cheaper.
     fn placed<'a>(
         &'a self,
@@ -392,13 +404,13 @@ impl StoredView {
         places
     }
 
-    /// Which devices answer so many look-ups of any kind at once; none if the CPU is to.
+    /// Which devices answer a batch of `count` look-ups of any kind; none if the CPU answers.
     pub(super) fn lookup_places(&self, count: u64) -> Option<LookupPlaces<'_>> {
         self.lookup_places_at(count, |_| BATCH_LOOKUP_COST)
     }
 
-    /// As `lookup_places`, of look-ups of which `question` stands for each: where the CPU has what answers them at once, they take
-    /// less.
+    /// As `lookup_places`, for look-ups like `question`. The CPU takes less than the general estimate where a table or lists that
+    /// answer them are in memory.
     pub(super) fn lookup_places_of<O: PartitionOperation>(
         &self,
         count: u64,
@@ -412,7 +424,7 @@ impl StoredView {
         })
     }
 
-    /// As `lookup_places`, by what one takes a thread of the CPU in each segment, in nanoseconds.
+    /// As `lookup_places`. `cost_on_cpu` gives the nanoseconds that a thread takes for a look-up in a segment.
     fn lookup_places_at(
         &self,
         count: u64,
@@ -461,10 +473,7 @@ impl StoredView {
         is_asked: impl Fn(usize) -> bool + Sync,
         run: Run<'_>,
     ) -> Result<Vec<Option<O::Answer>>> {
-        let mut plan = self.plan::<O>(question, run.forced)?;
-        if self.devices().look_for(plan.cost()) {
-            plan = self.plan::<O>(question, run.forced)?;
-        }
+        let plan = self.planned_with_devices(|| self.plan::<O>(question, run.forced))?;
         let (places, costs) = plan.places();
         self.spread(
             (Kind::Words, &places, &costs),
@@ -635,7 +644,7 @@ mod tests {
     use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
     use super::super::ngrams::NgramQuestion;
     use super::super::path::{Run, RunLog, answer};
-    use super::super::phrase::{DevicePhrase, PhraseCount, PhrasePositions};
+    use super::super::phrase::{PhraseCount, PhrasePositions};
     use super::super::top::Top;
     use super::super::word_counts::WordTotals;
     use super::DeviceOperation;
@@ -1098,8 +1107,8 @@ mod tests {
                 let mut all = Vec::new();
                 for (words, count) in ngrams {
                     let count = u64::from(count);
-                    assert_eq!(PhraseCount::run_on(words, segment, on)?, count);
-                    let places = PhrasePositions::run_on(words, segment, on)?;
+                    assert_eq!(PhraseCount::run_on(&words, segment, on)?, count);
+                    let places = PhrasePositions::run_on(&words, segment, on)?;
                     assert_eq!(places.len() as u64, count);
                     assert!(places.is_sorted());
                     all.push(places);

@@ -51,7 +51,7 @@ impl IndexBlocks {
         IndexBlocks::of_directory(reader, directory, &entries, size, None)
     }
 
-    /// Likewise, of blocks that [`write_packed_blocks`] wrote.
+    /// As [`IndexBlocks::read`], for blocks that [`write_packed_blocks`] wrote.
     pub(super) fn read_packed(reader: &Arc<IndexReader>, directory: usize) -> Result<IndexBlocks> {
         let entries = unpacked(reader, &reader.section(directory)?)?;
         let damaged = |error| of_packed(reader, error);
@@ -237,7 +237,7 @@ pub(super) fn write_blocks(
     Ok(())
 }
 
-/// Likewise, both packed.
+/// As [`write_blocks`], with both sections packed.
 ///
 /// # Errors
 /// Of `writer`, or if `stop` is set.

@@ -48,7 +48,35 @@ impl RootCounts {
     }
 }
 
+/// All bodies of a grammar, or all roots, one after the other.
+pub(crate) struct SymbolSequence<'a> {
+    pub(crate) symbols: &'a Buffer<u32>,
+    /// `[symbols]`: the rule or file of each.
+    pub(crate) owners: &'a Buffer<u32>,
+    /// `[owners + 1]`: where each of these begins.
+    pub(crate) offsets: &'a Buffer<u32>,
+    pub(crate) is_root: bool,
+}
+
 impl DeviceWords {
+    /// The roots, and the bodies.
+    pub(crate) fn sequences(&self) -> [SymbolSequence<'_>; 2] {
+        [
+            SymbolSequence {
+                symbols: &self.grammar.root,
+                owners: &self.root_files,
+                offsets: &self.grammar.root_offsets,
+                is_root: true,
+            },
+            SymbolSequence {
+                symbols: &self.grammar.symbols,
+                owners: &self.owners,
+                offsets: &self.grammar.rule_offsets,
+                is_root: false,
+            },
+        ]
+    }
+
     /// Bytes of device memory, those of the grammar included.
     pub fn bytes(&self) -> u64 {
         let items = self.owners.len() + self.root_files.len() + self.hot.len();

@@ -678,7 +678,7 @@ impl<'a> DeviceSearch<'a> {
         let (grammar, shape) = (self.grammar, self.shape);
         let mut codes = gpu.allocate::<u64>(room)?;
         let records = gpu.allocate::<u64>(2 * room)?;
-        for (sequence, owners, is_root) in self.sequences() {
+        for sequence in grammar.sequences() {
             // As CodedWindowsNumbers of windows.cu.
             let numbers = ArgumentStruct::<[u32; 12]>([
                 room as u32,
@@ -686,8 +686,8 @@ impl<'a> DeviceSearch<'a> {
                 shape.n,
                 grammar.terminal_count,
                 // Positions are u32.
-                sequence.len() as u32,
-                is_root,
+                sequence.symbols.len() as u32,
+                u32::from(sequence.is_root),
                 grammar.files() as u32,
                 shape.bits,
                 shape.part_words,
@@ -698,8 +698,8 @@ impl<'a> DeviceSearch<'a> {
             let arguments = arguments![
                 &numbers,
                 &self.ends,
-                sequence,
-                owners,
+                sequence.symbols,
+                sequence.owners,
                 self.weights.at(grammar.terminal_count as usize),
                 parts,
                 &codes,
@@ -707,7 +707,7 @@ impl<'a> DeviceSearch<'a> {
                 cursor
             ];
             let kernel = SOURCE.kernel("coded_windows_kernel").made_for(self.shape.n);
-            gpu.launch_looping(kernel, sequence.len(), arguments)?;
+            gpu.launch_looping(kernel, sequence.symbols.len(), arguments)?;
         }
         let (exact, inexact) = halves(gpu.item(cursor, 0)?);
         // Inexact windows come in order, and behind exact ones: sorting by code is stable.
@@ -757,15 +757,6 @@ impl<'a> DeviceSearch<'a> {
         })
     }
 
-    /// Root and bodies, with the file or rule of each symbol, and whether it is the root.
-    fn sequences(&self) -> [(&Buffer<u32>, &Buffer<u32>, u32); 2] {
-        let grammar = self.grammar;
-        [
-            (&grammar.root, &grammar.root_files, 1),
-            (&grammar.symbols, &grammar.owners, 0),
-        ]
-    }
-
     /// Passes over all roots and bodies.
     fn windows(
         &self,
@@ -774,7 +765,7 @@ impl<'a> DeviceSearch<'a> {
         target: &WindowTarget<'_>,
     ) -> Result<(), GpuError> {
         let (grammar, shape) = (self.grammar, self.shape);
-        for (sequence, owners, is_root) in self.sequences() {
+        for sequence in grammar.sequences() {
             let [keys, values, over_keys, over_values] = match target.keys {
                 Some(found) => [
                     Argument::from(&found.keys),
@@ -792,8 +783,8 @@ impl<'a> DeviceSearch<'a> {
                 shape.n,
                 grammar.terminal_count,
                 // Positions are u32.
-                sequence.len() as u32,
-                is_root,
+                sequence.symbols.len() as u32,
+                u32::from(sequence.is_root),
                 u32::from(self.with_holders),
                 grammar.files() as u32,
                 shape.bits,
@@ -806,8 +797,8 @@ impl<'a> DeviceSearch<'a> {
             let arguments = arguments![
                 &numbers,
                 &self.ends,
-                sequence,
-                owners,
+                sequence.symbols,
+                sequence.owners,
                 self.weights.at(grammar.terminal_count as usize),
                 target.first_words.map_or(Argument::NONE, Argument::from),
                 keys,
@@ -817,7 +808,7 @@ impl<'a> DeviceSearch<'a> {
                 target.cursor,
             ];
             let kernel = SOURCE.kernel("windows_kernel").made_for(self.shape.n);
-            gpu.launch_looping(kernel, sequence.len(), arguments)?;
+            gpu.launch_looping(kernel, sequence.symbols.len(), arguments)?;
         }
         Ok(())
     }

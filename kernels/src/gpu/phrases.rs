@@ -66,12 +66,6 @@ impl DeviceWordUses {
             body_starts,
         })
     }
-
-    /// Bytes of device memory.
-    pub fn bytes(&self) -> u64 {
-        let numbers = self.lengths.len() + self.body_starts.len() + self.root_starts.len();
-        (numbers * size_of::<u64>()) as u64 + self.parents.bytes()
-    }
 }
 
 /// How often the n-gram `words` occurs in all files; `weights` tells how often each symbol occurs.
@@ -243,24 +237,6 @@ impl<'a> DevicePhraseSearch<'a> {
         })
     }
 
-    fn sequences(&self) -> [SymbolSequence<'_>; 2] {
-        let grammar = self.grammar;
-        [
-            SymbolSequence {
-                symbols: &grammar.symbols,
-                owners: &grammar.owners,
-                offsets: &grammar.rule_offsets,
-                is_root: false,
-            },
-            SymbolSequence {
-                symbols: &grammar.root,
-                owners: &grammar.root_files,
-                offsets: &grammar.root_offsets,
-                is_root: true,
-            },
-        ]
-    }
-
     /// Launches a kernel on all bodies and roots, with arguments of its own behind those of all.
     fn launch<'s>(
         &'s self,
@@ -269,7 +245,7 @@ impl<'a> DevicePhraseSearch<'a> {
         own: impl Fn(bool) -> Vec<Argument<'s>>,
     ) -> Result<(), GpuError> {
         let terminals = self.grammar.terminal_count;
-        for sequence in self.sequences() {
+        for sequence in self.grammar.sequences() {
             let mut arguments = arguments![
                 &self.phrase,
                 &self.ends,
@@ -321,16 +297,6 @@ impl<'a> DevicePhraseSearch<'a> {
         })?;
         found.read(gpu)
     }
-}
-
-/// All bodies or all roots, one after the other.
-struct SymbolSequence<'a> {
-    symbols: &'a Buffer<u32>,
-    /// `[symbols]`: the rule or file of each.
-    owners: &'a Buffer<u32>,
-    /// `[owners + 1]`: where each of these begins.
-    offsets: &'a Buffer<u32>,
-    is_root: bool,
 }
 
 /// Goes from all items to where they are used; `next` is room for items.

@@ -73,7 +73,8 @@ struct RowLowShared {
     u32 prefix, wanted;
 };
 
-// Finds the greatest digit so that as many entries as are wanted have it or a greater one; as many there are. By a warp.
+// Finds the greatest digit that, with all greater ones, has at least `wanted` entries. A warp does so together; the row has
+// that many entries.
 __device__ __forceinline__ void find_digit(RowLowShared& shared) {
     constexpr u32 EACH = DIGITS / WARP_THREADS;
     const u32 highest = DIGITS - 1 - lane_index() * EACH;

@@ -2,8 +2,8 @@
 //!
 //! The invariant: the rows that are kept are those with the rank of the last
 //! wanted row or a greater one, in their order, so that whatever else orders
-//! rows finds all that it may put first; likewise the entries of a table's row. The rank is found digit by digit, the
-//! highest first (radix select), without sorting.
+//! rows finds all that it may put first. The same holds for the entries of a row of a table. Ranks are found digit by
+//! digit, the highest first (radix select), without sorting.
 
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
