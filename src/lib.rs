@@ -50,7 +50,7 @@ pub use api::rows::{Column, Row, Rows};
 pub use api::snapshot::{Partition, Snapshot};
 pub use api::statement::Statement;
 pub use api::transaction::Transaction;
-pub use batch::{Batch, BatchColumn, TextColumn, TextDictionary};
+pub use batch::{Batch, BatchColumn, TextColumn, TextDictionary, WeakTextDictionary};
 pub use error::{Error, Result};
 pub use execute::{CopyOptions, SegmentCheck};
 #[doc(hidden)]

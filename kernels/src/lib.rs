@@ -36,6 +36,7 @@ mod packed_numbers;
 mod pair_rounds;
 mod pairs;
 mod partitions;
+mod phrase_pass;
 mod phrases;
 pub mod postings;
 mod prune;
@@ -81,6 +82,7 @@ pub use packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };
 pub use packed_numbers::PackedNumbers;
+pub use phrase_pass::{ngram_count_by_pass, ngram_positions_by_pass};
 pub use phrases::{RuleEnds, ngram_count, ngram_positions};
 pub use postings::PostingsCodec;
 pub use row_order::sort_rows;

@@ -56,18 +56,18 @@ pub fn ngram_count_by_pass(
             _ => 0,
         });
     };
-    let in_bodies = pass.each_task(view.rules(), stop, |rules| {
+    let in_bodies = in_tasks(view.rules(), stop, |rules| {
         let mut count = 0;
         for rule in rules {
             let weight = u64::from(weights[view.terminal_count as usize + rule]);
             pass.each_in(view.body(rule as u32), |_, _| count += weight);
         }
-        count
+        Ok(count)
     })?;
-    let in_roots = pass.each_task(view.root.len(), stop, |positions| {
+    let in_roots = in_tasks(view.root.len(), stop, |positions| {
         let mut count = 0;
         pass.each_in_roots(positions, |_, _| count += 1);
-        count
+        Ok(count)
     })?;
     Ok(in_bodies.iter().chain(&in_roots).sum())
 }
@@ -89,7 +89,7 @@ pub fn ngram_positions_by_pass(
     let crossings = match &pass {
         None => Vec::new(),
         Some(pass) => {
-            let of_tasks = pass.each_task(view.rules(), stop, |rules| {
+            let of_tasks = in_tasks(view.rules(), stop, |rules| {
                 let mut found = Vec::new();
                 // Rules are numbered by u32.
                 for rule in rules.start as u32..rules.end as u32 {
@@ -100,24 +100,18 @@ pub fn ngram_positions_by_pass(
                         found.push(Crossing { rule, offset });
                     });
                 }
-                found
+                Ok(found)
             })?;
             of_tasks.into_iter().flatten().collect()
         }
     };
     let inside = Inside::new(view, words, crossings);
-    let positions = 0..view.root.len();
-    let tasks: Vec<Range<usize>> = tasks_of(positions.len()).collect();
-    let found = tasks.into_par_iter().map(|positions| {
-        check(stop)?;
+    // Where an occurrence begins says which task finds it, so they ascend over all tasks.
+    let found = in_tasks(view.root.len(), stop, |positions| {
         let mut starts = Vec::new();
-        let mut at = match positions.is_empty() {
-            true => 0,
-            false => lengths.root_start(view, positions.start),
-        };
+        let mut at = lengths.root_start(view, positions.start);
         let mut holders = Vec::new();
-        for position in positions.clone() {
-            let symbol = view.root[position];
+        for &symbol in &view.root[positions.clone()] {
             if inside.holds(symbol) {
                 holders.push((symbol, at));
                 inside.descend(lengths, &mut holders, stop, |start| starts.push(start))?;
@@ -132,19 +126,22 @@ pub fn ngram_positions_by_pass(
         }
         starts.sort_unstable();
         Ok(starts)
-    });
-    let found: Vec<Vec<u64>> = found.collect::<Result<_, Stopped>>()?;
-    let mut starts = found.concat();
-    // An occurrence may begin in an earlier task than one that is found there.
-    starts.sort_unstable();
-    Ok(by_file(lengths, starts))
+    })?;
+    Ok(by_file(lengths, found.concat()))
 }
 
-/// So many items in tasks.
-fn tasks_of(items: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..items)
-        .step_by(TASK_ITEMS)
-        .map(move |start| start..items.min(start + TASK_ITEMS))
+/// What `task` makes of each part of so many items, in order, on many threads.
+fn in_tasks<A: Send>(
+    items: usize,
+    stop: &AtomicBool,
+    task: impl Fn(Range<usize>) -> Result<A, Stopped> + Sync,
+) -> Result<Vec<A>, Stopped> {
+    let starts = (0..items).into_par_iter().step_by(TASK_ITEMS);
+    let done = starts.map(|start| {
+        check(stop)?;
+        task(start..items.min(start + TASK_ITEMS))
+    });
+    done.collect()
 }
 
 impl<'a> PhrasePass<'a> {
@@ -154,31 +151,14 @@ impl<'a> PhrasePass<'a> {
         if beginnings.is_empty() || words.iter().any(|&word| word >= view.terminal_count) {
             return None;
         }
-        let terminals: Vec<u32> = (0..view.terminal_count).collect();
-        let lasts: Vec<u32> = (terminals.into_iter())
-            .chain(ends.words.iter().map(|&(_, last)| last))
-            .collect();
+        let of_rules = ends.words.iter().map(|&(_, last)| last);
+        let lasts: Vec<u32> = (0..view.terminal_count).chain(of_rules).collect();
         Some(PhrasePass {
             begins: Bits::of(&lasts, |last| beginnings.contains(&last)),
             view,
             ends,
             words,
         })
-    }
-
-    /// What `task` makes of each part of so many items, in order, on many threads.
-    fn each_task<A: Send>(
-        &self,
-        items: usize,
-        stop: &AtomicBool,
-        task: impl Fn(Range<usize>) -> A + Sync,
-    ) -> Result<Vec<A>, Stopped> {
-        let tasks: Vec<Range<usize>> = tasks_of(items).collect();
-        let done = tasks.into_par_iter().map(|items| {
-            check(stop)?;
-            Ok(task(items))
-        });
-        done.collect()
     }
 
     /// Calls `visit` for each occurrence that begins in one symbol of a sequence and ends in a later one: the index of the first

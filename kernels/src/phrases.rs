@@ -127,6 +127,11 @@ pub fn ngram_positions(
         }
     }
     starts.sort_unstable();
+    Ok(by_file(lengths, starts))
+}
+
+/// File and number of the word in the file, of words of the segment that ascend.
+pub(crate) fn by_file(lengths: &Lengths, starts: Vec<u64>) -> Vec<(u32, u64)> {
     let mut file = 0;
     let position = |start| {
         while lengths.file_starts[file as usize + 1] <= start {
@@ -134,15 +139,15 @@ pub fn ngram_positions(
         }
         (file, start - lengths.file_starts[file as usize])
     };
-    Ok(starts.into_iter().map(position).collect())
+    starts.into_iter().map(position).collect()
 }
 
 /// Words `from..to` of the n-gram. What holds a part begins with it unless `from`
 /// is 0, and ends with it unless `to` is n.
 #[derive(Clone, Copy, Debug)]
-struct Infix {
-    from: usize,
-    to: usize,
+pub(crate) struct Infix {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
 }
 
 /// A symbol or root that holds the n-gram.
@@ -181,12 +186,7 @@ fn find(
         });
         return Ok(());
     }
-    let mut search = PhraseSearch {
-        view,
-        ends,
-        words,
-        stack: Vec::new(),
-    };
+    let mut search = PhraseSearch::new(view, ends, words);
     let complete = |part: Infix| part.from == 0 && part.to == words.len();
     let first = Infix {
         from: rarest,
@@ -231,7 +231,8 @@ fn find(
     Ok(())
 }
 
-struct PhraseSearch<'a> {
+/// Compares what stands beside each other with an n-gram.
+pub(crate) struct PhraseSearch<'a> {
     view: GrammarView<'a>,
     ends: &'a RuleEnds,
     words: &'a [u32],
@@ -240,9 +241,27 @@ struct PhraseSearch<'a> {
 }
 
 impl<'a> PhraseSearch<'a> {
+    pub(crate) fn new(
+        view: GrammarView<'a>,
+        ends: &'a RuleEnds,
+        words: &'a [u32],
+    ) -> PhraseSearch<'a> {
+        PhraseSearch {
+            view,
+            ends,
+            words,
+            stack: Vec::new(),
+        }
+    }
+
+    /// Whether `symbol` ends with the first `have` words of the n-gram, of which there is one at least.
+    pub(crate) fn ends_with(&mut self, symbol: u32, have: usize) -> bool {
+        self.matched::<false>(symbol, &self.words[..have]) == Some(have)
+    }
+
     /// The part of the n-gram around the part that `sequence[index]` holds;
     /// `None` if other words stand there.
-    fn extend(&mut self, sequence: &[u32], index: usize, part: Infix) -> Option<Infix> {
+    pub(crate) fn extend(&mut self, sequence: &[u32], index: usize, part: Infix) -> Option<Infix> {
         let Infix { mut from, mut to } = part;
         for &symbol in sequence[..index].iter().rev() {
             if from == 0 {

@@ -18,6 +18,8 @@ pub(crate) const SYMBOL_COST: f64 = 1.5;
 pub(crate) const FILE_SYMBOL_COST: f64 = 8.0;
 /// Reading one word of a file with its place.
 pub(crate) const STREAM_COST: f64 = 60.0;
+/// Reading one word of a file by its number alone.
+pub(crate) const NUMBER_COST: f64 = 5.0;
 /// The cost of reading and counting a word, as a multiple of reading it.
 pub(crate) const STREAM_COUNT_FACTOR: f64 = 2.0;
 /// Looking a word up in a file by the rules that use it.
@@ -96,6 +98,8 @@ pub(crate) const COUNT_TABLE_LOAD_COST: f64 = 5.0;
 pub(crate) const TABLE_LOOKUP_COST: f64 = 300.0;
 /// Building the parents, for each symbol.
 pub(crate) const PARENTS_BUILD_COST: f64 = PARENTS_SYMBOL_COST as f64;
+/// Building what tells where words and rules are used, for each symbol.
+pub(crate) const USES_BUILD_COST: f64 = 35.0;
 /// Reading the list of a word of an index on disk.
 pub(crate) const POSTINGS_COST: f64 = 30_000.0;
 /// Finding an n-gram in a suffix array or a table of an index on disk.
@@ -120,6 +124,8 @@ pub(crate) const ALONE_TOKEN_COST: f64 = 40.0;
 pub(crate) const ALL_SYMBOL_COST: f64 = 50.0;
 /// Decoding a symbol of a root that is looked at once and not kept.
 pub(crate) const SCAN_SYMBOL_COST: f64 = 20.0;
+/// Telling of a symbol of a body what such a look is for.
+pub(crate) const SCAN_BODY_COST: f64 = 8.0;
 /// Following rules to a token, in waits for memory: what kept expansions of rules save.
 pub(crate) const FOLLOWED_TOKEN_COST: u64 = 25;
 /// Finding a range of bytes from the root down.
@@ -162,10 +168,11 @@ fn making(kind: StructureKind) -> Making {
         TokenForms => (&[Words], [0.0, 5.0, 0.0]),
         WordIndex => (&[Dictionary], [0.0, 2.0, 0.0]),
         WordGrammar => (&[Grammar, Words], [18.0, 0.0, 0.0]),
-        WordUses => (&[WordGrammar], [35.0, 0.0, 0.0]),
+        WordUses => (&[WordGrammar], [USES_BUILD_COST, 0.0, 0.0]),
         RuleFiles => (&[WordUses], [10.0, 0.0, 0.0]),
         WordLengths => (&[WordGrammar], [3.0, 0.0, 0.0]),
         WordSignatures => (&[WordGrammar], [1.0, 0.0, 0.0]),
+        WordExpansions => (&[WordGrammar], [8.0, 0.0, 0.0]),
         RuleEnds => (&[WordGrammar], [1.0, 0.0, 0.0]),
         TokenWords => (&[Grammar], [4.0, 0.0, 0.0]),
         TokenExpansions => (&[Grammar], [8.0, 0.0, 0.0]),

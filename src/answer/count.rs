@@ -197,8 +197,11 @@ impl SegmentView {
             true => COUNT_TABLE_LOAD_COST,
             false => COUNT_ALL_SYMBOL_COST,
         };
-        // The price is below 2^39. A table has at least an entry for each distinct word, and about one for each symbol.
-        let bytes = symbols * size_of::<(u32, u32)>() as u64;
+        // Files have at most about so many distinct words (Heaps' law), most where all are as long. The price is below 2^39.
+        let (words, files) = self.text_size();
+        let of_file = DISTINCT_FACTOR * (words as f64 / files.max(1) as f64).sqrt();
+        let entries = symbols.min((files as f64 * of_file) as u64);
+        let bytes = entries * size_of::<(u32, u32)>() as u64;
         ((symbols as f64 * cost) as u64, bytes)
     }
 
@@ -244,6 +247,9 @@ impl LiveSegment {
 
 /// With at least so many counts for one file in a batch, all its words are counted at once.
 const COUNTS_AT_ONCE_MIN: usize = 8;
+
+/// Estimated distinct words of a file, as a multiple of the square root of its words.
+const DISTINCT_FACTOR: f64 = 16.0;
 
 /// Questions of a batch that one task looks up.
 const TASK_LOOKUPS: usize = 128;
@@ -318,18 +324,26 @@ impl StoredView {
         counts.sum()
     }
 
+    /// How often each word occurs. As many segments are worked on at once as the cache has room for.
     fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W], run: Run<'_>) -> Result<Vec<u64>> {
-        let segments: Vec<SegmentView> = self.segments().iter().map(SegmentView::of).collect();
-        for segment in &segments {
-            segment.totals()?;
+        let mut counts = vec![0; words.len()];
+        for group in self.groups_in_room(LiveSegment::dictionary_bytes) {
+            check(run.stop)?;
+            let segments: Vec<SegmentView> = group.iter().map(SegmentView::of).collect();
+            for segment in &segments {
+                segment.totals()?;
+            }
+            let counted = words.par_iter().zip(&mut counts);
+            counted
+                .with_min_len(TASK_QUESTIONS_MIN)
+                .try_for_each(|(word, count)| {
+                    for segment in &segments {
+                        *count += answer::<WordCount>(&word.as_ref(), segment, run)?;
+                    }
+                    Result::Ok(())
+                })?;
         }
-        let count = |word: &W| {
-            let segments = segments.iter();
-            let counts = segments.map(|segment| answer::<WordCount>(&word.as_ref(), segment, run));
-            counts.sum()
-        };
-        let words = words.par_iter().with_min_len(TASK_QUESTIONS_MIN);
-        words.map(count).collect()
+        Ok(counts)
     }
 
     /// How often each word occurs in its stored file.

@@ -30,6 +30,7 @@ mod ngram_merge;
 mod ngram_packing;
 mod ngram_parts;
 mod ngrams;
+mod number_stream;
 mod numbering;
 pub(crate) mod path;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub(crate) use found::Found;
 pub(crate) use known::Known;
 pub(crate) use ngram_packing::{CountedNgrams, NgramFilePart, NgramsPart};
 pub(crate) use ngram_parts::SegmentNgrams;
+pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};
 pub(crate) use stored_view::StoredView;

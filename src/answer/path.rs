@@ -52,6 +52,8 @@ pub(crate) enum PathName {
     SuffixArray,
     /// From a symbol up to the rules and roots that use it.
     Parents,
+    /// All bodies and roots, for where an n-gram crosses symbols.
+    Crossings,
     /// The root of one file.
     Decode,
     /// The roots of all files, one after the other, none of which is kept.
@@ -90,6 +92,7 @@ impl PathName {
             PathName::NgramTable => "ngram_table",
             PathName::SuffixArray => "suffix_array",
             PathName::Parents => "parents",
+            PathName::Crossings => "crossings",
             PathName::Decode => "decode",
             PathName::RootScan => "root_scan",
             PathName::Expansions => "expansions",

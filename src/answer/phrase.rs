@@ -8,13 +8,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::gpu::{self, Gpu};
-use zipfdb_kernels::{NgramTable, WordSuffixes, ngram_count, ngram_positions};
+use zipfdb_kernels::{
+    NgramTable, WordSuffixes, WordUses, ngram_count, ngram_count_by_pass, ngram_positions,
+    ngram_positions_by_pass,
+};
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::correction::Window;
 use super::cost::{
-    DEVICE_PHRASE_COST, LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST, Size,
+    ALONE_COST, DEVICE_PHRASE_COST, LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST,
+    SYMBOL_COST, Size, TABLE_LOOKUP_COST, USES_BUILD_COST,
 };
 use super::device_parts::RootPart;
 use super::ngrams::window_of;
@@ -25,7 +29,7 @@ use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::{Kind, OnDevice, ResidentWords};
-use crate::segment::{Phrase, SegmentView, StructureKind};
+use crate::segment::{Phrase, SegmentView, StructureKind, WordFiles};
 
 /// How often an n-gram occurs in a segment, told by the segment's numbers of its words.
 pub(crate) struct PhraseCount;
@@ -74,19 +78,18 @@ impl PartitionOperation for PhraseCount {
             },
         },
         AccessPath {
+            name: PathName::CountTable,
+            needs: &SCAN_NEEDS,
+            cost: by_table_cost,
+            run: |words, segment, run| count_in(words, segment, &in_table(words, segment)?, run),
+        },
+        AccessPath {
             name: PathName::Postings,
             needs: &SCAN_NEEDS,
             cost: by_postings_cost,
-            run: |words, segment, run| {
-                let phrase = phrase_of(words, segment)?;
-                let Some(files) = candidates(words, segment)? else {
-                    return answer::<PhraseCount>(words, segment, run.unforced());
-                };
-                let found =
-                    segment.look_for_phrase(&phrase, &files, run.stop, |file, readings| {
-                        Ok(file.phrase(&phrase, readings)?.len() as u64)
-                    })?;
-                Ok(found.iter().map(|(_, count)| *count).sum())
+            run: |words, segment, run| match in_postings(words, segment)? {
+                Some(files) => count_in(words, segment, &files, run),
+                None => answer::<PhraseCount>(words, segment, run.unforced()),
             },
         },
         AccessPath {
@@ -94,23 +97,42 @@ impl PartitionOperation for PhraseCount {
             needs: &SCAN_NEEDS,
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
             run: |words, segment, run| {
-                let phrase = phrase_of(words, segment)?;
+                let (phrase, begin) = (phrase_of(words, segment)?, Instant::now());
                 let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
                     Ok(file.phrase(&phrase, readings)?.len() as u64)
                 })?;
+                segment.spend_on_scan(begin, run.stop)?;
                 Ok(found.iter().map(|(_, count)| *count).sum())
             },
         },
         AccessPath {
             name: PathName::Parents,
-            needs: &PARENTS_NEEDS,
-            cost: |_, segment| Some(by_parents_cost(segment)),
+            needs: &CROSSINGS_NEEDS,
+            cost: |_, segment| segment.by_uses_cost(),
             run: |words, segment, run| {
                 segment.totals()?;
-                let (grammar, uses) = (segment.word_grammar()?, segment.word_uses()?);
+                let grammar = segment.word_grammar()?;
                 let (view, weights, ends) = (grammar.view(), grammar.weights(), segment.pin()?);
+                let Some(uses) = segment.uses_if_due(run)? else {
+                    return answer::<PhraseCount>(words, segment, run.unforced());
+                };
                 let begin = Instant::now();
                 let count = ngram_count(view, uses, ends, weights, words, run.stop)?;
+                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                Ok(count)
+            },
+        },
+        AccessPath {
+            name: PathName::Crossings,
+            needs: &CROSSINGS_NEEDS,
+            cost: |_, segment| Some(segment.pass_cost()),
+            run: |words, segment, run| {
+                segment.totals()?;
+                let grammar = segment.word_grammar()?;
+                let (view, weights, ends) = (grammar.view(), grammar.weights(), segment.pin()?);
+                let begin = Instant::now();
+                let count = ngram_count_by_pass(view, ends, weights, words, run.stop)?;
+                segment.budgets.uses.add_since(begin);
                 segment.spend_on_ngrams(words.len(), begin, run.stop)?;
                 Ok(count)
             },
@@ -182,19 +204,18 @@ impl PartitionOperation for PhrasePositions {
             },
         },
         AccessPath {
+            name: PathName::CountTable,
+            needs: &SCAN_NEEDS,
+            cost: by_table_cost,
+            run: |words, segment, run| places_in(words, segment, &in_table(words, segment)?, run),
+        },
+        AccessPath {
             name: PathName::Postings,
             needs: &SCAN_NEEDS,
             cost: by_postings_cost,
-            run: |words, segment, run| {
-                let phrase = phrase_of(words, segment)?;
-                let Some(files) = candidates(words, segment)? else {
-                    return answer::<PhrasePositions>(words, segment, run.unforced());
-                };
-                let found =
-                    segment.look_for_phrase(&phrase, &files, run.stop, |file, readings| {
-                        file.phrase(&phrase, readings)
-                    })?;
-                Ok(places_by_file(found))
+            run: |words, segment, run| match in_postings(words, segment)? {
+                Some(files) => places_in(words, segment, &files, run),
+                None => answer::<PhrasePositions>(words, segment, run.unforced()),
             },
         },
         AccessPath {
@@ -202,23 +223,41 @@ impl PartitionOperation for PhrasePositions {
             needs: &SCAN_NEEDS,
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
             run: |words, segment, run| {
-                let phrase = phrase_of(words, segment)?;
+                let (phrase, begin) = (phrase_of(words, segment)?, Instant::now());
                 let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
                     file.phrase(&phrase, readings)
                 })?;
+                segment.spend_on_scan(begin, run.stop)?;
                 Ok(places_by_file(found))
             },
         },
         AccessPath {
             name: PathName::Parents,
-            needs: &PARENTS_NEEDS,
-            cost: |_, segment| Some(by_parents_cost(segment)),
+            needs: &PLACES_NEEDS,
+            cost: |_, segment| segment.by_uses_cost(),
             run: |words, segment, run| {
-                let (grammar, uses) = (segment.word_grammar()?, segment.word_uses()?);
-                let (view, ends) = (grammar.view(), segment.pin()?);
+                let (view, ends) = (segment.word_grammar()?.view(), segment.pin()?);
                 let lengths = segment.word_lengths()?;
+                let Some(uses) = segment.uses_if_due(run)? else {
+                    return answer::<PhrasePositions>(words, segment, run.unforced());
+                };
                 let begin = Instant::now();
                 let positions = ngram_positions(view, uses, ends, lengths, words, run.stop)?;
+                segment.spend_on_occurrences(words.len(), begin, run.stop)?;
+                Ok(places_of(positions))
+            },
+        },
+        AccessPath {
+            name: PathName::Crossings,
+            needs: &PLACES_NEEDS,
+            // A pass over bodies, one for what holds the phrase, one over roots.
+            cost: |_, segment| Some(2.0 * segment.pass_cost()),
+            run: |words, segment, run| {
+                let (view, ends) = (segment.word_grammar()?.view(), segment.pin()?);
+                let lengths = segment.word_lengths()?;
+                let begin = Instant::now();
+                let positions = ngram_positions_by_pass(view, ends, lengths, words, run.stop)?;
+                segment.budgets.uses.add_since(begin);
                 segment.spend_on_occurrences(words.len(), begin, run.stop)?;
                 Ok(places_of(positions))
             },
@@ -316,15 +355,21 @@ impl SegmentView {
     }
 }
 
-/// What finding phrases by the grammar reads.
-const PARENTS_NEEDS: [StructureKind; 3] = [
-    StructureKind::WordUses,
+/// What counting phrases by the grammar reads.
+const CROSSINGS_NEEDS: [StructureKind; 2] = [StructureKind::WordGrammar, StructureKind::RuleEnds];
+
+/// What finding their places by the grammar reads.
+const PLACES_NEEDS: [StructureKind; 3] = [
+    StructureKind::WordGrammar,
     StructureKind::RuleEnds,
     StructureKind::WordLengths,
 ];
 
 /// What finding them in roots that are not kept reads.
 const SCAN_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Words];
+
+/// Bytes of what tells where words and rules are used, for each symbol, about.
+const USES_SYMBOL_BYTES: u64 = 5;
 
 /// A phrase of words that are told by the numbers of the segment.
 fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
@@ -333,9 +378,60 @@ fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
 }
 
 /// The files that may have a phrase, as an index tells; none if no index does.
-fn candidates(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
+fn in_postings(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
     let tokens = words.iter().map(|&word| Ok(segment.tokens_of(word)?.first));
     segment.phrase_files(&tokens.collect::<Result<Vec<u32>>>()?)
+}
+
+/// The files that have all words of a phrase, as the table of words and files tells.
+fn in_table(words: &[u32], segment: &SegmentView) -> Result<Vec<u32>> {
+    let table = segment.pin::<WordFiles>()?;
+    let mut rows: Vec<&[(u32, u32)]> = words
+        .iter()
+        .map(|&word| table.0.row(word as usize))
+        .collect();
+    rows.sort_unstable_by_key(|row| row.len());
+    let Some((rarest, others)) = rows.split_first() else {
+        return Ok(Vec::new());
+    };
+    let files = rarest.iter().map(|&(file, _)| file);
+    let has =
+        |row: &&[(u32, u32)], file| row.binary_search_by_key(&file, |&(file, _)| file).is_ok();
+    let files = files.filter(|&file| others.iter().all(|row| has(row, file)));
+    Ok(files.collect())
+}
+
+/// Nanoseconds of all threads for the roots of files that have all words of a phrase as a table tells, if that is there.
+fn by_table_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
+    // None if the cache has a grammar that answers as well, or it is time to decode that.
+    segment.scan_cost(StructureKind::WordGrammar)?;
+    segment.pinned::<WordFiles>()?;
+    let files = in_table(words, segment).ok()?.len();
+    let roots = files as f64 * ALONE_COST / segment.thread_count();
+    Some(words.len() as f64 * TABLE_LOOKUP_COST + roots)
+}
+
+/// How often a phrase occurs in some files, by their roots.
+fn count_in(words: &[u32], segment: &SegmentView, files: &[u32], run: Run<'_>) -> Result<u64> {
+    let phrase = phrase_of(words, segment)?;
+    let found = segment.look_for_phrase(&phrase, files, run.stop, |file, readings| {
+        Ok(file.phrase(&phrase, readings)?.len() as u64)
+    })?;
+    Ok(found.iter().map(|(_, count)| *count).sum())
+}
+
+/// Where it occurs in them.
+fn places_in(
+    words: &[u32],
+    segment: &SegmentView,
+    files: &[u32],
+    run: Run<'_>,
+) -> Result<Vec<PhrasePlace>> {
+    let phrase = phrase_of(words, segment)?;
+    let found = segment.look_for_phrase(&phrase, files, run.stop, |file, readings| {
+        file.phrase(&phrase, readings)
+    })?;
+    Ok(places_by_file(found))
 }
 
 /// Nanoseconds of all threads for the roots of files that have all words of a phrase; none if the cache has a grammar that answers
@@ -372,11 +468,54 @@ fn places_of(positions: Vec<(u32, u64)>) -> Vec<PhrasePlace> {
     places.collect()
 }
 
-/// A phrase is found from its rarest word, in all files at once.
-fn by_parents_cost(segment: &SegmentView) -> f64 {
-    let Size { words, tokens, .. } = segment.extent();
-    let occurrences = words / tokens.max(1);
-    LOOKUP_COST + occurrences as f64 * OCCURRENCE_COST
+impl SegmentView {
+    /// Nanoseconds of all threads for a pass over all bodies and roots.
+    fn pass_cost(&self) -> f64 {
+        self.size().0 as f64 * SYMBOL_COST / self.thread_count()
+    }
+
+    /// Says that a scan of all roots took until now. Where the cache has no room for the grammar that saves scans, the table of words
+    /// and files does that tells which roots to read.
+    fn spend_on_scan(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
+        match self.has_room(self.lookup_bytes()) {
+            true => Ok(()),
+            false => self.spend_on_counts(begin, stop),
+        }
+    }
+
+    /// Nanoseconds for a phrase that is found from its rarest word, in all files at once; infinite if it is not time to build what
+    /// tells where that is used, none if the cache has no room for it.
+    fn by_uses_cost(&self) -> Option<f64> {
+        let Size { words, tokens, .. } = self.extent();
+        let occurrences = words / tokens.max(1);
+        let cost = LOOKUP_COST + occurrences as f64 * OCCURRENCE_COST;
+        if self.has(StructureKind::WordUses) {
+            return Some(cost);
+        }
+        let (price, bytes) = self.uses_price();
+        self.has_room(bytes)
+            .then(|| match self.budgets.uses.is_due(price) {
+                true => cost,
+                false => f64::INFINITY,
+            })
+    }
+
+    /// Nanoseconds and bytes that what tells where words and rules are used takes.
+    fn uses_price(&self) -> (u64, u64) {
+        let symbols = self.size().0;
+        // Below 2^39.
+        let price = symbols as f64 * USES_BUILD_COST / self.thread_count();
+        (price as u64, symbols * USES_SYMBOL_BYTES)
+    }
+
+    /// What tells where words and rules are used; none if it is not there and not due, or another thread builds it.
+    fn uses_if_due(&self, run: Run<'_>) -> Result<Option<&WordUses>> {
+        if run.forced == Some(PathName::Parents) {
+            return self.pin_until(run.stop).map(Some);
+        }
+        let (price, bytes) = self.uses_price();
+        self.pin_if_due(&self.budgets.uses, price, bytes, run.stop)
+    }
 }
 
 impl StoredView {

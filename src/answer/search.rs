@@ -35,8 +35,8 @@ use crate::bisect::gallop;
 use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
 use crate::segment::{
-    LiveSegment, Offsets, Positions, SegmentView, StructureKind, TokenWords, Unit, WordLengths,
-    WordSignatures,
+    LiveSegment, Offsets, Positions, SEARCH_SYMBOL_BYTES, SegmentView, StructureKind, TokenWords,
+    Unit, WordLengths, WordSignatures,
 };
 use crate::{Error, Result};
 
@@ -200,12 +200,6 @@ const BYTES_A_TOKEN: u64 = 5;
 
 /// Bytes that occurrence lists take for each symbol, about.
 const LISTS_SYMBOL_BYTES: u64 = 16;
-
-/// Bytes of a grammar with lengths and signatures for each symbol, about.
-const SEARCH_SYMBOL_BYTES: u64 = 12;
-
-/// Bytes of a dictionary for each token, about.
-const DICTIONARY_TOKEN_BYTES: u64 = 24;
 
 /// Bytes that parents take for each symbol, about.
 const PARENTS_SYMBOL_BYTES: u64 = 12;
@@ -693,12 +687,6 @@ impl LiveSegment {
             true => 0,
             false => self.size().0 * SEARCH_SYMBOL_BYTES,
         }
-    }
-
-    /// About the bytes that look-ups in files keep while they work on it: dictionary, grammar and what is derived of that.
-    pub(super) fn lookup_bytes(&self) -> u64 {
-        let (symbols, tokens) = self.size();
-        symbols * SEARCH_SYMBOL_BYTES + tokens * DICTIONARY_TOKEN_BYTES
     }
 
     /// Whether the bytes where words begin are told without building anything first.

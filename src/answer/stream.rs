@@ -308,9 +308,9 @@ impl StoredStream {
                 match expansions(&segment, grammar)? {
                     Some(kept) => kept.take(grammar, &mut self.stack, count, &mut self.tokens),
                     None => {
-                        self.follow(grammar, count);
+                        follow(grammar, &mut self.stack, count, &mut self.tokens);
                         let cost = self.tokens.len() as u64 * FOLLOWED_TOKEN_COST;
-                        segment.budgets.expansions.add(cost);
+                        segment.budgets.expansions[Unit::Bytes as usize].add(cost);
                     }
                 }
                 if self.tokens.is_empty() {
@@ -378,34 +378,40 @@ impl StoredStream {
         }
         Ok(())
     }
+}
 
-    /// Takes the next tokens of the part at hand, `count` unless it has fewer, rule by rule.
-    fn follow(&mut self, grammar: GrammarView<'_>, count: usize) {
-        self.tokens.clear();
-        while let Some((start, end)) = self.stack.pop() {
-            let is_root = self.stack.is_empty();
-            let symbols = match is_root {
-                true => grammar.root,
-                false => grammar.symbols,
-            };
-            for (next, &symbol) in (start + 1..).zip(&symbols[start as usize..end as usize]) {
-                let Some(rule) = grammar.rule(symbol) else {
-                    self.tokens.push(symbol);
-                    if self.tokens.len() == count {
-                        self.stack.push((next, end));
-                        return;
-                    }
-                    continue;
-                };
-                // What is left of the root stays below the bodies even if it is nothing.
-                if is_root || next < end {
-                    self.stack.push((next, end));
+/// Takes the next terminals of what is left of a root, `count` unless it has fewer, rule by rule; `stack` is as that of
+/// [`Expansions::take`].
+pub(super) fn follow(
+    grammar: GrammarView<'_>,
+    stack: &mut Vec<(u32, u32)>,
+    count: usize,
+    terminals: &mut Vec<u32>,
+) {
+    terminals.clear();
+    while let Some((start, end)) = stack.pop() {
+        let is_root = stack.is_empty();
+        let symbols = match is_root {
+            true => grammar.root,
+            false => grammar.symbols,
+        };
+        for (next, &symbol) in (start + 1..).zip(&symbols[start as usize..end as usize]) {
+            let Some(rule) = grammar.rule(symbol) else {
+                terminals.push(symbol);
+                if terminals.len() == count {
+                    stack.push((next, end));
+                    return;
                 }
-                let body = grammar.body_range(rule);
-                // Offsets into bodies are u32.
-                self.stack.push((body.start as u32, body.end as u32));
-                break;
+                continue;
+            };
+            // What is left of the root stays below the bodies even if it is nothing.
+            if is_root || next < end {
+                stack.push((next, end));
             }
+            let body = grammar.body_range(rule);
+            // Offsets into bodies are u32.
+            stack.push((body.start as u32, body.end as u32));
+            break;
         }
     }
 }
@@ -450,6 +456,6 @@ fn expansions<'a>(
     }
     let price = segment.missing(&[StructureKind::TokenExpansions]) as u64; // below 2^40
     let bytes = Expansions::bytes_max(grammar) as u64;
-    let budget = &segment.budgets.expansions;
+    let budget = &segment.budgets.expansions[Unit::Bytes as usize];
     segment.pin_if_due(budget, price, bytes, &AtomicBool::new(false))
 }

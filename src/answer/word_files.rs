@@ -90,6 +90,7 @@ impl PartitionOperation for FewWordFiles {
             needs: &[StructureKind::Bodies],
             cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
             run: |words, segment, run| {
+                let begin = Instant::now();
                 let words = segment.find_words(words)?;
                 let is_in = |token: u32| {
                     let mut words = words.iter();
@@ -104,6 +105,7 @@ impl PartitionOperation for FewWordFiles {
                 for (file, count) in found {
                     counts[file as usize] += count;
                 }
+                segment.spend_on_counts(begin, run.stop)?;
                 Ok(counts)
             },
         },

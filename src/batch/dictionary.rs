@@ -3,12 +3,12 @@
 //! Invariant: a number stands for the same text as long as the dictionary is there, and different numbers for different texts.
 //! It keeps the snapshot that it is of, and copies no text.
 
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::{fmt, ptr};
 
 use super::texts::TextColumn;
 use crate::Value;
-use crate::answer::CorpusView;
+use crate::answer::{CorpusView, StoredView};
 use crate::expression::text_or_blob;
 
 /// Which texts.
@@ -91,6 +91,18 @@ impl TextDictionary {
         self.kind == other.kind && Arc::ptr_eq(&self.view, &other.view)
     }
 
+    /// What tells it again in later answers, and does not keep it.
+    pub fn downgrade(&self) -> WeakTextDictionary {
+        let owner = match self.view.pending() {
+            None => DictionaryOwner::Stored(Arc::downgrade(self.view.stored())),
+            Some(_) => DictionaryOwner::Edited(Arc::downgrade(&self.view)),
+        };
+        WeakTextDictionary {
+            owner,
+            kind: self.kind,
+        }
+    }
+
     /// What it is of.
     pub(crate) fn view(&self) -> &Arc<CorpusView> {
         &self.view
@@ -107,6 +119,51 @@ impl TextDictionary {
             DictionaryKind::Words => Some(self.view.byte_ranks()),
             DictionaryKind::Files => None,
         }
+    }
+}
+
+/// Tells a [`TextDictionary`] again, for who keeps something that was made of its texts.
+#[derive(Clone)]
+pub struct WeakTextDictionary {
+    owner: DictionaryOwner,
+    kind: DictionaryKind,
+}
+
+/// What has the texts: numbers of a corpus without edits are those of its stored files, of whatever snapshot.
+#[derive(Clone)]
+enum DictionaryOwner {
+    Stored(Weak<StoredView>),
+    Edited(Weak<CorpusView>),
+}
+
+impl WeakTextDictionary {
+    /// Whether the numbers of a dictionary mean the same.
+    pub fn is_of(&self, dictionary: &TextDictionary) -> bool {
+        let view = &dictionary.view;
+        let is_owner = match &self.owner {
+            DictionaryOwner::Stored(stored) => {
+                view.pending().is_none() && ptr::eq(stored.as_ptr(), Arc::as_ptr(view.stored()))
+            }
+            DictionaryOwner::Edited(edited) => ptr::eq(edited.as_ptr(), Arc::as_ptr(view)),
+        };
+        is_owner && self.kind == dictionary.kind
+    }
+
+    /// Whether there may be answers yet that have it.
+    pub fn is_alive(&self) -> bool {
+        match &self.owner {
+            DictionaryOwner::Stored(stored) => stored.strong_count() > 0,
+            DictionaryOwner::Edited(edited) => edited.strong_count() > 0,
+        }
+    }
+}
+
+impl fmt::Debug for WeakTextDictionary {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("WeakTextDictionary")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,7 @@ mod texts;
 
 pub(crate) use builder::ColumnBuilder;
 pub use column::BatchColumn;
-pub use dictionary::TextDictionary;
+pub use dictionary::{TextDictionary, WeakTextDictionary};
 pub use texts::TextColumn;
 
 use std::ops::Range;

@@ -41,6 +41,11 @@ impl BuildBudget {
             && !self.is_building.load(Ordering::Relaxed)
     }
 
+    /// Says that it was built: if it is evicted, it has to earn its price again.
+    pub(crate) fn clear(&self) {
+        self.nanoseconds.store(0, Ordering::Relaxed);
+    }
+
     /// Makes it due, however fast or slow this machine is.
     #[cfg(test)]
     pub(crate) fn make_due(&self) {
@@ -60,7 +65,7 @@ impl BuildBudget {
             return Ok(None);
         }
         let built = build();
-        self.nanoseconds.store(0, Ordering::Relaxed);
+        self.clear();
         self.is_building.store(false, Ordering::Relaxed);
         built.map(Some)
     }

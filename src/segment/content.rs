@@ -4,12 +4,18 @@ use zipfdb_kernels::{Content, SymbolText};
 use zipfdb_storage::Bodies;
 
 use super::data::GAP_BYTES;
-use super::live_segment::Parts;
+use super::live_segment::{LiveSegment, Parts};
 use super::one_file::{Mismatch, OneFile};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
 use crate::answer::cost::{ALL_SYMBOL_COST, ALONE_COST, ALONE_TOKEN_COST};
+
+/// Bytes of a grammar with lengths and signatures for each symbol, about.
+pub(crate) const SEARCH_SYMBOL_BYTES: u64 = 12;
+
+/// Bytes of a dictionary for each token, about.
+const DICTIONARY_TOKEN_BYTES: u64 = 24;
 
 /// Nanoseconds that decoding the roots of all files takes, of so many symbols in bodies and roots.
 pub(super) fn whole_price(symbols: u64) -> u64 {
@@ -34,12 +40,16 @@ impl SegmentView {
     /// of all are not due.
     pub(crate) fn is_alone_worth_asking(&self, grammar: StructureKind) -> bool {
         match &self.parts {
-            Parts::Stored(segment) if !self.has(grammar) => {
-                let info = segment.info();
-                !(self.budgets.roots).is_due(whole_price(info.symbols + info.root_symbols))
-            }
+            Parts::Stored(_) if !self.has(grammar) => !self.are_roots_due(),
             _ => false,
         }
+    }
+
+    /// Whether the roots of all files are worth decoding: without them questions have taken as long as that takes, and the cache
+    /// has room for what look-ups need then.
+    fn are_roots_due(&self) -> bool {
+        let price = whole_price(self.size().0);
+        self.budgets.roots.is_due(price) && self.has_room(self.lookup_bytes())
     }
 
     /// The answer of a file whose root alone is decoded; none if the cache has a grammar of all files that answers it as
@@ -54,14 +64,12 @@ impl SegmentView {
             Parts::Stored(segment) if !self.has(grammar) => segment,
             _ => return Ok(None),
         };
-        let (info, entry) = (segment.info(), &self.files()?[file as usize]);
+        let entry = &self.files()?[file as usize];
         let tokens = entry.words.max(entry.bytes / GAP_BYTES);
         // Saturates.
         let cost = (tokens as f64 * ALONE_TOKEN_COST + ALONE_COST) as u64;
-        let price = whole_price(info.symbols + info.root_symbols);
-        let budget = &self.budgets.roots;
-        budget.add(cost.min(price));
-        if budget.is_due(price) {
+        self.budgets.roots.add(cost.min(whole_price(self.size().0)));
+        if self.are_roots_due() {
             return Ok(None);
         }
         let dictionary = self.dictionary()?;
@@ -75,5 +83,17 @@ impl SegmentView {
         answer(alone)
             .map(Some)
             .map_err(|misfit| self.inconsistent(misfit))
+    }
+}
+
+impl LiveSegment {
+    /// About the bytes that look-ups in files keep while they work on it: dictionary, grammar and what is derived of that.
+    pub(crate) fn lookup_bytes(&self) -> u64 {
+        self.size().0 * SEARCH_SYMBOL_BYTES + self.dictionary_bytes()
+    }
+
+    /// About the bytes of its dictionary with counts.
+    pub(crate) fn dictionary_bytes(&self) -> u64 {
+        self.size().1 * DICTIONARY_TOKEN_BYTES
     }
 }

@@ -119,6 +119,7 @@ impl SegmentStructure for WholeGrammar {
                 let root = stored.roots(bodies)?;
                 // Roots of single files are decoded no longer.
                 segment.slots().forget(StructureKind::Bodies as usize);
+                segment.budgets.roots.clear();
                 WholeGrammar {
                     rules: bodies.rules().clone(),
                     root_offsets: bodies.root_offsets().to_vec(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    CountTable, Expansions, GAP, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures,
-    SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
+    CountTable, Expansions, GAP, GrammarView, Lengths, NgramTable, Parents, RuleEnds, RuleFiles,
+    Signatures, SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
     give_back_free_memory, word_file_counts,
 };
 use zipfdb_storage::Dictionary;
@@ -88,6 +88,16 @@ pub(crate) struct WordLengths(pub(crate) Lengths);
 
 /// Signatures of the grammar over words.
 pub(crate) struct WordSignatures(pub(crate) Signatures);
+
+/// Expansions of the grammar over words.
+pub(crate) struct WordExpansions(pub(crate) Expansions);
+
+impl WordExpansions {
+    /// Bytes that they take of a grammar, at most.
+    pub(crate) fn bytes_max(view: GrammarView<'_>) -> usize {
+        Expansions::bytes_max(view)
+    }
+}
 
 /// Lengths of the grammar over tokens, in words.
 pub(crate) struct TokenWords(pub(crate) Lengths);
@@ -169,6 +179,7 @@ structure!(
             if !had_bodies {
                 segment.slots().forget(StructureKind::Bodies as usize);
             }
+            segment.budgets.roots.clear();
             give_back_free_memory();
             let rules = view_of(&rules, &root_offsets, &[]);
             WordGrammar::taking_root(rules, root, word_of, words)
@@ -216,6 +227,13 @@ structure!(
     WordSignatures,
     |signatures| signatures.0.bytes(),
     |segment, _| WordSignatures(Signatures::new(segment.word_grammar()?.view(), |word| word))
+);
+
+structure!(
+    WordExpansions,
+    WordExpansions,
+    |expansions| expansions.0.bytes(),
+    |segment, _| WordExpansions(Expansions::new(segment.word_grammar()?.view()))
 );
 
 structure!(RuleEnds, RuleEnds, |ends| ends.bytes(), |segment, _| {

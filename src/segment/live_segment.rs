@@ -45,8 +45,10 @@ pub(crate) struct BuildBudgets {
     /// Without the roots of all files: answers from the root of one.
     pub(crate) roots: BuildBudget,
     pub(crate) parents: BuildBudget,
-    /// Without expansions of rules in tokens: scans of words.
-    pub(crate) expansions: BuildBudget,
+    /// Without what tells where words and rules are used: passes for phrases.
+    pub(crate) uses: BuildBudget,
+    /// Without expansions of rules: scans of words. By [`super::Unit`]: in tokens, in words.
+    pub(crate) expansions: [BuildBudget; 2],
     /// By [`super::Unit`].
     pub(crate) places: [BuildBudget; 2],
     pub(crate) ngrams: BuildBudget,
@@ -116,7 +118,8 @@ impl LiveSegment {
                 dictionary: BuildBudget::new(),
                 roots: BuildBudget::new(),
                 parents: BuildBudget::new(),
-                expansions: BuildBudget::new(),
+                uses: BuildBudget::new(),
+                expansions: [BuildBudget::new(), BuildBudget::new()],
                 places: [BuildBudget::new(), BuildBudget::new()],
                 ngrams: BuildBudget::new(),
                 counts: BuildBudget::new(),

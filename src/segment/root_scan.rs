@@ -15,7 +15,7 @@ use super::one_file::{Mismatch, OneFile, Phrase, PhraseReadings};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
-use crate::answer::cost::{ALONE_COST, SCAN_SYMBOL_COST};
+use crate::answer::cost::{ALONE_COST, SCAN_BODY_COST, SCAN_SYMBOL_COST};
 use crate::runtime::interrupt::check;
 
 /// Symbols of the root of a file that follow each other: at least one.
@@ -38,7 +38,10 @@ impl SegmentView {
     /// The same of one thread.
     fn scan_work(&self) -> f64 {
         match &self.parts {
-            Parts::Stored(segment) => segment.info().root_symbols as f64 * SCAN_SYMBOL_COST,
+            Parts::Stored(segment) => {
+                let info = segment.info();
+                info.root_symbols as f64 * SCAN_SYMBOL_COST + info.symbols as f64 * SCAN_BODY_COST
+            }
             Parts::Text(_) => f64::INFINITY,
             #[cfg(test)]
             Parts::Memory(_) => f64::INFINITY,

@@ -18,6 +18,7 @@ pub(crate) enum StructureKind {
     RuleFiles,
     WordLengths,
     WordSignatures,
+    WordExpansions,
     RuleEnds,
     TokenWords,
     TokenExpansions,
@@ -41,7 +42,7 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 32] = {
+    pub(crate) const ALL: [StructureKind; 33] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -57,6 +58,7 @@ impl StructureKind {
             RuleFiles,
             WordLengths,
             WordSignatures,
+            WordExpansions,
             RuleEnds,
             TokenWords,
             TokenExpansions,
@@ -105,6 +107,7 @@ impl StructureKind {
             StructureKind::RuleFiles => "files of rules",
             StructureKind::WordLengths => "word lengths",
             StructureKind::WordSignatures => "word signatures",
+            StructureKind::WordExpansions => "expansions in words",
             StructureKind::RuleEnds => "rule ends",
             StructureKind::TokenWords => "lengths in words",
             StructureKind::TokenExpansions => "expansions in tokens",

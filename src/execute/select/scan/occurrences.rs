@@ -11,8 +11,11 @@ use super::rows::{BUFFER, BUFFER_MAX, RowCursor, SequenceRows};
 use super::selection::WantedWords;
 use crate::Result;
 use crate::answer::found::FileOffsets;
-use crate::answer::{Occurrence, PhrasePlace, PlaceRanges, WordStream};
+use crate::answer::{NumberRun, NumberStream, Occurrence, PhrasePlace, PlaceRanges, WordStream};
 use crate::expression::integer_of_count;
+
+/// Words that are read at a time by their numbers alone: as many as fit into the caches of a processor.
+const RUN_WORDS: usize = 1 << 16;
 
 /// Gives n consecutive words of a file at a time.
 pub(super) struct WordWindows {
@@ -117,6 +120,55 @@ impl RowCursor for WindowCursor {
         }
         self.windows.next += count;
         Ok(count > 0)
+    }
+}
+
+/// Gives all words that are wanted by their numbers, where rows do not tell their bytes.
+pub(super) struct NumberCursor {
+    stream: NumberStream,
+    wanted: WantedWords,
+    run: NumberRun,
+    /// The first word of the run that comes next.
+    next: usize,
+}
+
+impl NumberCursor {
+    pub(super) fn new(stream: NumberStream, wanted: WantedWords) -> NumberCursor {
+        NumberCursor {
+            stream,
+            wanted,
+            run: NumberRun::default(),
+            next: 0,
+        }
+    }
+}
+
+impl RowCursor for NumberCursor {
+    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+        if self.next == self.run.words.len() {
+            let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
+            interrupt.check()?;
+            let count = question
+                .limit
+                .map_or(RUN_WORDS, |limit| limit.min(RUN_WORDS as u64) as usize);
+            (self.stream).read_until(&mut self.run, count, snapshot, interrupt)?;
+            self.next = 0;
+        }
+        let words = &self.run.words[self.next..];
+        let words = &words[..words.len().min(rows.room())];
+        let position = self.run.position + self.next as u64;
+        match &self.wanted.marks {
+            None => rows.push_run(self.run.file, position, words, question),
+            Some(marks) => {
+                for (position, &word) in (position..).zip(words) {
+                    if marks[word as usize] {
+                        rows.push_run(self.run.file, position, &[word], question);
+                    }
+                }
+            }
+        }
+        self.next += words.len();
+        Ok(!words.is_empty())
     }
 }
 

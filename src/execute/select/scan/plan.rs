@@ -65,7 +65,11 @@ impl ScanPath {
         places: &PlaceRanges,
     ) -> ScanPath {
         let words = files.words_in(view, places) as f64;
-        let cost = view.missing_for_stream() + words * STREAM_COST;
+        ScanPath::streamed(files, view.missing_for_stream() + words * STREAM_COST)
+    }
+
+    /// The same of words that are read at a cost.
+    pub(super) fn streamed(files: &FileSelection, cost: f64) -> ScanPath {
         if files.is_all() {
             ScanPath::on_cpu(Strategy::RootStream, PathName::RootStream, cost)
         } else {
@@ -79,6 +83,11 @@ impl ScanPath {
             cost: self.cost * factor,
             ..self
         }
+    }
+
+    /// Nanoseconds.
+    pub(super) fn cost(&self) -> f64 {
+        self.cost
     }
 
     fn estimate(&self) -> String {

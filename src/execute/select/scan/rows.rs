@@ -152,16 +152,37 @@ impl SequenceRows {
         }
     }
 
+    /// Appends words that follow each other in a file, of which the first has a position; all are wanted.
+    pub(super) fn push_run(
+        &mut self,
+        file: u32,
+        position: u64,
+        words: &[u32],
+        question: &ScanQuestion,
+    ) {
+        let count = words.len();
+        self.files.resize(self.files.len() + count, file);
+        self.words.extend_from_slice(words);
+        if question.columns.contains(&SequenceColumn::Position) {
+            let first = integer_of_count(position);
+            // A file has fewer than 2^63 words.
+            self.positions.extend(first..first + count as i64);
+        }
+    }
+
     fn into_batch(mut self, question: &ScanQuestion) -> Batch {
         let (view, count) = (question.view(), self.len());
+        let tells_lengths = question.columns.contains(&SequenceColumn::Length);
         let columns = question.columns.iter().map(|column| match column {
             SequenceColumn::File => BatchColumn::Words {
                 indices: std::mem::take(&mut self.files),
                 dictionary: TextDictionary::files(view),
             },
             SequenceColumn::Word => BatchColumn::Words {
-                // Lengths are told by words too.
-                indices: self.words.clone(),
+                indices: match tells_lengths {
+                    true => self.words.clone(),
+                    false => std::mem::take(&mut self.words),
+                },
                 dictionary: TextDictionary::words(view),
             },
             SequenceColumn::Ngram => BatchColumn::Ngrams {

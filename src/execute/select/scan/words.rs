@@ -15,17 +15,17 @@ use super::super::number_keys::{RowKey, RowKeyNumbers, sorted_rows, where_rows_a
 use super::super::ordered::sort_until;
 use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
-use super::occurrences::{LookupCursor, SoughtWords, WindowCursor, WordWindows};
+use super::occurrences::{LookupCursor, NumberCursor, SoughtWords, WindowCursor, WordWindows};
 use super::plan::{ScanPath, ScanPlan, size_of_segments};
 use super::question::{Grain, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
 use crate::Result;
-use crate::answer::PlaceRanges;
-use crate::answer::cost::STREAM_COUNT_FACTOR;
+use crate::answer::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
+use crate::answer::{NumberStream, PlaceRanges};
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
 
@@ -131,14 +131,30 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     let rows_max = question.limit.filter(|_| !has_conditions);
     let stream = ScanPath::stream(view, files, &question.places);
     paths.push(match (grain, rows_max) {
-        // A stream stops when enough rows are out.
-        (Grain::Occurrence, Some(rows)) => {
-            stream.times((rows as f64 / words.max(1) as f64).min(1.0))
+        (Grain::Occurrence, rows) => {
+            // A stream stops when enough rows are out.
+            let share = rows.map_or(1.0, |rows| rows as f64 / words.max(1) as f64);
+            let stream = stream.times(share.min(1.0));
+            match numbers_cost(question) {
+                Some(cost) => ScanPath::streamed(files, cost.min(stream.cost())),
+                None => stream,
+            }
         }
-        (Grain::Occurrence, None) => stream,
         _ => stream.times(STREAM_COUNT_FACTOR),
     });
     Ok(paths)
+}
+
+/// Nanoseconds for the words of the files by their numbers alone; none if rows tell more, or where their bytes are is told sooner.
+fn numbers_cost(question: &ScanQuestion) -> Option<f64> {
+    if !question.has_all_places() || question.columns.contains(&SequenceColumn::Offset) {
+        return None;
+    }
+    let (view, words) = (question.view(), question.files.words(question.view()));
+    let limit = question.limit.filter(|_| question.has_all_texts());
+    let rows = limit.map_or(words, |limit| limit.min(words)) as f64;
+    let cost = view.missing_for_numbers()? + rows * NUMBER_COST;
+    (cost < view.missing_for_stream() + rows * STREAM_COST).then_some(cost)
 }
 
 /// Looking up a few words.
@@ -181,7 +197,11 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
             }
             (_, words) => {
                 let wanted = WantedWords::new(question.view(), words)?;
-                Box::new(WindowCursor::new(question, wanted))
+                let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
+                match numbers_cost(question).and_then(|_| NumberStream::new(view, files)) {
+                    Some(numbers) => Box::new(NumberCursor::new(numbers, wanted)),
+                    None => Box::new(WindowCursor::new(question, wanted)),
+                }
             }
         });
     }
