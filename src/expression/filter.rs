@@ -183,13 +183,47 @@ impl ColumnFilter {
     /// # Errors
     /// If a function fails on the value.
     pub(crate) fn matches(&self, value: &Value) -> Result<bool> {
+        self.matcher().matches(value)
+    }
+
+    /// The same for many values of one thread.
+    pub(crate) fn matcher(&self) -> ColumnMatcher<'_> {
         let known = self.evaluators.lock().pop();
-        let mut evaluator = known.unwrap_or_else(|| Evaluator::of(self.program.clone()));
-        let answer = evaluator.are_true(std::slice::from_ref(value), &self.conjuncts);
+        ColumnMatcher {
+            filter: self,
+            evaluator: Some(known.unwrap_or_else(|| Evaluator::of(self.program.clone()))),
+        }
+    }
+}
+
+/// Decides values of the column of a filter, one after the other.
+pub(crate) struct ColumnMatcher<'a> {
+    filter: &'a ColumnFilter,
+    /// There until it is dropped.
+    evaluator: Option<Evaluator<Arc<Program>>>,
+}
+
+impl ColumnMatcher<'_> {
+    pub(crate) fn column(&self) -> usize {
+        self.filter.column
+    }
+
+    /// As [`ColumnFilter::matches`].
+    ///
+    /// # Errors
+    /// If a function fails on the value.
+    pub(crate) fn matches(&mut self, value: &Value) -> Result<bool> {
+        let evaluator = self.evaluator.as_mut().expect("it is not dropped");
+        let answer = evaluator.are_true(std::slice::from_ref(value), &self.filter.conjuncts);
         // It keeps nothing of the row while it waits for the next.
         evaluator.next_row();
-        self.evaluators.lock().push(evaluator);
         answer
+    }
+}
+
+impl Drop for ColumnMatcher<'_> {
+    fn drop(&mut self) {
+        self.filter.evaluators.lock().extend(self.evaluator.take());
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) use convert::{
     truth, whole_number,
 };
 pub(crate) use evaluator::Evaluator;
-pub(crate) use filter::{ColumnFilter, FilterSplit, mirrored};
+pub(crate) use filter::{ColumnFilter, ColumnMatcher, FilterSplit, mirrored};
 pub(crate) use function::hex;
 pub(crate) use number::real_to_literal;
 pub(crate) use program::{Layout, Program, operands};

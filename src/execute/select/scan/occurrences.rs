@@ -15,7 +15,7 @@ use crate::answer::{NumberRun, NumberStream, Occurrence, PhrasePlace, PlaceRange
 use crate::expression::integer_of_count;
 
 /// Words that are read at a time by their numbers alone: as many as fit into the caches of a processor.
-const RUN_WORDS: usize = 1 << 16;
+const RUN_WORDS: u64 = 1 << 16;
 
 /// Gives n consecutive words of a file at a time.
 pub(super) struct WordWindows {
@@ -148,9 +148,12 @@ impl RowCursor for NumberCursor {
         if self.next == self.run.words.len() {
             let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
             interrupt.check()?;
-            let count = question
-                .limit
-                .map_or(RUN_WORDS, |limit| limit.min(RUN_WORDS as u64) as usize);
+            let count = match question.limit {
+                Some(limit) if self.wanted.marks.is_none() => limit.clamp(1, RUN_WORDS),
+                _ => RUN_WORDS,
+            };
+            // It is small.
+            let count = count as usize;
             (self.stream).read_until(&mut self.run, count, snapshot, interrupt)?;
             self.next = 0;
         }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::answer::{CorpusView, PlaceRanges};
 use crate::api::snapshot::Snapshot;
-use crate::expression::ColumnFilter;
+use crate::expression::{ColumnFilter, ColumnMatcher};
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
 use crate::{Result, Value};
 
@@ -173,7 +173,11 @@ impl WordSelection {
         stop: &AtomicBool,
     ) -> Result<Vec<u32>> {
         let vocabulary = view.vocabulary()?;
-        let passes = |word: u32| -> Result<bool> {
+        let matchers = || -> Vec<ColumnMatcher<'_>> {
+            let filters = filters.iter();
+            filters.map(ColumnFilter::matcher).collect()
+        };
+        let passes = |matchers: &mut [ColumnMatcher<'_>], word: u32| -> Result<bool> {
             check(stop)?;
             let text = vocabulary.word(word);
             // Most words of a dictionary are out of the range of a condition, which costs less to see.
@@ -182,12 +186,12 @@ impl WordSelection {
             if is_text(text) && filters.iter().any(out_of_range) {
                 return Ok(false);
             }
-            let mut filters = filters.iter();
-            filters.try_fold(true, |passes, filter| {
-                Ok(passes && filter.matches(&value(text, filter.column()))?)
+            let mut matchers = matchers.iter_mut();
+            matchers.try_fold(true, |passes, matcher| {
+                Ok(passes && matcher.matches(&value(text, matcher.column()))?)
             })
         };
-        let decided = |word: u32| match passes(word) {
+        let decided = |matchers: &mut Vec<_>, word: u32| match passes(matchers, word) {
             Ok(true) => Some(Ok(word)),
             Ok(false) => None,
             Err(error) => Some(Err(error)),
@@ -196,7 +200,8 @@ impl WordSelection {
             None => {
                 // Words are numbered by u32.
                 let words = (0..vocabulary.len() as u32).into_par_iter();
-                words.with_min_len(TASK_WORDS).filter_map(decided).collect()
+                let words = words.with_min_len(TASK_WORDS);
+                words.map_init(matchers, decided).flatten_iter().collect()
             }
             Some(values) => {
                 let mut found = Vec::with_capacity(values.len());
@@ -205,7 +210,11 @@ impl WordSelection {
                 }
                 found.sort_unstable();
                 found.dedup();
-                found.into_iter().filter_map(decided).collect()
+                let mut matchers = matchers();
+                let found = found.into_iter();
+                found
+                    .filter_map(|word| decided(&mut matchers, word))
+                    .collect()
             }
         }
     }
