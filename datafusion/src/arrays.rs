@@ -1,23 +1,23 @@
 //! Columns of ZipfDB's batches as arrays of Arrow.
 //!
 //! Numbers, and texts and BLOBs that lie one behind the other, pass without a copy. Words, names of files and n-grams are
-//! numbers with a dictionary there; here they are views, which hold short texts themselves. Invariant: an array has the type of its
+//! numbers with a dictionary there; here they are views, which hold short texts themselves, taken from those of all texts once
+//! these are there. Invariant: an array has the type of its
 //! field, or there is an error.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, MAX_INLINE_VIEW_LEN,
-    NullArray, StringViewArray, make_view,
+    ArrayRef, Float64Array, Int64Array, LargeBinaryArray, LargeBinaryBuilder, NullArray,
 };
-use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use zipfdb::{BatchColumn, TextColumn, Value};
 
-/// Bytes of a block that views point into; a longer text has a block of its own. Views have 32-bit offsets.
-const BLOCK_BYTES: usize = 1 << 24;
+use crate::text_arrays::TextArrays;
+use crate::text_views::{TextFault, TextViews};
 
 /// Words of a batch whose views are kept for rows that follow.
 const KNOWN_WORDS: usize = 1 << 10;
@@ -26,11 +26,11 @@ const KNOWN_WORDS: usize = 1 << 10;
 ///
 /// # Errors
 /// If a value is of another type, or a text is not UTF-8.
-pub(crate) fn array(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+pub(crate) fn array(column: BatchColumn, field: &Field, known: &TextArrays) -> Result<ArrayRef> {
     match field.data_type() {
         DataType::Int64 => integers(column, field),
         DataType::Float64 => reals(column, field),
-        DataType::Utf8View => texts(column, field),
+        DataType::Utf8View => texts(column, field, known),
         DataType::LargeBinary => blobs(column, field),
         DataType::Null => nulls(column, field),
         other => exec_err!("column \"{}\" cannot be of type {other}", field.name()),
@@ -110,13 +110,16 @@ fn blobs(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
     }
 }
 
-fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+fn texts(column: BatchColumn, field: &Field, known: &TextArrays) -> Result<ArrayRef> {
     let mut texts = TextViews::default();
     match column {
         BatchColumn::Words {
             indices,
             dictionary,
         } => {
+            if let Some(array) = known.take(&dictionary, &indices)? {
+                return Ok(array);
+            }
             // By the last bits of the index, one more than it: few words are most of a text, and a miss costs little.
             let mut known = vec![(0, 0); KNOWN_WORDS];
             texts.views.reserve(indices.len());
@@ -156,64 +159,12 @@ fn texts(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
         }
         _ => return exec_err!("column \"{}\" is no TEXT", field.name()),
     }
-    texts.array(field)
-}
-
-/// Texts as Arrow's views: short ones within, others in blocks.
-#[derive(Debug, Default)]
-struct TextViews {
-    blocks: Vec<Vec<u8>>,
-    views: Vec<u128>,
-    /// Rows without a text.
-    nulls: Vec<usize>,
-}
-
-impl TextViews {
-    fn push(&mut self, text: &[u8]) {
-        let view = self.view(text);
-        self.views.push(view);
-    }
-
-    fn push_null(&mut self) {
-        self.nulls.push(self.views.len());
-        self.views.push(0);
-    }
-
-    /// The view of a text, which is stored if the view does not hold it.
-    fn view(&mut self, text: &[u8]) -> u128 {
-        if text.len() <= MAX_INLINE_VIEW_LEN as usize {
-            return make_view(text, 0, 0);
+    match texts.array() {
+        Ok(array) => Ok(Arc::new(array)),
+        Err(TextFault::Long) => {
+            exec_err!("column \"{}\" has a text of 4 GiB or more", field.name())
         }
-        let is_full = |block: &Vec<u8>| block.len() + text.len() > BLOCK_BYTES;
-        if self.blocks.last().is_none_or(is_full) {
-            self.blocks.push(Vec::new());
-        }
-        let block = self.blocks.len() - 1;
-        let bytes = &mut self.blocks[block];
-        let offset = bytes.len();
-        bytes.extend_from_slice(text);
-        // A block begins with its first text, and more are stored while it is short. Blocks are fewer than texts of a batch.
-        make_view(text, block as u32, offset as u32)
-    }
-
-    /// # Errors
-    /// If a text is not UTF-8, or of 4 GiB.
-    fn array(self, field: &Field) -> Result<ArrayRef> {
-        let is_long = |block: &Vec<u8>| u32::try_from(block.len()).is_err();
-        if self.blocks.iter().any(is_long) {
-            return exec_err!("column \"{}\" has a text of 4 GiB or more", field.name());
-        }
-        let nulls = (!self.nulls.is_empty()).then(|| {
-            let mut valid = vec![true; self.views.len()];
-            self.nulls.iter().for_each(|&row| valid[row] = false);
-            NullBuffer::from(valid)
-        });
-        let blocks = self.blocks.into_iter().map(Buffer::from_vec);
-        let views = ScalarBuffer::from(self.views);
-        match StringViewArray::try_new(views, blocks.collect::<Vec<Buffer>>(), nulls) {
-            Ok(array) => Ok(Arc::new(array)),
-            Err(_) => not_utf8(field),
-        }
+        Err(TextFault::NotUtf8) => not_utf8(field),
     }
 }
 
@@ -240,6 +191,10 @@ mod tests {
     use datafusion::arrow::datatypes::{Float64Type, Int64Type};
 
     use super::*;
+
+    fn array(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
+        super::array(column, field, &TextArrays::default())
+    }
 
     fn field(data_type: DataType) -> Field {
         Field::new("c", data_type, true)

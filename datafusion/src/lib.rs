@@ -38,6 +38,8 @@ mod scan;
 mod source;
 mod statement;
 mod table;
+mod text_arrays;
+mod text_views;
 mod workers;
 
 pub use catalog::{

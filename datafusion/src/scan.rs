@@ -338,7 +338,7 @@ impl ScanRun {
                     let fields = self.schema.fields().iter();
                     let columns = (batch.into_columns().into_iter())
                         .zip(fields)
-                        .map(|(column, field)| array(column, field));
+                        .map(|(column, field)| array(column, field, &self.source.texts));
                     let columns = columns.collect::<Result<_>>()?;
                     self.send(sender, RecordBatch::try_new(self.schema.clone(), columns)?)
                 }

@@ -8,6 +8,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use zipfdb::Database;
 
+use crate::text_arrays::TextArrays;
 use crate::workers::{WorkerPool, WorkerSegments};
 
 /// What tables read from.
@@ -18,6 +19,8 @@ pub(crate) struct CorpusSource {
     pub(crate) is_frozen: bool,
     /// The workers that read its segments; none if this process does.
     pub(crate) workers: Option<Arc<WorkerPool>>,
+    /// What was made of the texts of its rows.
+    pub(crate) texts: Arc<TextArrays>,
 }
 
 impl CorpusSource {
@@ -26,6 +29,7 @@ impl CorpusSource {
             database,
             is_frozen: false,
             workers: None,
+            texts: Arc::default(),
         }
     }
 
@@ -35,6 +39,7 @@ impl CorpusSource {
             database: self.database.frozen(),
             is_frozen: true,
             workers: self.workers.clone(),
+            texts: self.texts.clone(),
         }
     }
 

@@ -60,7 +60,7 @@ pub(crate) use ngram_parts::SegmentNgrams;
 pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};
-pub(crate) use stored_view::StoredView;
+pub(crate) use stored_view::{StoredCorpus, StoredView};
 pub(crate) use stream::{Occurrence, PlaceRanges, WordStream};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use top::Top;

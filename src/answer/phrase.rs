@@ -386,10 +386,12 @@ fn in_postings(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>>
 /// The files that have all words of a phrase, as the table of words and files tells.
 fn in_table(words: &[u32], segment: &SegmentView) -> Result<Vec<u32>> {
     let table = segment.pin::<WordFiles>()?;
-    let mut rows: Vec<&[(u32, u32)]> = words
-        .iter()
-        .map(|&word| table.0.row(word as usize))
-        .collect();
+    // A plan may ask for words that an empty segment has not.
+    let row = |&word: &u32| match (word as usize) < table.0.rows() {
+        true => table.0.row(word as usize),
+        false => &[],
+    };
+    let mut rows: Vec<&[(u32, u32)]> = words.iter().map(row).collect();
     rows.sort_unstable_by_key(|row| row.len());
     let Some((rarest, others)) = rows.split_first() else {
         return Ok(Vec::new());

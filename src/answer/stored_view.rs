@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -146,6 +146,11 @@ impl StoredView {
     /// Whether both are views of the same.
     pub(crate) fn is_same(&self, other: &StoredView) -> bool {
         Arc::ptr_eq(&self.stored, &other.stored)
+    }
+
+    /// What tells later views of the same.
+    pub(crate) fn downgrade(&self) -> Weak<StoredCorpus> {
+        Arc::downgrade(&self.stored)
     }
 
     /// All words, numbered.

@@ -3,12 +3,12 @@
 //! Invariant: a number stands for the same text as long as the dictionary is there, and different numbers for different texts.
 //! It keeps the snapshot that it is of, and copies no text.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
-use std::{fmt, ptr};
 
 use super::texts::TextColumn;
 use crate::Value;
-use crate::answer::{CorpusView, StoredView};
+use crate::answer::{CorpusView, StoredCorpus};
 use crate::expression::text_or_blob;
 
 /// Which texts.
@@ -94,7 +94,7 @@ impl TextDictionary {
     /// What tells it again in later answers, and does not keep it.
     pub fn downgrade(&self) -> WeakTextDictionary {
         let owner = match self.view.pending() {
-            None => DictionaryOwner::Stored(Arc::downgrade(self.view.stored())),
+            None => DictionaryOwner::Stored(self.view.stored().downgrade()),
             Some(_) => DictionaryOwner::Edited(Arc::downgrade(&self.view)),
         };
         WeakTextDictionary {
@@ -132,7 +132,7 @@ pub struct WeakTextDictionary {
 /// What has the texts: numbers of a corpus without edits are those of its stored files, of whatever snapshot.
 #[derive(Clone)]
 enum DictionaryOwner {
-    Stored(Weak<StoredView>),
+    Stored(Weak<StoredCorpus>),
     Edited(Weak<CorpusView>),
 }
 
@@ -142,9 +142,9 @@ impl WeakTextDictionary {
         let view = &dictionary.view;
         let is_owner = match &self.owner {
             DictionaryOwner::Stored(stored) => {
-                view.pending().is_none() && ptr::eq(stored.as_ptr(), Arc::as_ptr(view.stored()))
+                view.pending().is_none() && stored.ptr_eq(&view.stored().downgrade())
             }
-            DictionaryOwner::Edited(edited) => ptr::eq(edited.as_ptr(), Arc::as_ptr(view)),
+            DictionaryOwner::Edited(edited) => edited.ptr_eq(&Arc::downgrade(view)),
         };
         is_owner && self.kind == dictionary.kind
     }

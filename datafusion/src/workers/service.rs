@@ -38,6 +38,7 @@ use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
 use crate::scan::ScanRun;
 use crate::source::{CorpusSource, blocking};
 use crate::statement::{quoted_name, quoted_text};
+use crate::text_arrays::TextArrays;
 
 /// Versions that are open at once.
 const VERSIONS_MAX: usize = 2;
@@ -87,6 +88,8 @@ struct OpenVersion {
     database: Database,
     /// Databases that show some segments of a corpus, by its name and their numbers.
     groups: Recent<(String, Vec<u64>), Database>,
+    /// What was made of the texts of answers.
+    texts: Arc<TextArrays>,
 }
 
 /// What was asked for lately by key, the last one first.
@@ -175,7 +178,10 @@ impl Worker {
         let schema = task.schema();
         let database = version.group(&task.corpus, &task.segments).await?;
         let run = ScanRun {
-            source: Arc::new(CorpusSource::new(database).frozen()),
+            source: Arc::new(CorpusSource {
+                texts: version.texts.clone(),
+                ..CorpusSource::new(database).frozen()
+            }),
             sql: task.sql,
             schema: schema.clone(),
             limit: task.limit,
@@ -236,6 +242,7 @@ impl Worker {
                 publication: published.publication,
                 database,
                 groups: Mutex::default(),
+                texts: Arc::default(),
             }))
         });
         opened.await.map_err(|error| of_error(&error))
