@@ -106,7 +106,6 @@ fn all_texts(dictionary: &TextDictionary) -> Option<StringViewArray> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use datafusion::arrow::array::Array;
     use zipfdb::{BatchColumn, Database};
 
     use super::*;

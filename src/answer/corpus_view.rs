@@ -267,9 +267,13 @@ impl CorpusView {
 
     /// Nanoseconds of all threads for what has to be decoded before words come one by one.
     pub(crate) fn missing_for_stream(&self) -> f64 {
-        let wanted = [StructureKind::Grammar, StructureKind::TokenForms];
+        self.missing(&[StructureKind::Grammar, StructureKind::TokenForms])
+    }
+
+    /// Nanoseconds of all threads for what has to be decoded and built of all segments.
+    pub(super) fn missing(&self, wanted: &[StructureKind]) -> f64 {
         let segments = self.segments().iter();
-        let missing = segments.map(|segment| SegmentView::of(segment).missing(&wanted));
+        let missing = segments.map(|segment| SegmentView::of(segment).missing(wanted));
         missing.sum()
     }
 

@@ -1,7 +1,7 @@
 //! Words one after the other by their numbers alone: where they stand is counted in words, and nothing tells their bytes.
 //!
-//! Invariant: every word of the wanted files is given once, in order of file and place. Files have no pending edits. What is read is
-//! the grammar over words, which has no gaps, so a word takes a copy of its number.
+//! Invariant: every word of the wanted files is given once, in order of file and place. What is read is the grammar over words, which
+//! has no gaps, so a word takes a copy of its number; files that have pending edits are read as [`WordStream`] does.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 use super::corpus_view::CorpusView;
 use super::cost::FOLLOWED_TOKEN_COST;
 use super::stored_view::StoredView;
-use super::stream::follow;
+use super::stream::{Occurrence, WordStream, follow};
 use crate::Result;
 use crate::api::snapshot::Snapshot;
-use crate::runtime::interrupt::Interrupt;
+use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{SegmentView, StructureKind, Unit, WordExpansions};
 
 /// All words of some files.
@@ -21,7 +21,14 @@ pub(crate) struct NumberStream {
     view: Arc<CorpusView>,
     /// Files to come, the next one last.
     files: Vec<u32>,
-    current: Option<CurrentPart>,
+    current: Option<CurrentFile>,
+}
+
+/// A file at hand.
+enum CurrentFile {
+    Stored(CurrentPart),
+    /// With edits, or of nothing else.
+    Edited(Box<WordStream>),
 }
 
 /// A part of a file, and what comes next of it.
@@ -30,10 +37,12 @@ struct CurrentPart {
     files: (usize, u32),
     part_number: usize,
     segment: SegmentView,
-    /// What is left of the root, and of the bodies within, as [`super::stream::WordStream`] has it.
+    /// What is left of the root, and of the bodies within, as [`follow`] takes it.
     stack: Vec<(u32, u32)>,
     /// Words of the file before what comes next.
     position: u64,
+    /// Words of the part from there on.
+    left: u64,
 }
 
 /// Words that follow each other in a file.
@@ -48,70 +57,86 @@ pub(crate) struct NumberRun {
 }
 
 impl NumberStream {
-    /// Over `files`, in the order given; none if edits are pending.
-    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> Option<NumberStream> {
+    /// Over `files`, in the order given.
+    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> NumberStream {
         files.reverse();
-        view.pending().is_none().then_some(NumberStream {
+        NumberStream {
             view,
             files,
             current: None,
-        })
-    }
-
-    /// Reads the next `count` words of a file, or some more, or what is left of it; no words if there are no more.
-    fn read(&mut self, run: &mut NumberRun, count: usize) -> Result<()> {
-        let stored = self.view.stored().clone();
-        loop {
-            let current = match &mut self.current {
-                Some(current) => current,
-                None => {
-                    let Some(file) = self.files.pop() else {
-                        run.words.clear();
-                        return Ok(());
-                    };
-                    // Without edits a file rests on a stored one.
-                    let (Some(number), _) = self.view.resolve(file as usize) else {
-                        continue;
-                    };
-                    let entered = CurrentPart::enter(&stored, (number, file), 0, 0)?;
-                    match entered {
-                        Some(entered) => self.current.insert(entered),
-                        None => continue,
-                    }
-                }
-            };
-            current.read(&stored, run, count)?;
-            if !run.words.is_empty() {
-                return Ok(());
-            }
-            let (files, next, position) =
-                (current.files, current.part_number + 1, current.position);
-            self.current = CurrentPart::enter(&stored, files, next, position)?;
         }
     }
 
-    /// As `read`, on the threads of the database, for a statement.
+    /// Reads the next `count` words of a file, or some more, or what is left of it; no words if there are no more.
+    fn read(&mut self, count: usize) -> Result<NumberRun> {
+        let (stored, mut run) = (self.view.stored().clone(), NumberRun::default());
+        while run.words.is_empty() {
+            match &mut self.current {
+                None => {
+                    let Some(file) = self.files.pop() else { break };
+                    self.current = match self.view.resolve(file as usize) {
+                        (Some(number), None) => CurrentPart::enter(&stored, (number, file), 0, 0)?
+                            .map(CurrentFile::Stored),
+                        _ => {
+                            let words = WordStream::new(self.view.clone(), vec![file]);
+                            Some(CurrentFile::Edited(Box::new(words)))
+                        }
+                    };
+                }
+                Some(CurrentFile::Edited(words)) => {
+                    let mut buffer: Vec<Occurrence> = Vec::new();
+                    words.fill(&mut buffer, count)?;
+                    match buffer.first() {
+                        Some(first) => (run.file, run.position) = (first.file, first.position),
+                        None => self.current = None,
+                    }
+                    run.words.extend(buffer.iter().map(|word| word.word));
+                }
+                Some(CurrentFile::Stored(part)) => {
+                    part.read(&stored, &mut run, count)?;
+                    if run.words.is_empty() {
+                        let next = part.part_number + 1;
+                        let entered = CurrentPart::enter(&stored, part.files, next, part.position)?;
+                        self.current = entered.map(CurrentFile::Stored);
+                    } else if let Some(pending) = self.view.pending() {
+                        for word in &mut run.words {
+                            *word = pending.numbering.number(*word);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(run)
+    }
+
+    /// Reads the next `count` words, or some more, or all if there are fewer, on the threads of the database, for a statement; none
+    /// of the runs is empty.
     ///
     /// # Errors
     /// If the statement has to end, or a segment is damaged.
     pub(crate) fn read_until(
         &mut self,
-        run: &mut NumberRun,
         count: usize,
         snapshot: &Snapshot,
         interrupt: &Interrupt,
-    ) -> Result<()> {
-        let nothing = NumberStream {
-            view: self.view.clone(),
-            files: Vec::new(),
-            current: None,
-        };
-        let (mut stream, mut words) = (mem::replace(self, nothing), mem::take(run));
-        (*self, *run) = snapshot.ask(interrupt, move |_, _| {
-            stream.read(&mut words, count)?;
-            Ok((stream, words))
+    ) -> Result<Vec<NumberRun>> {
+        let nothing = NumberStream::new(self.view.clone(), Vec::new());
+        let mut stream = mem::replace(self, nothing);
+        let (stream, runs) = snapshot.ask(interrupt, move |_, stop| {
+            let (mut runs, mut read) = (Vec::new(), 0);
+            while read < count {
+                check(stop)?;
+                let run = stream.read(count - read)?;
+                if run.words.is_empty() {
+                    break;
+                }
+                read += run.words.len();
+                runs.push(run);
+            }
+            Ok((stream, runs))
         })?;
-        Ok(())
+        *self = stream;
+        Ok(runs)
     }
 }
 
@@ -128,6 +153,7 @@ impl CurrentPart {
         };
         let segment = stored.segment(part);
         let root = segment.word_grammar()?.view().root_range(part.file);
+        let left = segment.files()?[part.file as usize].words;
         Ok(Some(CurrentPart {
             files,
             part_number,
@@ -135,6 +161,7 @@ impl CurrentPart {
             stack: vec![(root.start as u32, root.end as u32)],
             segment,
             position,
+            left,
         }))
     }
 
@@ -142,6 +169,8 @@ impl CurrentPart {
         let part = &stored.index.parts(self.files.0)[self.part_number];
         let grammar = self.segment.word_grammar()?.view();
         (run.file, run.position) = (self.files.1, self.position);
+        // What is read makes room for all that is asked for.
+        let count = self.left.clamp(1, count as u64) as usize;
         match self.segment.word_expansions()? {
             Some(WordExpansions(kept)) => {
                 kept.take(grammar, &mut self.stack, count, &mut run.words)
@@ -153,6 +182,7 @@ impl CurrentPart {
             }
         }
         self.position += run.words.len() as u64;
+        self.left = self.left.saturating_sub(run.words.len() as u64);
         if let Some(numbers) = stored.vocabulary()?.numbers(part.segment as usize) {
             for word in &mut run.words {
                 // Words are numbered by u32.
@@ -174,12 +204,8 @@ impl SegmentView {
 }
 
 impl CorpusView {
-    /// Nanoseconds of all threads for what has to be decoded before words come one by one by their numbers alone; none if edits
-    /// are pending.
-    pub(crate) fn missing_for_numbers(&self) -> Option<f64> {
-        let wanted = [StructureKind::WordGrammar];
-        let segments = self.segments().iter();
-        let missing = segments.map(|segment| SegmentView::of(segment).missing(&wanted));
-        self.pending().is_none().then(|| missing.sum())
+    /// Nanoseconds of all threads for what has to be decoded before words come one by one by their numbers alone.
+    pub(crate) fn missing_for_numbers(&self) -> f64 {
+        self.missing(&[StructureKind::WordGrammar])
     }
 }

@@ -127,35 +127,47 @@ impl RowCursor for WindowCursor {
 pub(super) struct NumberCursor {
     stream: NumberStream,
     wanted: WantedWords,
+    /// What was read and not begun.
+    runs: std::vec::IntoIter<NumberRun>,
+    /// The run at hand, and its first word that comes next.
     run: NumberRun,
-    /// The first word of the run that comes next.
     next: usize,
 }
 
 impl NumberCursor {
-    pub(super) fn new(stream: NumberStream, wanted: WantedWords) -> NumberCursor {
+    pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> NumberCursor {
+        let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
         NumberCursor {
-            stream,
+            stream: NumberStream::new(view, files),
             wanted,
+            runs: Vec::new().into_iter(),
             run: NumberRun::default(),
             next: 0,
         }
+    }
+
+    /// Goes to the next run; `false` if there is none.
+    fn go_on(&mut self, question: &ScanQuestion) -> Result<bool> {
+        if self.runs.len() == 0 {
+            question.interrupt().check()?;
+            let count = match question.limit {
+                Some(limit) if self.wanted.marks.is_none() => limit.clamp(1, RUN_WORDS),
+                _ => RUN_WORDS,
+            };
+            let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
+            // At most `RUN_WORDS`.
+            let runs = (self.stream).read_until(count as usize, snapshot, interrupt)?;
+            self.runs = runs.into_iter();
+        }
+        (self.run, self.next) = (self.runs.next().unwrap_or_default(), 0);
+        Ok(!self.run.words.is_empty())
     }
 }
 
 impl RowCursor for NumberCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        if self.next == self.run.words.len() {
-            let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
-            interrupt.check()?;
-            let count = match question.limit {
-                Some(limit) if self.wanted.marks.is_none() => limit.clamp(1, RUN_WORDS),
-                _ => RUN_WORDS,
-            };
-            // It is small.
-            let count = count as usize;
-            (self.stream).read_until(&mut self.run, count, snapshot, interrupt)?;
-            self.next = 0;
+        if self.next == self.run.words.len() && !self.go_on(question)? {
+            return Ok(false);
         }
         let words = &self.run.words[self.next..];
         let words = &words[..words.len().min(rows.room())];
@@ -171,7 +183,7 @@ impl RowCursor for NumberCursor {
             }
         }
         self.next += words.len();
-        Ok(!words.is_empty())
+        Ok(true)
     }
 }
 

@@ -22,10 +22,10 @@ use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
 use crate::Result;
+use crate::answer::PlaceRanges;
 use crate::answer::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
-use crate::answer::{NumberStream, PlaceRanges};
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
 
@@ -153,7 +153,7 @@ fn numbers_cost(question: &ScanQuestion) -> Option<f64> {
     let (view, words) = (question.view(), question.files.words(question.view()));
     let limit = question.limit.filter(|_| question.has_all_texts());
     let rows = limit.map_or(words, |limit| limit.min(words)) as f64;
-    let cost = view.missing_for_numbers()? + rows * NUMBER_COST;
+    let cost = view.missing_for_numbers() + rows * NUMBER_COST;
     (cost < view.missing_for_stream() + rows * STREAM_COST).then_some(cost)
 }
 
@@ -197,9 +197,8 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
             }
             (_, words) => {
                 let wanted = WantedWords::new(question.view(), words)?;
-                let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
-                match numbers_cost(question).and_then(|_| NumberStream::new(view, files)) {
-                    Some(numbers) => Box::new(NumberCursor::new(numbers, wanted)),
+                match numbers_cost(question) {
+                    Some(_) => Box::new(NumberCursor::new(question, wanted)),
                     None => Box::new(WindowCursor::new(question, wanted)),
                 }
             }
