@@ -26,7 +26,7 @@ pub(crate) struct NumberStream {
 
 /// A file at hand.
 enum CurrentFile {
-    Stored(CurrentPart),
+    Stored(Box<CurrentPart>),
     /// With edits, or of nothing else.
     Edited(Box<WordStream>),
 }
@@ -147,14 +147,14 @@ impl CurrentPart {
         files: (usize, u32),
         part_number: usize,
         position: u64,
-    ) -> Result<Option<CurrentPart>> {
+    ) -> Result<Option<Box<CurrentPart>>> {
         let Some(part) = stored.index.parts(files.0).get(part_number) else {
             return Ok(None);
         };
         let segment = stored.segment(part);
         let root = segment.word_grammar()?.view().root_range(part.file);
         let left = segment.files()?[part.file as usize].words;
-        Ok(Some(CurrentPart {
+        Ok(Some(Box::new(CurrentPart {
             files,
             part_number,
             // Offsets into the root are u32.
@@ -162,7 +162,7 @@ impl CurrentPart {
             segment,
             position,
             left,
-        }))
+        })))
     }
 
     fn read(&mut self, stored: &StoredView, run: &mut NumberRun, count: usize) -> Result<()> {
