@@ -60,7 +60,8 @@ pub fn ngram_count_by_pass(
         let mut count = 0;
         for rule in rules {
             let weight = u64::from(weights[view.terminal_count as usize + rule]);
-            pass.each_in(view.body(rule as u32), |_, _| count += weight);
+            let body = view.body(rule as u32);
+            pass.each_in(body, 0..body.len(), |_, _| count += weight);
         }
         Ok(count)
     })?;
@@ -94,7 +95,7 @@ pub fn ngram_positions_by_pass(
                 // Rules are numbered by u32.
                 for rule in rules.start as u32..rules.end as u32 {
                     let body = view.body(rule);
-                    pass.each_in(body, |index, have| {
+                    pass.each_in(body, 0..body.len(), |index, have| {
                         let end = lengths.body_start(view, rule, index) + length(body[index]);
                         let offset = end - have as u64;
                         found.push(Crossing { rule, offset });
@@ -130,7 +131,7 @@ pub fn ngram_positions_by_pass(
     Ok(by_file(lengths, found.concat()))
 }
 
-/// What `task` makes of each part of so many items, in order, on many threads.
+/// Cuts `items` numbers from 0 on into ranges, runs `task` on each range in parallel, and returns the results in order.
 fn in_tasks<A: Send>(
     items: usize,
     stop: &AtomicBool,
@@ -161,16 +162,10 @@ impl<'a> PhrasePass<'a> {
         })
     }
 
-    /// Calls `visit` for each occurrence that begins in one symbol of a sequence and ends in a later one: the index of the first
-    /// one, and how many words of the n-gram that ends with.
+    /// Calls `visit` for each occurrence that begins in a symbol at one of the `indices` of a sequence and ends in a later symbol.
+    /// `visit` gets that index and how many words of the n-gram the symbol ends with.
     #[inline]
-    fn each_in(&self, sequence: &[u32], visit: impl FnMut(usize, usize)) {
-        self.each_from(sequence, 0..sequence.len(), visit);
-    }
-
-    /// As `each_in`, of those that begin at some indices of a sequence.
-    #[inline]
-    fn each_from(
+    fn each_in(
         &self,
         sequence: &[u32],
         indices: Range<usize>,
@@ -183,7 +178,7 @@ impl<'a> PhrasePass<'a> {
         }
     }
 
-    /// As `each_in`, of those that begin at an index.
+    /// Calls `visit` as `each_in` does, for one index.
     fn each_at(&self, sequence: &[u32], index: usize, visit: &mut impl FnMut(usize, usize)) {
         let mut search = PhraseSearch::new(self.view, self.ends, self.words);
         for have in 1..self.words.len() {
@@ -197,7 +192,8 @@ impl<'a> PhrasePass<'a> {
         }
     }
 
-    /// As `each_in`, of those that begin at some positions of all roots; with the position.
+    /// Calls `visit` for each occurrence that begins in a symbol at one of the `positions` of all roots and ends in a later symbol
+    /// of the same root. `visit` gets that position and how many words of the n-gram the symbol ends with.
     fn each_in_roots(&self, positions: Range<usize>, mut visit: impl FnMut(usize, usize)) {
         let offsets = self.view.root_offsets;
         let first = offsets.partition_point(|&offset| offset as usize <= positions.start);
@@ -206,12 +202,10 @@ impl<'a> PhrasePass<'a> {
             if range.start >= positions.end {
                 break;
             }
-            let (from, to) = (
-                range.start.max(positions.start),
-                range.end.min(positions.end),
-            );
-            let indices = from - range.start..to.max(from) - range.start;
-            self.each_from(&self.view.root[range.clone()], indices, |index, have| {
+            let from = range.start.max(positions.start);
+            let to = range.end.min(positions.end).max(from);
+            let indices = from - range.start..to - range.start;
+            self.each_in(&self.view.root[range.clone()], indices, |index, have| {
                 visit(range.start + index, have);
             });
         }

@@ -197,7 +197,8 @@ impl SegmentView {
             true => COUNT_TABLE_LOAD_COST,
             false => COUNT_ALL_SYMBOL_COST,
         };
-        // Files have at most about so many distinct words (Heaps' law), most where all are as long. The price is below 2^39.
+        // The number of distinct words of a file grows about with the root of its length (Heaps' law). The sum over files is largest
+        // where all files have the same length, so this is the most that the law gives. The price is below 2^39.
         let (words, files) = self.text_size();
         let of_file = DISTINCT_FACTOR * (words as f64 / files.max(1) as f64).sqrt();
         let entries = symbols.min((files as f64 * of_file) as u64);
