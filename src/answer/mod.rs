@@ -42,6 +42,7 @@ mod spread;
 mod stored_view;
 mod stream;
 mod tables;
+mod terminals;
 #[cfg(test)]
 mod tests;
 mod top;

@@ -1,26 +1,28 @@
 //! Words one after the other by their numbers alone: where they stand is counted in words, and nothing tells their bytes.
 //!
-//! Invariant: every word of the wanted files is given once, in order of file and place. What is read is the grammar over words, which
+//! Invariant: every wanted word of the files is given once, in order of file and place. What is read is the grammar over words, which
 //! has no gaps, so a word takes a copy of its number; files that have pending edits are read as [`WordStream`] does.
 
 use std::mem;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::corpus_view::CorpusView;
-use super::cost::FOLLOWED_TOKEN_COST;
 use super::stored_view::StoredView;
-use super::stream::{Occurrence, WordStream, follow};
+use super::stream::{Occurrence, PlaceRanges, WordStream};
+use super::terminals::{root_of_file, take_terminals};
 use crate::Result;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, check};
-use crate::segment::{SegmentView, StructureKind, Unit, WordExpansions};
+use crate::segment::{SegmentView, StructureKind, WordExpansions};
 
-/// All words of some files.
+/// All words of some files between two positions.
 pub(crate) struct NumberStream {
     view: Arc<CorpusView>,
     /// Files to come, the next one last.
     files: Vec<u32>,
+    /// Numbers of the words in their files.
+    positions: RangeInclusive<u64>,
     current: Option<CurrentFile>,
 }
 
@@ -37,11 +39,11 @@ struct CurrentPart {
     files: (usize, u32),
     part_number: usize,
     segment: SegmentView,
-    /// What is left of the root, and of the bodies within, as [`follow`] takes it.
+    /// What is left of the root, and of the bodies within, as [`take_terminals`] takes it.
     stack: Vec<(u32, u32)>,
     /// Words of the file before what comes next.
     position: u64,
-    /// Words of the part from there on.
+    /// Words that are wanted from there on.
     left: u64,
 }
 
@@ -57,12 +59,20 @@ pub(crate) struct NumberRun {
 }
 
 impl NumberStream {
-    /// Over `files`, in the order given.
-    pub(crate) fn new(view: Arc<CorpusView>, mut files: Vec<u32>) -> NumberStream {
-        files.reverse();
+    /// Over the words of `files` at some positions, files in the order given.
+    pub(crate) fn within(
+        view: Arc<CorpusView>,
+        mut files: Vec<u32>,
+        positions: RangeInclusive<u64>,
+    ) -> NumberStream {
+        match positions.is_empty() {
+            true => files.clear(),
+            false => files.reverse(),
+        }
         NumberStream {
             view,
             files,
+            positions,
             current: None,
         }
     }
@@ -70,33 +80,43 @@ impl NumberStream {
     /// Reads the next `count` words of a file, or some more, or what is left of it; no words if there are no more.
     fn read(&mut self, count: usize) -> Result<NumberRun> {
         let (stored, mut run) = (self.view.stored().clone(), NumberRun::default());
+        let positions = &self.positions;
         while run.words.is_empty() {
             match &mut self.current {
                 None => {
                     let Some(file) = self.files.pop() else { break };
                     self.current = match self.view.resolve(file as usize) {
-                        (Some(number), None) => CurrentPart::enter(&stored, (number, file), 0, 0)?
-                            .map(CurrentFile::Stored),
+                        (Some(number), None) => {
+                            let part =
+                                CurrentPart::enter(&stored, (number, file), (0, 0), positions);
+                            part?.map(CurrentFile::Stored)
+                        }
                         _ => {
-                            let words = WordStream::new(self.view.clone(), vec![file]);
+                            let (view, offsets) = (self.view.clone(), PlaceRanges::ALL.offsets);
+                            let positions = positions.clone();
+                            let places = PlaceRanges { offsets, positions };
+                            let words = WordStream::within(view, vec![file], places, 0);
                             Some(CurrentFile::Edited(Box::new(words)))
                         }
                     };
                 }
                 Some(CurrentFile::Edited(words)) => {
                     let mut buffer: Vec<Occurrence> = Vec::new();
-                    words.fill(&mut buffer, count)?;
-                    match buffer.first() {
-                        Some(first) => (run.file, run.position) = (first.file, first.position),
-                        None => self.current = None,
+                    if !words.fill(&mut buffer, count)? && buffer.is_empty() {
+                        self.current = None;
+                    }
+                    // Words beside the wanted ones come too.
+                    buffer.retain(|word| positions.contains(&word.position));
+                    if let Some(first) = buffer.first() {
+                        (run.file, run.position) = (first.file, first.position);
                     }
                     run.words.extend(buffer.iter().map(|word| word.word));
                 }
                 Some(CurrentFile::Stored(part)) => {
                     part.read(&stored, &mut run, count)?;
                     if run.words.is_empty() {
-                        let next = part.part_number + 1;
-                        let entered = CurrentPart::enter(&stored, part.files, next, part.position)?;
+                        let next = (part.part_number + 1, part.position);
+                        let entered = CurrentPart::enter(&stored, part.files, next, positions)?;
                         self.current = entered.map(CurrentFile::Stored);
                     } else if let Some(pending) = self.view.pending() {
                         for word in &mut run.words {
@@ -120,7 +140,7 @@ impl NumberStream {
         snapshot: &Snapshot,
         interrupt: &Interrupt,
     ) -> Result<Vec<NumberRun>> {
-        let nothing = NumberStream::new(self.view.clone(), Vec::new());
+        let nothing = NumberStream::within(self.view.clone(), Vec::new(), 0..=0);
         let mut stream = mem::replace(self, nothing);
         let (stream, runs) = snapshot.ask(interrupt, move |_, stop| {
             let (mut runs, mut read) = (Vec::new(), 0);
@@ -141,48 +161,54 @@ impl NumberStream {
 }
 
 impl CurrentPart {
-    /// Goes to the start of a part of a file, if there is one more.
+    /// Goes to the first wanted word of a part of a file, or of a later one, if there is any: the part by its number, and the
+    /// words of the file before it.
     fn enter(
         stored: &Arc<StoredView>,
         files: (usize, u32),
-        part_number: usize,
-        position: u64,
+        (mut part_number, mut position): (usize, u64),
+        positions: &RangeInclusive<u64>,
     ) -> Result<Option<Box<CurrentPart>>> {
-        let Some(part) = stored.index.parts(files.0).get(part_number) else {
-            return Ok(None);
-        };
-        let segment = stored.segment(part);
-        let root = segment.word_grammar()?.view().root_range(part.file);
-        let left = segment.files()?[part.file as usize].words;
-        Ok(Some(Box::new(CurrentPart {
-            files,
-            part_number,
-            // Offsets into the root are u32.
-            stack: vec![(root.start as u32, root.end as u32)],
-            segment,
-            position,
-            left,
-        })))
+        while position <= *positions.end()
+            && let Some(part) = stored.index.parts(files.0).get(part_number)
+        {
+            let segment = stored.segment(part);
+            let words = segment.files()?[part.file as usize].words;
+            let wanted = positions.end().saturating_add(1) - position;
+            let before = positions.start().saturating_sub(position);
+            if before >= words {
+                (part_number, position) = (part_number + 1, position + words);
+                continue;
+            }
+            let stack = match before {
+                0 => root_of_file(segment.word_grammar()?.view(), part.file),
+                _ => segment.left_from_word(part.file, before)?,
+            };
+            return Ok(Some(Box::new(CurrentPart {
+                files,
+                part_number,
+                stack,
+                segment,
+                position: position + before,
+                left: words.min(wanted) - before,
+            })));
+        }
+        Ok(None)
     }
 
     fn read(&mut self, stored: &StoredView, run: &mut NumberRun, count: usize) -> Result<()> {
         let part = &stored.index.parts(self.files.0)[self.part_number];
-        let grammar = self.segment.word_grammar()?.view();
         (run.file, run.position) = (self.files.1, self.position);
-        // What is read makes room for all that is asked for.
-        let count = self.left.clamp(1, count as u64) as usize;
-        match self.segment.word_expansions()? {
-            Some(WordExpansions(kept)) => {
-                kept.take(grammar, &mut self.stack, count, &mut run.words)
-            }
-            None => {
-                follow(grammar, &mut self.stack, count, &mut run.words);
-                let cost = run.words.len() as u64 * FOLLOWED_TOKEN_COST;
-                self.segment.budgets.expansions[Unit::Words as usize].add(cost);
-            }
+        // What is read makes room for all that is asked for, and may be more.
+        let count = self.left.min(count as u64) as usize;
+        if count == 0 {
+            return Ok(());
         }
-        self.position += run.words.len() as u64;
-        self.left = self.left.saturating_sub(run.words.len() as u64);
+        take_terminals::<WordExpansions>(&self.segment, &mut self.stack, count, &mut run.words)?;
+        let read = self.left.min(run.words.len() as u64);
+        run.words.truncate(read as usize);
+        self.position += read;
+        self.left -= read;
         if let Some(numbers) = stored.vocabulary()?.numbers(part.segment as usize) {
             for word in &mut run.words {
                 // Words are numbered by u32.
@@ -193,19 +219,13 @@ impl CurrentPart {
     }
 }
 
-impl SegmentView {
-    /// What rules are in words, if that is there, or scans have followed rules as long as making it takes.
-    fn word_expansions(&self) -> Result<Option<&WordExpansions>> {
-        let price = self.missing(&[StructureKind::WordExpansions]) as u64; // below 2^40
-        let bytes = WordExpansions::bytes_max(self.word_grammar()?.view()) as u64;
-        let budget = &self.budgets.expansions[Unit::Words as usize];
-        self.pin_if_due(budget, price, bytes, &AtomicBool::new(false))
-    }
-}
-
 impl CorpusView {
-    /// Nanoseconds of all threads for what has to be decoded before words come one by one by their numbers alone.
-    pub(crate) fn missing_for_numbers(&self) -> f64 {
-        self.missing(&[StructureKind::WordGrammar])
+    /// Nanoseconds of all threads for what has to be decoded before the words at some positions come one by one by their numbers
+    /// alone.
+    pub(crate) fn missing_for_numbers(&self, positions: &RangeInclusive<u64>) -> f64 {
+        match positions.start() {
+            0 => self.missing(&[StructureKind::WordGrammar]),
+            _ => self.missing(&[StructureKind::WordGrammar, StructureKind::WordLengths]),
+        }
     }
 }

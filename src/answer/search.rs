@@ -229,6 +229,15 @@ fn descend(
     (start, symbol, rest)
 }
 
+/// Goes one level down: what the level begins with is behind what the level above goes on with.
+fn push_level(stack: &mut Vec<(u32, u32)>, symbols: Range<usize>) {
+    if let Some(above) = stack.last_mut() {
+        above.0 += 1;
+    }
+    // Offsets are u32.
+    stack.push((symbols.start as u32, symbols.end as u32));
+}
+
 /// Where a token of a file begins.
 pub(super) struct TokenStart {
     /// How many words are in front of it.
@@ -588,13 +597,7 @@ impl SegmentView {
         };
         let start = lengths.file_range(file).start;
         stack.clear();
-        let enter = |symbols: Range<usize>| {
-            // What a level begins with is behind what the level above goes on with. Offsets are u32.
-            if let Some(above) = stack.last_mut() {
-                above.0 += 1;
-            }
-            stack.push((symbols.start as u32, symbols.end as u32));
-        };
+        let enter = |symbols| push_level(stack, symbols);
         let (other, _, rest) = descend(view, (lengths, others), file, start + place, enter);
         let (this, other) = (place - rest, other - others.file_range(file).start);
         let (position, offset) = match unit {
@@ -602,6 +605,18 @@ impl SegmentView {
             Unit::Words => (this, other),
         };
         Ok(TokenStart { position, offset })
+    }
+
+    /// What is left of a file's root in the grammar over words, from word number `position` on, which the file has; as that of
+    /// [`SegmentView::token_at`].
+    ///
+    /// Work: one step down the grammar a level.
+    pub(super) fn left_from_word(&self, file: u32, position: u64) -> Result<Vec<(u32, u32)>> {
+        let (view, words) = (self.word_grammar()?.view(), self.word_lengths()?);
+        let (start, mut stack) = (words.file_range(file).start, Vec::new());
+        let enter = |symbols| push_level(&mut stack, symbols);
+        descend(view, (words, words), file, start + position, enter);
+        Ok(stack)
     }
 
     /// Lengths of the grammar over tokens, in words.

@@ -7,17 +7,16 @@
 use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::{Expansions, GrammarView};
+use zipfdb_kernels::Expansions;
 
 use crate::Result;
 use crate::answer::CorpusView;
-use crate::answer::cost::FOLLOWED_TOKEN_COST;
 use crate::answer::stored_view::StoredView;
+use crate::answer::terminals::{root_of_file, take_terminals};
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
-use crate::segment::{SegmentView, StructureKind, TokenForm, TokenForms, Unit};
+use crate::segment::{SegmentView, TokenForm, TokenForms, Unit};
 
 /// A word where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,8 +261,7 @@ struct StoredStream {
     file: u32,
     /// Which of its parts is at hand, and the segment of that; none behind the last.
     current: Option<(usize, Arc<SegmentView>)>,
-    /// What is left of the root of that part, and of the bodies within: `[start, end)` in root or bodies. The lowest entry lies in
-    /// the root, the others in bodies.
+    /// What is left of the root of that part, and of the bodies within, as [`take_terminals`] takes it.
     stack: Vec<(u32, u32)>,
     /// Tokens that come next.
     tokens: Vec<u32>,
@@ -300,19 +298,11 @@ impl StoredStream {
                 return Ok(false);
             };
             let part = &view.index.parts(file as usize)[part_number];
-            let grammar = segment.view()?;
             let forms = &segment.pin::<TokenForms>()?.0;
             let numbers = vocabulary.numbers(part.segment as usize);
             while buffer.len() < length {
                 let count = (length - buffer.len()).max(TOKENS_MIN);
-                match expansions(&segment, grammar)? {
-                    Some(kept) => kept.take(grammar, &mut self.stack, count, &mut self.tokens),
-                    None => {
-                        follow(grammar, &mut self.stack, count, &mut self.tokens);
-                        let cost = self.tokens.len() as u64 * FOLLOWED_TOKEN_COST;
-                        segment.budgets.expansions[Unit::Bytes as usize].add(cost);
-                    }
-                }
+                take_terminals::<Expansions>(&segment, &mut self.stack, count, &mut self.tokens)?;
                 if self.tokens.is_empty() {
                     self.enter(part_number + 1)?;
                     break;
@@ -344,13 +334,10 @@ impl StoredStream {
 
     /// Goes to the start of a part, if there is one more.
     fn enter(&mut self, part_number: usize) -> Result<()> {
-        self.stack.clear();
         self.current = None;
         if let Some(part) = self.view.index.parts(self.file as usize).get(part_number) {
             let segment = self.view.segment(part);
-            let root = segment.view()?.root_range(part.file);
-            // Offsets into the root are u32.
-            self.stack.push((root.start as u32, root.end as u32));
+            self.stack = root_of_file(segment.view()?, part.file);
             self.current = Some((part_number, Arc::new(segment)));
         }
         Ok(())
@@ -377,42 +364,6 @@ impl StoredStream {
             words_before += words;
         }
         Ok(())
-    }
-}
-
-/// Takes the next terminals of what is left of a root, `count` unless it has fewer, rule by rule; `stack` is as that of
-/// [`Expansions::take`].
-pub(super) fn follow(
-    grammar: GrammarView<'_>,
-    stack: &mut Vec<(u32, u32)>,
-    count: usize,
-    terminals: &mut Vec<u32>,
-) {
-    terminals.clear();
-    while let Some((start, end)) = stack.pop() {
-        let is_root = stack.is_empty();
-        let symbols = match is_root {
-            true => grammar.root,
-            false => grammar.symbols,
-        };
-        for (next, &symbol) in (start + 1..).zip(&symbols[start as usize..end as usize]) {
-            let Some(rule) = grammar.rule(symbol) else {
-                terminals.push(symbol);
-                if terminals.len() == count {
-                    stack.push((next, end));
-                    return;
-                }
-                continue;
-            };
-            // What is left of the root stays below the bodies even if it is nothing.
-            if is_root || next < end {
-                stack.push((next, end));
-            }
-            let body = grammar.body_range(rule);
-            // Offsets into bodies are u32.
-            stack.push((body.start as u32, body.end as u32));
-            break;
-        }
     }
 }
 
@@ -444,18 +395,4 @@ fn place_words(
         word.word = number(word.word);
     }
     (count, next)
-}
-
-/// What a segment's rules are in tokens, if that is there, or scans have followed rules as long as making it takes.
-fn expansions<'a>(
-    segment: &'a SegmentView,
-    grammar: GrammarView<'_>,
-) -> Result<Option<&'a Expansions>> {
-    if let Some(kept) = segment.pinned() {
-        return Ok(Some(kept));
-    }
-    let price = segment.missing(&[StructureKind::TokenExpansions]) as u64; // below 2^40
-    let bytes = Expansions::bytes_max(grammar) as u64;
-    let budget = &segment.budgets.expansions[Unit::Bytes as usize];
-    segment.pin_if_due(budget, price, bytes, &AtomicBool::new(false))
 }

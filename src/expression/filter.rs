@@ -36,7 +36,7 @@ pub(crate) struct ColumnFilter {
     conjuncts: Vec<ExpressionId>,
     values: Option<Vec<Value>>,
     range: TextRange,
-    integers: RangeInclusive<i64>,
+    integers: IntegerRange,
     literal: Option<NeededLiteral>,
     /// Evaluators that no thread is using.
     evaluators: Mutex<Vec<Evaluator<Arc<Program>>>>,
@@ -47,6 +47,14 @@ pub(crate) struct ColumnFilter {
 pub(crate) struct TextRange {
     pub(crate) lower: Bound<Vec<u8>>,
     pub(crate) upper: Bound<Vec<u8>>,
+}
+
+/// Where INTEGERs lie that match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IntegerRange {
+    pub(crate) range: RangeInclusive<i64>,
+    /// Whether all INTEGERs there match.
+    pub(crate) is_exact: bool,
 }
 
 /// What an expression depends on.
@@ -104,7 +112,7 @@ impl ColumnFilter {
             column,
             values: None,
             range: TextRange::all(),
-            integers: ALL_INTEGERS,
+            integers: IntegerRange::exact(ALL_INTEGERS),
             literal: None,
             evaluators: Mutex::default(),
             conjuncts,
@@ -117,7 +125,7 @@ impl ColumnFilter {
         }
         let ranges = integer_ranges(&filter.program, expressions);
         for conjunct in &filter.conjuncts {
-            filter.integers = common(&filter.integers, &ranges[conjunct.0 as usize]);
+            filter.integers = filter.integers.and(&ranges[conjunct.0 as usize]);
         }
         let literals = filter.conjuncts.iter().filter_map(|&conjunct| {
             let mut literal = needed_literal(&filter.program, expressions, conjunct)?;
@@ -169,8 +177,8 @@ impl ColumnFilter {
     }
 
     /// Where INTEGERs lie that match, if the column has no other values; none match if it is empty.
-    pub(crate) fn integers(&self) -> RangeInclusive<i64> {
-        self.integers.clone()
+    pub(crate) fn integers(&self) -> &IntegerRange {
+        &self.integers
     }
 
     /// A string that the text of every value which matches has, if one is known.
@@ -276,6 +284,31 @@ impl TextRange {
     }
 }
 
+impl IntegerRange {
+    /// Any may match.
+    const ANY: IntegerRange = IntegerRange {
+        range: ALL_INTEGERS,
+        is_exact: false,
+    };
+
+    /// All of these match.
+    fn exact(range: RangeInclusive<i64>) -> IntegerRange {
+        IntegerRange {
+            range,
+            is_exact: true,
+        }
+    }
+
+    /// Where those lie that match two conditions.
+    fn and(&self, other: &IntegerRange) -> IntegerRange {
+        let start = *self.range.start().max(other.range.start());
+        IntegerRange {
+            range: start..=*self.range.end().min(other.range.end()),
+            is_exact: self.is_exact && other.is_exact,
+        }
+    }
+}
+
 fn dependences(expressions: &[Expression]) -> Vec<Dependence> {
     let mut dependences: Vec<Dependence> = Vec::with_capacity(expressions.len());
     for expression in expressions {
@@ -367,14 +400,9 @@ fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<V
 /// All INTEGERs.
 const ALL_INTEGERS: RangeInclusive<i64> = i64::MIN..=i64::MAX;
 
-/// What lies in both.
-fn common(left: &RangeInclusive<i64>, right: &RangeInclusive<i64>) -> RangeInclusive<i64> {
-    *left.start().max(right.start())..=*left.end().min(right.end())
-}
-
 /// For each expression where INTEGERs lie for which it can be true, values of the column being INTEGERs.
-fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<RangeInclusive<i64>> {
-    let mut ranges: Vec<RangeInclusive<i64>> = Vec::with_capacity(expressions.len());
+fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<IntegerRange> {
+    let mut ranges: Vec<IntegerRange> = Vec::with_capacity(expressions.len());
     let is_column = |id: ExpressionId| {
         let expression = &expressions[id.0 as usize];
         matches!(expression, Expression::Column(_)) && program.constant(id).is_none()
@@ -393,7 +421,9 @@ fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<RangeInc
                     (false, true) => (mirrored(*comparison), program.constant(*left)),
                     _ => (*comparison, None),
                 };
-                constant.map_or(ALL_INTEGERS, |value| compared_integers(comparison, value))
+                constant.map_or(IntegerRange::ANY, |value| {
+                    compared_integers(comparison, value)
+                })
             }
             Expression::In {
                 operand,
@@ -404,7 +434,7 @@ fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<RangeInc
                 let items = list.iter().map(|&item| program.constant(item));
                 hull(items.map(|item| {
                     item.map_or(ALL_INTEGERS, |value| {
-                        compared_integers(Comparison::Equal, value)
+                        compared_integers(Comparison::Equal, value).range
                     })
                 }))
             }
@@ -412,13 +442,13 @@ fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<RangeInc
                 operator: BinaryOperator::And,
                 left,
                 right,
-            } => common(of(left), of(right)),
+            } => of(left).and(of(right)),
             Expression::Binary {
                 operator: BinaryOperator::Or,
                 left,
                 right,
-            } => hull([of(left).clone(), of(right).clone()]),
-            _ => ALL_INTEGERS,
+            } => hull([of(left).range.clone(), of(right).range.clone()]),
+            _ => IntegerRange::ANY,
         };
         ranges.push(range);
     }
@@ -426,18 +456,21 @@ fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<RangeInc
 }
 
 /// The smallest range with all of these in it.
-fn hull(ranges: impl IntoIterator<Item = RangeInclusive<i64>>) -> RangeInclusive<i64> {
+fn hull(ranges: impl IntoIterator<Item = RangeInclusive<i64>>) -> IntegerRange {
     let ranges = ranges.into_iter().filter(|range| !range.is_empty());
     let hull = ranges
         .reduce(|hull, range| *hull.start().min(range.start())..=*hull.end().max(range.end()));
-    hull.unwrap_or(NO_INTEGERS)
+    IntegerRange {
+        range: hull.unwrap_or(NO_INTEGERS),
+        is_exact: false,
+    }
 }
 
 /// An empty range.
 const NO_INTEGERS: RangeInclusive<i64> = RangeInclusive::new(i64::MAX, i64::MIN);
 
 /// Where INTEGERs lie that compare so with a constant.
-fn compared_integers(comparison: Comparison, constant: &Value) -> RangeInclusive<i64> {
+fn compared_integers(comparison: Comparison, constant: &Value) -> IntegerRange {
     // The greatest INTEGER that is at most the constant, and the least that is at least the constant.
     let (floor, ceiling) = match constant {
         Value::Integer(integer) => (*integer, *integer),
@@ -445,14 +478,18 @@ fn compared_integers(comparison: Comparison, constant: &Value) -> RangeInclusive
         Value::Real(real) if real.abs() < WHOLE_REALS_END => {
             (real.floor() as i64, real.ceil() as i64)
         }
-        _ => return ALL_INTEGERS,
+        _ => return IntegerRange::ANY,
     };
-    match comparison {
+    let before = |end: i64| end.checked_sub(1).map_or(NO_INTEGERS, |end| i64::MIN..=end);
+    let behind = |start: i64| (start.checked_add(1)).map_or(NO_INTEGERS, |start| start..=i64::MAX);
+    IntegerRange::exact(match comparison {
         Comparison::Equal | Comparison::Is => ceiling..=floor,
-        Comparison::LessOrEqual | Comparison::Less => i64::MIN..=floor,
-        Comparison::GreaterOrEqual | Comparison::Greater => ceiling..=i64::MAX,
-        Comparison::NotEqual | Comparison::IsNot => ALL_INTEGERS,
-    }
+        Comparison::LessOrEqual => i64::MIN..=floor,
+        Comparison::Less => before(ceiling),
+        Comparison::GreaterOrEqual => ceiling..=i64::MAX,
+        Comparison::Greater => behind(floor),
+        Comparison::NotEqual | Comparison::IsNot => return IntegerRange::ANY,
+    })
 }
 
 /// Below, every whole REAL stands for one INTEGER: 2^53.
@@ -622,8 +659,17 @@ mod tests {
 
     #[test]
     fn integers_lie_between_constants_whole_or_not() {
-        let integers = |comparison, constant: Value| compared_integers(comparison, &constant);
+        let integers = |comparison, constant: Value| {
+            let found = compared_integers(comparison, &constant);
+            assert_eq!(found.is_exact, found.range != ALL_INTEGERS);
+            found.range
+        };
         use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+        assert_eq!(integers(Greater, Value::Integer(7)), 8..=i64::MAX);
+        assert_eq!(integers(Less, Value::Real(7.0)), i64::MIN..=6);
+        assert_eq!(integers(Less, Value::Real(7.5)), i64::MIN..=7);
+        assert!(integers(Less, Value::Integer(i64::MIN)).is_empty());
+        assert!(integers(Greater, Value::Integer(i64::MAX)).is_empty());
         assert_eq!(integers(GreaterOrEqual, Value::Integer(7)), 7..=i64::MAX);
         assert_eq!(integers(Greater, Value::Real(6.5)), 7..=i64::MAX);
         assert_eq!(integers(LessOrEqual, Value::Real(-6.5)), i64::MIN..=-7);
@@ -635,8 +681,11 @@ mod tests {
         ] {
             assert_eq!(integers(comparison, constant), ALL_INTEGERS);
         }
-        assert_eq!(hull([1..=2, NO_INTEGERS, 7..=9]), 1..=9);
-        assert!(hull([]).is_empty());
+        assert_eq!(hull([1..=2, NO_INTEGERS, 7..=9]).range, 1..=9);
+        assert!(hull([]).range.is_empty());
+        let (some, more) = (IntegerRange::exact(1..=5), IntegerRange::exact(3..=9));
+        assert_eq!(some.and(&more), IntegerRange::exact(3..=5));
+        assert!(!some.and(&IntegerRange::ANY).is_exact);
     }
 
     #[test]

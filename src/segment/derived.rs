@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    CountTable, Expansions, GAP, GrammarView, Lengths, NgramTable, Parents, RuleEnds, RuleFiles,
-    Signatures, SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
+    CountTable, Expansions, GAP, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures,
+    SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
     give_back_free_memory, word_file_counts,
 };
 use zipfdb_storage::Dictionary;
@@ -91,13 +91,6 @@ pub(crate) struct WordSignatures(pub(crate) Signatures);
 
 /// Expansions of the grammar over words.
 pub(crate) struct WordExpansions(pub(crate) Expansions);
-
-impl WordExpansions {
-    /// Bytes that they take of a grammar, at most.
-    pub(crate) fn bytes_max(view: GrammarView<'_>) -> usize {
-        Expansions::bytes_max(view)
-    }
-}
 
 /// Lengths of the grammar over tokens, in words.
 pub(crate) struct TokenWords(pub(crate) Lengths);

@@ -138,7 +138,7 @@ impl NumberCursor {
     pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> NumberCursor {
         let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
         NumberCursor {
-            stream: NumberStream::new(view, files),
+            stream: NumberStream::within(view, files, question.places.positions.clone()),
             wanted,
             runs: Vec::new().into_iter(),
             run: NumberRun::default(),

@@ -162,6 +162,15 @@ impl ScanQuestion {
         self.place_filters.is_empty()
     }
 
+    /// Whether all occurrences between two positions in their files are rows, wherever their bytes are.
+    pub(super) fn has_all_in_positions(&self) -> bool {
+        let is_range = |filter: &ColumnFilter| {
+            let is_position = self.schema[filter.column()] == SequenceColumn::Position;
+            is_position && filter.integers().is_exact
+        };
+        self.place_filters.iter().all(is_range)
+    }
+
     /// Whether all words or n-grams of files are wanted.
     pub(super) fn has_all_texts(&self) -> bool {
         self.text_filters.is_empty()

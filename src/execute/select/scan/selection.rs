@@ -117,7 +117,7 @@ pub(super) fn places(
         let Some(integers) = filter.map(ColumnFilter::integers) else {
             return 0..=u64::MAX;
         };
-        let (start, end) = integers.into_inner();
+        let (start, end) = integers.range.clone().into_inner();
         match u64::try_from(end) {
             Ok(end) => u64::try_from(start).unwrap_or(0)..=end,
             // No place is below 0.

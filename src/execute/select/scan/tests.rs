@@ -362,6 +362,11 @@ fn place_conditions(seed: u64) -> Vec<String> {
         "offset < 0",
         "offset >= 9223372036854775807",
         "position BETWEEN -5 AND 2.5",
+        "position > 2.5 AND position < 9.0",
+        "position > 30 AND position <> 33",
+        "position IN (5, 700) AND position <= 700",
+        "position > 9223372036854775807",
+        "position >= 100 AND word = 'the' AND file IN ('f3', 'f4', 'new')",
         "offset > '7'",
         "offset IN (0, 5, 400)",
     ]
@@ -391,6 +396,7 @@ fn places_are_looked_up_in_parts_of_files_and_around_edits() {
             for condition in place_conditions(seed) {
                 for (relation, items, sought) in [
                     ("c", "file, word, offset, position", "word ="),
+                    ("c", "file, word, position", "word ="),
                     ("c", "COUNT(*), MIN(offset)", "word ="),
                     ("ngrams('c', 3)", "*", "ngram <>"),
                 ] {

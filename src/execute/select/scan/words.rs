@@ -147,13 +147,14 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
 
 /// Nanoseconds for the words of the files by their numbers alone; none if rows tell more, or where their bytes are is told sooner.
 fn numbers_cost(question: &ScanQuestion) -> Option<f64> {
-    if !question.has_all_places() || question.columns.contains(&SequenceColumn::Offset) {
+    if !question.has_all_in_positions() || question.columns.contains(&SequenceColumn::Offset) {
         return None;
     }
-    let (view, words) = (question.view(), question.files.words(question.view()));
+    let (view, places) = (question.view(), &question.places);
+    let words = question.files.words_in(view, places);
     let limit = question.limit.filter(|_| question.has_all_texts());
     let rows = limit.map_or(words, |limit| limit.min(words)) as f64;
-    let cost = view.missing_for_numbers() + rows * NUMBER_COST;
+    let cost = view.missing_for_numbers(&places.positions) + rows * NUMBER_COST;
     (cost < view.missing_for_stream() + rows * STREAM_COST).then_some(cost)
 }
 
