@@ -1,6 +1,10 @@
-//! Partitions of a scan: ranges of files with about as many words each.
+//! Partitions of a scan of words: ranges of files with about as many words each, and parts of files that are larger than that.
 //!
-//! Invariant: ranges are in order of the names of files, part no file, and together have all of them.
+//! Invariant: ranges are in order of the names of files and of positions, and together have every word once. A range has whole
+//! files or a part of one.
+
+use std::mem;
+use std::ops::Range;
 
 use datafusion::common::exec_err;
 use datafusion::error::Result;
@@ -9,11 +13,44 @@ use zipfdb::{Database, Value};
 use crate::relation::failed;
 use crate::statement::quoted_text;
 
-/// The first file of each range but the first one; fewer if single files are larger than a range.
+/// A range of words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum WordRange {
+    /// Of all files from a name on and before another one; none for the first and behind the last.
+    Files(Option<String>, Option<String>),
+    /// Of one file, by their positions.
+    Positions(String, Range<u64>),
+}
+
+impl WordRange {
+    fn condition(&self) -> String {
+        match self {
+            WordRange::Files(from, until) => {
+                let from = from
+                    .as_deref()
+                    .map(|file| format!("\"file\" >= {}", quoted_text(file)));
+                let until = until
+                    .as_deref()
+                    .map(|file| format!("\"file\" < {}", quoted_text(file)));
+                let conditions: Vec<String> = from.into_iter().chain(until).collect();
+                conditions.join(" AND ")
+            }
+            WordRange::Positions(file, positions) => format!(
+                "\"file\" = {} AND \"position\" >= {} AND \"position\" < {}",
+                quoted_text(file),
+                positions.start,
+                positions.end
+            ),
+        }
+    }
+}
+
+/// Conditions on `file` and `position`, one for each of about `ranges` ranges; `sql` asks for the words of each file, in order of
+/// their names.
 ///
 /// # Errors
-/// If ZipfDB cannot read how many rows each file has, which `sql` asks for.
-fn bounds(database: &Database, sql: &str, ranges: usize) -> Result<Vec<String>> {
+/// If ZipfDB cannot read how many words each file has.
+pub(crate) fn partitions(database: &Database, sql: &str, ranges: usize) -> Result<Vec<String>> {
     let fail = |error| failed(sql, error);
     let mut files = Vec::new();
     for row in database.query(sql).map_err(fail)? {
@@ -21,47 +58,58 @@ fn bounds(database: &Database, sql: &str, ranges: usize) -> Result<Vec<String>> 
             Ok(values) => values,
             Err(values) => return exec_err!("{sql}: {} columns in place of 2", values.len()),
         };
-        match values {
-            [Value::Text(file), Value::Integer(rows)] => {
-                files.push((Some(file), u64::try_from(rows).unwrap_or(0)));
-            }
-            // No range begins with a name that SQL cannot say.
-            [_, Value::Integer(rows)] => files.push((None, u64::try_from(rows).unwrap_or(0))),
-            _ => return exec_err!("{sql}: no number of rows"),
-        }
+        let [file, Value::Integer(words)] = values else {
+            return exec_err!("{sql}: no number of words");
+        };
+        // SQL cannot say every name.
+        let file = match file {
+            Value::Text(file) if !file.contains('\0') => Some(file),
+            _ => None,
+        };
+        files.push((file, u64::try_from(words).unwrap_or(0)));
     }
-    Ok(even(files, ranges))
+    let ranges = even(files, ranges);
+    Ok(ranges.iter().map(WordRange::condition).collect())
 }
 
-fn even(files: Vec<(Option<String>, u64)>, ranges: usize) -> Vec<String> {
-    let all: u64 = files.iter().map(|(_, rows)| rows).sum();
-    let (mut bounds, mut before) = (Vec::new(), 0);
-    for (file, rows) in files {
-        let wanted = u128::from(all) * (bounds.len() as u128 + 1) / ranges.max(1) as u128;
-        let is_bound = before > 0 && u128::from(before) >= wanted && bounds.len() + 1 < ranges;
-        if let Some(file) = file.filter(|file| is_bound && !file.contains('\0')) {
-            bounds.push(file);
+/// About `ranges` ranges of about as many words; a file whose name is unknown is cut from no other one.
+fn even(files: Vec<(Option<String>, u64)>, ranges: usize) -> Vec<WordRange> {
+    let all: u64 = files.iter().map(|(_, words)| words).sum();
+    // A million files of 2^32 words fit.
+    let share = (all / ranges.max(1) as u64).max(1);
+    let (mut found, mut from, mut held) = (Vec::new(), None, 0);
+    // Whether a part of a file came last, so that the next range has to begin with a name.
+    let mut is_behind_part = false;
+    let mut files = files.into_iter().peekable();
+    while let Some((file, words)) = files.next() {
+        let parts = (words + share / 2) / share;
+        let next = files.peek();
+        // What comes behind parts begins with the name of the next file.
+        let is_cut = parts > 1 && next.is_none_or(|(name, _)| name.is_some());
+        let Some(name) = file else {
+            held += words;
+            continue;
+        };
+        if (is_cut && held > 0) || held >= share {
+            found.push(WordRange::Files(mem::take(&mut from), Some(name.clone())));
+            (from, held) = (Some(name.clone()), 0);
         }
-        before += rows;
+        if is_behind_part {
+            from = Some(name.clone());
+        }
+        is_behind_part = is_cut;
+        if !is_cut {
+            held += words;
+            continue;
+        }
+        let cut = |part: u64| (u128::from(words) * u128::from(part) / u128::from(parts)) as u64;
+        let cuts = (0..parts).map(|part| cut(part)..cut(part + 1));
+        found.extend(cuts.map(|positions| WordRange::Positions(name.clone(), positions)));
     }
-    bounds
-}
-
-/// Conditions on `file`, one for each range.
-///
-/// # Errors
-/// As [`bounds`].
-pub(crate) fn partitions(database: &Database, sql: &str, ranges: usize) -> Result<Vec<String>> {
-    let bounds = bounds(database, sql, ranges)?;
-    let bounds: Vec<String> = bounds.iter().map(|file| quoted_text(file)).collect();
-    let parts = (0..=bounds.len()).map(|part| {
-        let from = part.checked_sub(1).map(|before| &bounds[before]);
-        let from = from.map(|file| format!("\"file\" >= {file}"));
-        let until = bounds.get(part).map(|file| format!("\"file\" < {file}"));
-        let conditions: Vec<String> = from.into_iter().chain(until).collect();
-        conditions.join(" AND ")
-    });
-    Ok(parts.collect())
+    if !is_behind_part {
+        found.push(WordRange::Files(from, None));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -69,19 +117,53 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_even_and_none_is_empty() {
-        let files = |rows: &[u64]| {
-            let files = rows.iter().enumerate();
-            let files = files.map(|(file, rows)| (Some(file.to_string()), *rows));
-            files.collect::<Vec<_>>()
+    fn ranges_are_even_and_parts_of_large_files() {
+        let even = |words: &[u64], ranges| {
+            let files = words.iter().enumerate();
+            let files = files.map(|(file, words)| (Some(file.to_string()), *words));
+            let ranges = even(files.collect(), ranges);
+            let conditions: Vec<String> = ranges.iter().map(WordRange::condition).collect();
+            conditions
+                .join(" | ")
+                .replace('"', "")
+                .replace("position", "p")
         };
-        assert_eq!(even(files(&[5, 5, 5, 5]), 2), ["2"]);
-        assert_eq!(even(files(&[5, 5, 5, 5]), 4), ["1", "2", "3"]);
-        assert_eq!(even(files(&[90, 1, 1]), 3), ["1", "2"]);
-        assert_eq!(even(files(&[0, 0, 9]), 3), Vec::<String>::new());
-        assert!(even(files(&[]), 3).is_empty());
-        assert!(even(files(&[5, 5]), 1).is_empty());
-        let unsaid = vec![(Some("a".into()), 5), (None, 5), (Some("c".into()), 5)];
-        assert_eq!(even(unsaid, 3), ["c"]);
+        assert_eq!(even(&[5, 5, 5, 5], 2), "file < '2' | file >= '2'");
+        assert_eq!(
+            even(&[5, 5, 5, 5], 4),
+            "file < '1' | file >= '1' AND file < '2' | file >= '2' AND file < '3' | file >= '3'"
+        );
+        assert_eq!(
+            even(&[90, 1, 1], 2),
+            "file = '0' AND p >= 0 AND p < 45 | file = '0' AND p >= 45 AND p < 90 | file >= '1'"
+        );
+        assert_eq!(
+            even(&[1, 1, 90], 2),
+            "file < '2' | file = '2' AND p >= 0 AND p < 45 | file = '2' AND p >= 45 AND p < 90"
+        );
+        assert_eq!(
+            even(&[0, 0, 9], 3),
+            "file = '2' AND p >= 0 AND p < 3 | file = '2' AND p >= 3 AND p < 6 | file = '2' AND p >= 6 AND p < 9"
+        );
+        assert_eq!(even(&[], 3), "");
+        assert_eq!(even(&[5, 5], 1), "");
+    }
+
+    #[test]
+    fn ranges_begin_with_names_that_sql_can_say() {
+        let ranges = even(
+            vec![(Some("a".into()), 5), (None, 5), (Some("c".into()), 5)],
+            3,
+        );
+        let c = Some("c".to_owned());
+        assert_eq!(
+            ranges,
+            [WordRange::Files(None, c.clone()), WordRange::Files(c, None)]
+        );
+        // What is behind the parts could not be told.
+        assert_eq!(
+            even(vec![(Some("a".into()), 9), (None, 1)], 3),
+            [WordRange::Files(None, None)]
+        );
     }
 }
