@@ -2,9 +2,11 @@
 //!
 //! A sample of the keys parts rows into buckets of about as many rows, however
 //! keys are spread (sample sort: Frazer and McKellar, 1970); a bucket fits into
-//! a core's cache and is sorted there by digits. The invariant: rows with equal
-//! keys stay in the order in which they came, so keys of several numbers are
-//! sorted by the last number first. What keys mean is not known here.
+//! a core's cache and is sorted there by digits. Rows whose key is one of those
+//! that part the buckets have a bucket of their own, which needs no sorting and
+//! is filled by all threads: half of all n-grams may occur once. The invariant:
+//! rows with equal keys stay in the order in which they came, so keys of several
+//! numbers are sorted by the last number first. What keys mean is not known here.
 
 use std::mem::take;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +23,15 @@ const BUCKETS_MAX: usize = 1 << 9;
 const SAMPLES: usize = 16;
 /// Least rows that one task puts into buckets.
 const TASK_ROWS_MIN: usize = 1 << 16;
+
+/// A bucket, or of one with equal keys what a task put into it.
+struct BucketPart<'a> {
+    tasks: &'a [Bucketed<u128>],
+    bucket: usize,
+    are_equal: bool,
+    /// Where its rows go.
+    place: &'a mut [u32],
+}
 
 /// Sorts the row numbers `order` by the keys of rows; rows with equal keys stay as they are.
 ///
@@ -42,10 +53,12 @@ pub fn sort_rows(
         .par_chunks(task_rows.max(TASK_ROWS_MIN))
         .map(|rows| {
             check(stop)?;
-            let mut buckets = Buckets::new(splitters.len() + 1, rows.len());
+            let mut buckets = Buckets::new(2 * splitters.len() + 1, rows.len());
             for &row in rows {
                 let key = key(row);
-                let bucket = splitters.partition_point(|&splitter| splitter < key);
+                let splitter = splitters.partition_point(|&splitter| splitter < key);
+                let is_equal = splitters.get(splitter) == Some(&key);
+                let bucket = 2 * splitter + usize::from(is_equal);
                 buckets.push(bucket, u128::from(key) << u32::BITS | u128::from(row));
             }
             Ok(buckets.finish())
@@ -53,22 +66,34 @@ pub fn sort_rows(
         .collect();
     let parted = parted?;
     let mut rest = order;
-    let places: Vec<&mut [u32]> = (0..=splitters.len())
-        .map(|bucket| {
-            let rows = parted.iter().map(|task| task.items_of(bucket)).sum();
-            let (place, behind) = take(&mut rest).split_at_mut(rows);
-            rest = behind;
-            place
-        })
-        .collect();
-    (places.into_par_iter().enumerate()).try_for_each_init(
+    let mut place = |rows| {
+        let (place, behind) = take(&mut rest).split_at_mut(rows);
+        rest = behind;
+        place
+    };
+    let mut parts = Vec::new();
+    for bucket in 0..=2 * splitters.len() {
+        let are_equal = bucket % 2 == 1;
+        for tasks in parted.chunks(if are_equal { 1 } else { parted.len().max(1) }) {
+            let rows = tasks.iter().map(|task| task.items_of(bucket)).sum();
+            parts.push(BucketPart {
+                tasks,
+                bucket,
+                are_equal,
+                place: place(rows),
+            });
+        }
+    }
+    parts.into_par_iter().try_for_each_init(
         <(Vec<u128>, Scratch<u128>)>::default,
-        |(items, scratch), (bucket, place)| {
+        |(items, scratch), part| {
             check(stop)?;
             items.clear();
-            parted.iter().for_each(|task| task.collect(bucket, items));
-            sort_keys(items, u32::BITS, scratch);
-            for (row, item) in place.iter_mut().zip(items) {
+            (part.tasks.iter()).for_each(|task| task.collect(part.bucket, items));
+            if !part.are_equal {
+                sort_keys(items, u32::BITS, scratch);
+            }
+            for (row, item) in part.place.iter_mut().zip(items) {
                 // The low half of an item is its row.
                 *row = *item as u32;
             }
