@@ -202,7 +202,7 @@ fn execute_until(
             let target =
                 export::ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
-            export::export(rows, target, format)?;
+            export::export(rows, target, format, &shared.runtime.pool)?;
             Ok(Rows::none())
         }
         Plan::Insert {

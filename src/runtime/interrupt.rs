@@ -156,14 +156,7 @@ impl Interrupt {
         pool: &ThreadPool,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
     ) -> Result<A> {
-        if pool.current_thread_index().is_some() {
-            // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
-            return work(&Arc::default());
-        }
-        self.left_alone(work, |work| {
-            pool.spawn(work);
-            Ok(())
-        })
+        self.wait(begin_apart(pool, work))
     }
 
     /// Waits for the system in a thread of its own, which is left alone when the query has to end.
@@ -175,36 +168,24 @@ impl Interrupt {
         work: impl FnOnce() -> Result<A> + Send + 'static,
     ) -> Result<A> {
         let thread = thread::Builder::new().name("zipfdb-waits".into());
-        let begin = |work| thread.spawn(work).map(drop).map_err(no_threads);
-        self.left_alone(|_| work(), begin)
+        let (begun, work) = BegunWork::new(|_| work());
+        thread.spawn(work).map_err(no_threads)?;
+        self.wait(begun)
     }
 
-    /// Has `begin` run work elsewhere, and waits for it as long as the query goes on.
-    fn left_alone<A: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
-        begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> Result<()>,
-    ) -> Result<A> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (done, is_done) = mpsc::channel();
-        let flag = stop.clone();
-        begin(Box::new(move || {
-            if check(&flag).is_ok() {
-                // Nobody may wait for the answer any more.
-                let _ = done.send(catch_unwind(AssertUnwindSafe(|| work(&flag))));
-            }
-        }))?;
+    /// Waits for work that was begun elsewhere as long as the query goes on.
+    ///
+    /// # Errors
+    /// As the work, and as `check`.
+    pub(crate) fn wait<A>(&self, begun: BegunWork<A>) -> Result<A> {
         loop {
-            match is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
+            match begun.is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
                 Ok(Ok(Err(Error::Interrupted))) | Err(mpsc::RecvTimeoutError::Disconnected) => {
                     return self.check().and(Err(Error::Interrupted));
                 }
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(panic)) => resume_unwind(panic),
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    self.check()
-                        .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-                }
+                Err(mpsc::RecvTimeoutError::Timeout) => self.check()?,
             }
         }
     }
@@ -256,6 +237,51 @@ impl Interrupt {
     pub(crate) fn never() -> Interrupt {
         Interrupts::default().begin(0)
     }
+}
+
+/// Work that was begun on another thread. Once this is dropped it is left alone: it never begins, or ends by the flag it is given
+/// while nobody waits for it.
+pub(crate) struct BegunWork<A> {
+    stop: Arc<AtomicBool>,
+    is_done: mpsc::Receiver<thread::Result<Result<A>>>,
+}
+
+impl<A: Send + 'static> BegunWork<A> {
+    /// What waits for the work, and the work, to be run once.
+    fn new(
+        work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
+    ) -> (BegunWork<A>, impl FnOnce() + Send + 'static) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (done, is_done) = mpsc::channel();
+        let flag = stop.clone();
+        let work = move || {
+            if check(&flag).is_ok() {
+                // Nobody may wait for the answer any more.
+                let _ = done.send(catch_unwind(AssertUnwindSafe(|| work(&flag))));
+            }
+        };
+        (BegunWork { stop, is_done }, work)
+    }
+}
+
+impl<A> Drop for BegunWork<A> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Begins work on the threads of a pool; on a thread of it, runs it.
+pub(crate) fn begin_apart<A: Send + 'static>(
+    pool: &ThreadPool,
+    work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
+) -> BegunWork<A> {
+    let (begun, work) = BegunWork::new(work);
+    match pool.current_thread_index() {
+        // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
+        Some(_) => work(),
+        None => pool.spawn(work),
+    }
+    begun
 }
 
 /// Goes on unless a flag that `Interrupt::watch` gave is set.

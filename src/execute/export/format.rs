@@ -3,7 +3,8 @@
 //! Invariant: every value can be told apart from every other of its type when it is read back; reals read back exactly.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io;
+use std::sync::Arc;
 
 use super::dictionary_fields::DictionaryFields;
 use super::text_buffer::TextBuffer;
@@ -12,24 +13,20 @@ use crate::batch::{Batch, BatchColumn};
 use crate::expression::{hex, real_to_literal};
 use zipfdb_sql::plan::CopyFormat;
 
-/// Writes rows in one format.
-pub(super) struct Writer<W> {
-    target: W,
+/// Rows in one format.
+pub(super) struct RowFormat {
     format: CopyFormat,
     /// What comes before the value of each column.
     before: Vec<Vec<u8>>,
     names: Vec<String>,
-    is_first: bool,
-    /// For each column its dictionary, once there were enough rows.
-    dictionaries: Vec<Option<DictionaryFields>>,
-    /// What is not written yet.
-    buffer: TextBuffer,
-    /// A value that is no plain text.
-    value: Vec<u8>,
 }
 
+/// For each column its dictionary, once there were enough rows.
+#[derive(Clone, Default)]
+pub(super) struct ColumnDictionaries(Vec<Option<Arc<DictionaryFields>>>);
+
 /// Bytes that are written at a time.
-const BUFFER_BYTES: usize = 1 << 16;
+pub(super) const BUFFER_BYTES: usize = 1 << 16;
 
 /// A column of a batch, as it is written.
 enum Field<'a> {
@@ -39,8 +36,8 @@ enum Field<'a> {
     Other,
 }
 
-impl<W: Write> Writer<W> {
-    pub(super) fn new(target: W, format: CopyFormat, names: Vec<String>) -> Writer<W> {
+impl RowFormat {
+    pub(super) fn new(format: CopyFormat, names: Vec<String>) -> RowFormat {
         let before = names.iter().enumerate().map(|(index, name)| {
             let mut before = Vec::new();
             match format {
@@ -55,46 +52,64 @@ impl<W: Write> Writer<W> {
             }
             before
         });
-        Writer {
+        RowFormat {
             before: before.collect(),
-            target,
             format,
-            dictionaries: Vec::new(),
-            buffer: TextBuffer::default(),
-            value: Vec::new(),
             names,
-            is_first: true,
         }
     }
 
     /// What comes before all rows.
-    pub(super) fn begin(&mut self) -> io::Result<()> {
+    pub(super) fn head(&self) -> Vec<u8> {
         match self.format {
             CopyFormat::Csv | CopyFormat::Tsv => {
+                let mut head = Vec::new();
                 for (name, before) in self.names.iter().zip(&self.before) {
-                    self.buffer.text(before);
-                    let mut field = Vec::new();
-                    write_value(&Value::Text(name.clone()), self.format, &mut field);
-                    self.buffer.text(&field);
+                    head.extend_from_slice(before);
+                    write_value(&Value::Text(name.clone()), self.format, &mut head);
                 }
-                self.buffer.text(b"\n");
+                head.push(b'\n');
+                head
             }
-            CopyFormat::Json => self.buffer.text(b"[\n"),
-            CopyFormat::JsonLines => {}
+            CopyFormat::Json => b"[\n".to_vec(),
+            CopyFormat::JsonLines => Vec::new(),
         }
-        self.flush()
     }
 
-    /// Writes all rows of a batch.
-    pub(super) fn batch(&mut self, batch: &Batch) -> io::Result<()> {
-        let mut dictionaries = std::mem::take(&mut self.dictionaries);
-        dictionaries.resize_with(batch.columns().len(), || None);
-        for (known, column) in dictionaries.iter_mut().zip(batch.columns()) {
+    /// What comes behind all rows, if there are any.
+    pub(super) fn tail(&self, has_rows: bool) -> &'static [u8] {
+        match (self.format, has_rows) {
+            (CopyFormat::Json, false) => b"]\n",
+            (CopyFormat::Json, true) => b"\n]\n",
+            _ => b"",
+        }
+    }
+
+    /// Looks through the dictionaries of a batch that are not known.
+    pub(super) fn know(&self, batch: &Batch, dictionaries: &mut ColumnDictionaries) {
+        let ColumnDictionaries(known) = dictionaries;
+        known.resize_with(batch.columns().len(), || None);
+        for (known, column) in known.iter_mut().zip(batch.columns()) {
             if known.is_none() {
-                *known = DictionaryFields::of(column, self.format);
+                *known = DictionaryFields::of(column, self.format).map(Arc::new);
             }
         }
-        let columns = batch.columns().iter().zip(&dictionaries);
+    }
+
+    /// Appends all rows of a batch to a buffer, which `flush` may empty between two rows. `is_first` says whether there are no rows
+    /// before them.
+    ///
+    /// # Errors
+    /// That of `flush`.
+    pub(super) fn write(
+        &self,
+        batch: &Batch,
+        ColumnDictionaries(dictionaries): &ColumnDictionaries,
+        is_first: bool,
+        buffer: &mut TextBuffer,
+        mut flush: impl FnMut(&mut TextBuffer) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let columns = batch.columns().iter().zip(dictionaries);
         let fields: Vec<Field<'_>> = columns
             .map(|(column, known)| {
                 let texts = known.as_ref().and_then(|known| {
@@ -108,73 +123,60 @@ impl<W: Write> Writer<W> {
                 }
             })
             .collect();
+        // A value that is no plain text.
+        let mut value = Vec::new();
         for row in 0..batch.len() {
-            if self.format == CopyFormat::Json && !std::mem::replace(&mut self.is_first, false) {
-                self.buffer.text(b",\n");
+            if self.format == CopyFormat::Json && !(is_first && row == 0) {
+                buffer.text(b",\n");
             }
             for (index, field) in fields.iter().enumerate() {
-                self.field(field, (&batch.columns()[index], index), row);
+                buffer.text(&self.before[index]);
+                self.write_field(field, &batch.columns()[index], row, (buffer, &mut value));
             }
             match self.format {
-                CopyFormat::Csv | CopyFormat::Tsv => self.buffer.text(b"\n"),
-                CopyFormat::JsonLines => self.buffer.text(b"}\n"),
-                CopyFormat::Json => self.buffer.text(b"}"),
+                CopyFormat::Csv | CopyFormat::Tsv => buffer.text(b"\n"),
+                CopyFormat::JsonLines => buffer.text(b"}\n"),
+                CopyFormat::Json => buffer.text(b"}"),
             }
-            if self.buffer.len() >= BUFFER_BYTES {
-                self.flush()?;
-            }
+            flush(buffer)?;
         }
-        self.dictionaries = dictionaries;
         Ok(())
     }
 
-    fn field(&mut self, field: &Field<'_>, (column, index): (&BatchColumn, usize), row: usize) {
+    fn write_field(
+        &self,
+        field: &Field<'_>,
+        column: &BatchColumn,
+        row: usize,
+        (buffer, value): (&mut TextBuffer, &mut Vec<u8>),
+    ) {
         let quote: &[u8] = match self.format {
             CopyFormat::Csv | CopyFormat::Tsv => b"",
             CopyFormat::Json | CopyFormat::JsonLines => b"\"",
         };
-        self.buffer.text(&self.before[index]);
         match field {
             Field::Texts(known, texts, n) => {
-                let start = self.buffer.len();
-                self.buffer.text(quote);
-                if known.write(&texts[row * n..(row + 1) * n], &mut self.buffer) {
-                    self.buffer.text(quote);
+                let start = buffer.len();
+                buffer.text(quote);
+                if known.write(&texts[row * n..(row + 1) * n], buffer) {
+                    buffer.text(quote);
                     return;
                 }
-                self.buffer.truncate(start);
+                buffer.truncate(start);
             }
             Field::Integers(integers) => {
-                write_integer(integers[row], &mut self.buffer);
+                write_integer(integers[row], buffer);
                 return;
             }
             Field::Other => {}
         }
-        self.value.clear();
-        self.value.shrink_to(2 * BUFFER_BYTES);
+        value.clear();
+        value.shrink_to(2 * BUFFER_BYTES);
         match column {
-            BatchColumn::Values(values) => {
-                write_value(&values[row], self.format, &mut self.value);
-            }
-            column => write_value(&column.value(row), self.format, &mut self.value),
+            BatchColumn::Values(values) => write_value(&values[row], self.format, value),
+            column => write_value(&column.value(row), self.format, value),
         }
-        self.buffer.text(&self.value);
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.target.write_all(self.buffer.bytes())?;
-        self.buffer.clear(2 * BUFFER_BYTES);
-        Ok(())
-    }
-
-    /// What comes behind all rows; gives the target back.
-    pub(super) fn end(mut self) -> io::Result<W> {
-        if self.format == CopyFormat::Json {
-            let end: &[u8] = if self.is_first { b"]\n" } else { b"\n]\n" };
-            self.buffer.text(end);
-        }
-        self.flush()?;
-        Ok(self.target)
+        buffer.text(value);
     }
 }
 

@@ -1,77 +1,155 @@
 //! COPY (SELECT ...) TO: rows to a file.
 //!
-//! How values look is the business of `format`, where they go that of `target`.
+//! How values look is the business of `format`, where they go that of `target`. Threads of the pool format batches while the next
+//! ones are made. Invariant: what is written does not depend on threads.
 
 mod dictionary_fields;
 mod format;
 mod target;
 mod text_buffer;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::sync::Arc;
 
+use rayon::ThreadPool;
 use zipfdb_sql::plan::CopyFormat;
 
-use self::format::Writer;
+use self::format::{BUFFER_BYTES, ColumnDictionaries, RowFormat};
 pub(crate) use self::target::ExportFile;
+use self::text_buffer::TextBuffer;
 use crate::Result;
 use crate::api::rows::Rows;
-use crate::batch::BATCH_ROWS;
+use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
+use crate::runtime::ahead::WorkAhead;
+
+/// Bytes of a buffer that is used again for another batch.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// Writes all rows, with a line of names before them if the format has one. Returns how many rows there were.
 ///
 /// # Errors
 /// If a row fails, or the target cannot be written.
-pub(crate) fn export(mut rows: Rows, target: ExportFile, format: CopyFormat) -> Result<u64> {
-    let names: Vec<String> = rows
-        .columns()
-        .iter()
-        .map(|column| column.name().to_owned())
-        .collect();
-    let failed = |error| target.failed(error);
-    let mut writer = Writer::new(Buffer::new(&target), format, names);
-    let mut count = 0;
+pub(crate) fn export(
+    mut rows: Rows,
+    target: ExportFile,
+    format: CopyFormat,
+    pool: &Arc<ThreadPool>,
+) -> Result<u64> {
+    let names = rows.columns().iter().map(|column| column.name().to_owned());
+    let mut writer = RowWriter {
+        format: Arc::new(RowFormat::new(format, names.collect())),
+        dictionaries: ColumnDictionaries::default(),
+        formatted: WorkAhead::new(pool, target.interrupt()),
+        unused: Vec::new(),
+        target: &target,
+        count: 0,
+    };
     // A query that fails at once writes nothing, also into a pipe.
     let mut batch = rows.next_batch(BATCH_ROWS)?;
-    writer.begin().map_err(failed)?;
+    writer.put(&writer.format.head())?;
     while let Some(found) = batch {
-        writer.batch(&found).map_err(failed)?;
-        count += found.len() as u64;
+        writer.take(found)?;
         batch = rows.next_batch(BATCH_ROWS)?;
     }
-    let mut written = writer.end().map_err(failed)?;
-    written.flush().map_err(failed)?;
-    drop(written);
+    let count = writer.finish()?;
     target.finish()?;
     Ok(count)
 }
 
-/// A buffer that is forgotten when it is dropped: what failed is not written after all.
-struct Buffer<W: Write>(Option<BufWriter<W>>);
+/// Writes batches.
+struct RowWriter<'a> {
+    format: Arc<RowFormat>,
+    dictionaries: ColumnDictionaries,
+    /// Batches that were taken and are not written.
+    formatted: WorkAhead<TextBuffer>,
+    unused: Vec<TextBuffer>,
+    target: &'a ExportFile,
+    /// Rows that were taken.
+    count: u64,
+}
 
-impl<W: Write> Buffer<W> {
-    fn new(target: W) -> Buffer<W> {
-        Buffer(Some(BufWriter::with_capacity(1 << 16, target)))
+impl RowWriter<'_> {
+    /// Takes a batch, which is written now or later.
+    fn take(&mut self, batch: Batch) -> Result<()> {
+        let is_first = self.count == 0;
+        self.count += batch.len() as u64;
+        self.format.know(&batch, &mut self.dictionaries);
+        let (format, dictionaries) = (self.format.clone(), self.dictionaries.clone());
+        let mut buffer = self.unused.pop().unwrap_or_default();
+        if !is_of_short_values(&batch) {
+            self.write_formatted()?;
+            let target = self.target;
+            let written =
+                format.write(
+                    &batch,
+                    &dictionaries,
+                    is_first,
+                    &mut buffer,
+                    |buffer| match buffer.len() {
+                        0..BUFFER_BYTES => Ok(()),
+                        _ => flush(target, buffer),
+                    },
+                );
+            (written.and_then(|()| flush(target, &mut buffer))).map_err(self.failed())?;
+            self.unused.push(buffer);
+            return Ok(());
+        }
+        if self.formatted.is_full() {
+            self.write_next()?;
+        }
+        self.formatted.begin(move || {
+            let written = format.write(&batch, &dictionaries, is_first, &mut buffer, |_| Ok(()));
+            written.expect("memory takes all");
+            Ok(buffer)
+        });
+        Ok(())
     }
 
-    fn inner(&mut self) -> &mut BufWriter<W> {
-        self.0.as_mut().expect("it is taken by drop alone")
+    /// Writes the batch that was taken first; `false` if there is none.
+    fn write_next(&mut self) -> Result<bool> {
+        let Some(mut buffer) = self.formatted.next()? else {
+            return Ok(false);
+        };
+        flush(self.target, &mut buffer).map_err(self.failed())?;
+        self.unused.push(buffer);
+        Ok(true)
+    }
+
+    /// Writes all batches that were taken.
+    fn write_formatted(&mut self) -> Result<()> {
+        while self.write_next()? {}
+        Ok(())
+    }
+
+    fn put(&self, bytes: &[u8]) -> Result<()> {
+        let mut target = self.target;
+        target.write_all(bytes).map_err(self.failed())
+    }
+
+    fn failed(&self) -> impl Fn(io::Error) -> crate::Error {
+        let target = self.target;
+        move |error| target.failed(error)
+    }
+
+    /// Writes what is left; says how many rows there were.
+    fn finish(mut self) -> Result<u64> {
+        self.write_formatted()?;
+        self.put(self.format.tail(self.count > 0))?;
+        Ok(self.count)
     }
 }
 
-impl<W: Write> Write for Buffer<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner().flush()
-    }
+/// Whether a batch has no values that may be large: those are written one by one.
+fn is_of_short_values(batch: &Batch) -> bool {
+    let is_short =
+        |column: &BatchColumn| !matches!(column, BatchColumn::Texts(_) | BatchColumn::Values(_));
+    batch.columns().iter().all(is_short)
 }
 
-impl<W: Write> Drop for Buffer<W> {
-    fn drop(&mut self) {
-        drop(self.0.take().map(BufWriter::into_parts));
-    }
+fn flush(mut target: &ExportFile, buffer: &mut TextBuffer) -> io::Result<()> {
+    target.write_all(buffer.bytes())?;
+    buffer.clear(KEPT_BYTES);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -85,9 +163,19 @@ mod tests {
     use crate::runtime::interrupt::Interrupts;
     use crate::{Error, Value};
 
+    fn pool() -> Arc<ThreadPool> {
+        Arc::new(
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(2)
+                .build()
+                .unwrap(),
+        )
+    }
+
     fn export_to(path: &Path, rows: Rows, format: CopyFormat) -> Result<u64> {
         let interrupt = Interrupts::default().begin(20_000);
-        export(rows, ExportFile::open(path, None, &interrupt)?, format)
+        let target = ExportFile::open(path, None, &interrupt)?;
+        export(rows, target, format, &pool())
     }
 
     fn rows(values: Vec<Result<Vec<Value>>>) -> Rows {
@@ -260,7 +348,7 @@ mod tests {
         let target = ExportFile::open(&path, None, &interrupt).unwrap();
         let text = "x".repeat(300_000);
         let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
-        let error = export(rows(vec![row]), target, CopyFormat::Tsv).unwrap_err();
+        let error = export(rows(vec![row]), target, CopyFormat::Tsv, &pool()).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
     }
 

@@ -141,6 +141,11 @@ impl ExportFile {
         Ok(())
     }
 
+    /// The statement that writes.
+    pub(super) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
     /// What is said of a write that failed: that the statement was interrupted, if it was.
     pub(super) fn failed(&self, source: io::Error) -> Error {
         self.interrupt.check().err().unwrap_or_else(|| Error::Io {

@@ -248,7 +248,7 @@ impl Operator for Sort {
             self.pace.step()?;
             let mut sorted = std::mem::replace(&mut self.sorted, SortedRows::None);
             let batch = match &mut sorted {
-                SortedRows::Numbers(sorted) => sorted.next_batch(rows_max),
+                SortedRows::Numbers(sorted) => sorted.next_batch(rows_max)?,
                 SortedRows::Records(sorted) => self.read(sorted, rows_max)?,
                 SortedRows::None => None,
             };

@@ -6,14 +6,17 @@
 //! that cannot be among the first are dropped now and then. Invariant: the order is that of `key.rs`, and equal rows keep
 //! theirs. Whoever gives rows has to take them back where they do not fit into memory.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::context::Context;
 use super::key::KeyOrder;
 use super::number_keys::{RowKey, keys_of, sort_by_keys, sorted_rows, where_rows_are_sorted};
+use super::row::BatchRest;
 use super::word_order::{TextOrder, text_order};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
+use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::check;
 use crate::segment::cache::Reservation;
 
@@ -129,10 +132,15 @@ impl NumberSort {
         self.kept_bytes = 0;
         self.bound = None;
         let unused = self.context.reservation();
+        let Context {
+            pool, interrupt, ..
+        } = &self.context;
         Ok(SortedNumbers {
-            batch: batch.narrowed(self.width),
-            order,
+            batch: Arc::new(batch.narrowed(self.width)),
+            order: Arc::new(order),
             next: 0,
+            ahead: WorkAhead::new(pool, interrupt),
+            rest: BatchRest::default(),
             _reservation: std::mem::replace(&mut self.reservation, unused),
         })
     }
@@ -373,20 +381,40 @@ fn bytes_of(batch: &Batch) -> usize {
     columns.sum::<usize>() + batch.len() * (size_of::<u64>() + ROW_BYTES)
 }
 
-/// Gives rows in order.
+/// Gives rows in order. Those of many are gathered by the threads of the pool, some batches ahead.
 pub(super) struct SortedNumbers {
-    batch: Batch,
-    order: Vec<u32>,
+    batch: Arc<Batch>,
+    order: Arc<Vec<u32>>,
+    /// The first place in `order` that is not begun.
     next: usize,
+    ahead: WorkAhead<Batch>,
+    /// What was gathered and is not given yet.
+    rest: BatchRest,
     _reservation: Reservation,
 }
 
+/// Fewer rows are gathered when they are asked for.
+const AHEAD_ROWS_MIN: usize = 1 << 16;
+
 impl SortedNumbers {
-    pub(super) fn next_batch(&mut self, rows_max: usize) -> Option<Batch> {
-        let rest = &self.order[self.next..];
-        let rows = &rest[..rest.len().min(rows_max.max(1))];
-        self.next += rows.len();
-        (!rows.is_empty()).then(|| self.batch.select(rows))
+    pub(super) fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let rows = self.order.len();
+        if rows < AHEAD_ROWS_MIN {
+            let order = &self.order[self.next..rows.min(self.next.saturating_add(rows_max.max(1)))];
+            self.next += order.len();
+            return Ok((!order.is_empty()).then(|| self.batch.select(order)));
+        }
+        if let Some(batch) = self.rest.take(rows_max) {
+            return Ok(Some(batch));
+        }
+        while self.next < rows && !self.ahead.is_full() {
+            let places = self.next..rows.min(self.next.saturating_add(rows_max.max(BATCH_ROWS)));
+            self.next = places.end;
+            let (batch, order) = (self.batch.clone(), self.order.clone());
+            self.ahead.begin(move || Ok(batch.select(&order[places])));
+        }
+        self.rest = BatchRest::of(self.ahead.next()?);
+        Ok(self.rest.take(rows_max))
     }
 }
 

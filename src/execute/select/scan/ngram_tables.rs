@@ -1,30 +1,63 @@
 //! Cursors of n-grams that stand in tables: with their counts, and with their files.
 //!
-//! Invariant: rows come as they lie there, n-grams that pass the conditions on n-grams; these are decided once for each, and not
-//! at all where there are none.
+//! Invariant: rows come as they lie there, n-grams that pass the conditions on n-grams. Threads of the pool unpack parts and make
+//! rows with files before they are asked for.
+
+use std::sync::Arc;
 
 use zipfdb_kernels::NgramFiles;
 
 use super::counted::CountedNgram;
 use super::question::ScanQuestion;
-use super::rows::{BUFFER, RowCursor, SequenceRows};
+use super::rows::{BUFFER, NgramRows, NgramRowsAhead, NgramWithFiles, RowCursor, SequenceRows};
 use crate::Result;
 use crate::answer::{CountedNgrams, NgramFilePart, NgramsPart, Top};
+use crate::runtime::ahead::WorkAhead;
+
+/// N-grams whose rows are made at a time.
+pub(super) const NGRAMS_AHEAD: usize = 1 << 10;
+
+/// Parts that are unpacked one after the other, some of them ahead.
+struct Unpacked<P, T> {
+    parts: std::vec::IntoIter<P>,
+    unpack: fn(P) -> T,
+    ahead: WorkAhead<T>,
+}
+
+impl<P: Send + 'static, T: Send + 'static> Unpacked<P, T> {
+    fn new(question: &ScanQuestion, parts: Vec<P>, unpack: fn(P) -> T) -> Unpacked<P, T> {
+        Unpacked {
+            parts: parts.into_iter(),
+            unpack,
+            ahead: WorkAhead::new(&question.context.pool, question.interrupt()).of_each_thread(1),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<T>> {
+        while !self.ahead.is_full()
+            && let Some(part) = self.parts.next()
+        {
+            let unpack = self.unpack;
+            self.ahead.begin(move || Ok(unpack(part)));
+        }
+        self.ahead.next()
+    }
+}
 
 /// Gives n-grams with counts, part by part.
 pub(super) struct NgramCursor {
     /// The part that is read, and its next row.
     part: CountedNgrams,
     next: usize,
-    parts: std::vec::IntoIter<NgramsPart>,
+    parts: Unpacked<NgramsPart, CountedNgrams>,
 }
 
 impl NgramCursor {
-    pub(super) fn new(parts: Vec<NgramsPart>) -> NgramCursor {
+    pub(super) fn new(question: &ScanQuestion, parts: Vec<NgramsPart>) -> NgramCursor {
         NgramCursor {
             part: CountedNgrams::none(),
             next: 0,
-            parts: parts.into_iter(),
+            parts: Unpacked::new(question, parts, NgramsPart::into_counted),
         }
     }
 }
@@ -33,9 +66,11 @@ impl RowCursor for NgramCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let (n, next) = (question.n, self.next);
         if next == self.part.len() {
-            let following = self.parts.next().map(NgramsPart::into_counted);
-            (self.part, self.next) = (following.unwrap_or_else(CountedNgrams::none), 0);
-            return Ok(self.part.len() > 0 || self.parts.len() > 0);
+            let Some(following) = self.parts.next()? else {
+                return Ok(false);
+            };
+            (self.part, self.next) = (following, 0);
+            return Ok(true);
         }
         if question.has_all_texts() {
             self.next = self.part.len().min(next.saturating_add(rows.room()));
@@ -63,73 +98,57 @@ fn check_at(row: usize, question: &ScanQuestion) -> Result<()> {
     Ok(())
 }
 
-/// The next row of n-grams with their files: an n-gram and an entry of its row.
-#[derive(Default)]
-pub(super) struct NgramFileRow {
-    pub(super) ngram: usize,
-    entry: usize,
-}
-
-impl NgramFileRow {
-    /// Appends rows of the n-gram, which has these words and files, and goes on to the next if these are all.
-    pub(super) fn advance(
-        &mut self,
-        question: &ScanQuestion,
-        rows: &mut SequenceRows,
-        (words, files): NgramWithFiles<'_>,
-    ) -> Result<()> {
-        // Conditions on the n-gram are decided once, before its first file.
-        if self.entry > 0 || question.passes_ngram(words)? {
-            self.entry += rows.push_files(words, &files[self.entry..]);
-        } else {
-            self.entry = files.len();
-        }
-        if self.entry == files.len() {
-            (self.ngram, self.entry) = (self.ngram + 1, 0);
-            check_at(self.ngram, question)?;
-        }
-        Ok(())
-    }
-}
-
-/// The words of an n-gram, and its files with counts.
-pub(super) type NgramWithFiles<'a> = (&'a [u32], &'a [(u32, u32)]);
-
 pub(super) fn ngram_of(part: &NgramFiles, row: usize, n: usize) -> NgramWithFiles<'_> {
     (&part.words[row * n..(row + 1) * n], part.files.row(row))
 }
 
 /// Gives n-grams with their files, part by part.
 pub(super) struct NgramFileCursor {
-    /// The part that is read, and its next row.
-    part: NgramFiles,
-    next: NgramFileRow,
-    parts: std::vec::IntoIter<NgramFilePart>,
+    question: Arc<ScanQuestion>,
+    parts: Unpacked<NgramFilePart, Arc<NgramFiles>>,
+    /// The part whose rows are begun, and its first n-gram that is not.
+    part: Arc<NgramFiles>,
+    next: usize,
+    rows: NgramRowsAhead,
 }
 
 impl NgramFileCursor {
-    pub(super) fn new(parts: Vec<NgramFilePart>) -> NgramFileCursor {
+    pub(super) fn new(question: &Arc<ScanQuestion>, parts: Vec<NgramFilePart>) -> NgramFileCursor {
         NgramFileCursor {
-            part: NgramFiles::default(),
-            next: NgramFileRow::default(),
-            parts: parts.into_iter(),
+            question: question.clone(),
+            parts: Unpacked::new(question, parts, |part| Arc::new(part.into_plain())),
+            part: Arc::default(),
+            next: 0,
+            rows: NgramRowsAhead::new(question),
         }
+    }
+
+    /// Begins to make some rows; `false` if all are begun.
+    fn begin(&mut self) -> Result<bool> {
+        while self.next == self.part.files.rows() {
+            let Some(following) = self.parts.next()? else {
+                return Ok(false);
+            };
+            (self.part, self.next) = (following, 0);
+        }
+        let ngrams = self.next..self.part.files.rows().min(self.next + NGRAMS_AHEAD);
+        self.next = ngrams.end;
+        let (part, question) = (self.part.clone(), self.question.clone());
+        self.rows.begin(move || {
+            let mut rows = NgramRows::new();
+            for ngram in ngrams {
+                rows.push(ngram_of(&part, ngram, question.n), &question)?;
+            }
+            Ok(rows)
+        });
+        Ok(true)
     }
 }
 
 impl RowCursor for NgramFileCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        if self.next.ngram == self.part.files.rows() {
-            let Some(following) = self.parts.next() else {
-                return Ok(false);
-            };
-            (self.part, self.next) = (following.into_plain(), NgramFileRow::default());
-        }
-        while rows.room() > 0 && self.next.ngram < self.part.files.rows() {
-            let ngram = ngram_of(&self.part, self.next.ngram, question.n);
-            self.next.advance(question, rows, ngram)?;
-        }
-        Ok(true)
+        while !self.rows.is_full() && self.begin()? {}
+        self.rows.give(question.n, rows)
     }
 }
 

@@ -192,7 +192,10 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     // What passes conditions is known only row by row.
     let top = task.top.filter(|_| question.has_all_texts());
     if task.strategy == Strategy::Weights && grain == Grain::Word && !has_spaces(question)? {
-        return Ok(Box::new(NgramCursor::new(counted_ngrams(task, top)?)));
+        return Ok(Box::new(NgramCursor::new(
+            question,
+            counted_ngrams(task, top)?,
+        )));
     }
     let is_table = task.strategy == Strategy::FileWeights && grain == Grain::FileWord;
     if is_table && question.files.is_all() {
@@ -233,7 +236,7 @@ fn start_file_table(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
             let parts: Vec<NgramFiles> = parts.collect();
             CountedCursor::boxed(top_of_files(top, &parts, question.n))
         }
-        None => Box::new(NgramFileCursor::new(parts)),
+        None => Box::new(NgramFileCursor::new(question, parts)),
     })
 }
 

@@ -5,15 +5,16 @@
 //! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one unit.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{NgramFiles, PackedNgramFiles};
 
 use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
-use super::ngram_tables::{NgramFileRow, ngram_of};
+use super::ngram_tables::{NGRAMS_AHEAD, ngram_of};
 use super::question::ScanQuestion;
-use super::rows::{RowCursor, SequenceRows};
+use super::rows::{NgramRows, NgramRowsAhead, RowCursor, SequenceRows};
 use crate::Result;
 use crate::answer::NgramFilePart;
 
@@ -49,6 +50,7 @@ impl StoredTable {
 
 /// Gives n-grams with their files in order of their texts.
 pub(super) struct OrderedNgramFileCursor {
+    question: Arc<ScanQuestion>,
     tables: Vec<StoredTable>,
     /// By word; empty if numbers are in order.
     ranks: Vec<u32>,
@@ -56,8 +58,10 @@ pub(super) struct OrderedNgramFileCursor {
     words: Vec<WordRows>,
     /// The units that are left, as the ends of their words, the last first.
     ends: Vec<usize>,
-    unit: SortedUnit,
-    next: NgramFileRow,
+    /// The unit whose rows are begun, and its first n-gram that is not.
+    unit: Arc<SortedUnit>,
+    next: usize,
+    rows: NgramRowsAhead,
 }
 
 /// The n-grams that are read.
@@ -76,7 +80,7 @@ struct SortedUnit {
 impl OrderedNgramFileCursor {
     /// Of n-grams whose texts compare as the ranks of their words.
     pub(super) fn new(
-        question: &ScanQuestion,
+        question: &Arc<ScanQuestion>,
         tables: Vec<NgramFilePart>,
         ranks: &[u32],
     ) -> Result<OrderedNgramFileCursor> {
@@ -114,20 +118,23 @@ impl OrderedNgramFileCursor {
             NgramFilePart::Packed(packed) => StoredTable::Packed(packed),
         };
         Ok(OrderedNgramFileCursor {
+            question: question.clone(),
             tables: tables.into_iter().map(stored).collect(),
             ranks: ranks.to_vec(),
             words,
             ends,
-            unit: SortedUnit::default(),
-            next: NgramFileRow::default(),
+            unit: Arc::default(),
+            next: 0,
+            rows: NgramRowsAhead::new(question),
         })
     }
 
     /// Makes the next unit.
-    fn open(&mut self, end: usize, question: &ScanQuestion) -> Result<()> {
+    fn open(&mut self, end: usize) -> Result<()> {
+        let question = &self.question;
         let words = &self.words[self.unit.end..end];
         let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
-        let before = std::mem::take(&mut self.unit.tables);
+        let before = &self.unit.tables;
         let mut needed: Vec<u32> = words.iter().map(|word| word.table).collect();
         needed.sort_unstable();
         needed.dedup();
@@ -137,9 +144,8 @@ impl OrderedNgramFileCursor {
         };
         let tables: Vec<(u32, Arc<NgramFiles>)> =
             pool.install(|| needed.into_par_iter().map(table).collect());
-        drop(before);
         let rows = words.iter().map(|word| (word.end - word.start) as usize);
-        self.unit = where_rows_are_sorted(rows.sum(), pool, interrupt, |stop| {
+        let unit = where_rows_are_sorted(rows.sum(), pool, interrupt, |stop| {
             let (mut ranges, mut of_rows) = (Vec::with_capacity(words.len()), Vec::new());
             for word in words {
                 // All tables of its words are there.
@@ -155,8 +161,23 @@ impl OrderedNgramFileCursor {
                 tables,
             })
         })?;
-        self.next = NgramFileRow::default();
+        (self.unit, self.next) = (Arc::new(unit), 0);
         Ok(())
+    }
+
+    /// Begins to make some rows; `false` if all are begun.
+    fn begin(&mut self) -> Result<bool> {
+        while self.next == self.unit.order.len() {
+            let Some(end) = self.ends.pop() else {
+                return Ok(false);
+            };
+            self.open(end)?;
+        }
+        let places = self.next..self.unit.order.len().min(self.next + NGRAMS_AHEAD);
+        self.next = places.end;
+        let (unit, question) = (self.unit.clone(), self.question.clone());
+        self.rows.begin(move || unit.rows_of(places, &question));
+        Ok(true)
     }
 }
 
@@ -190,26 +211,25 @@ fn tables_of_units(words: &[WordRows], ends: &[usize]) -> usize {
     units.sum()
 }
 
+impl SortedUnit {
+    /// The rows of some n-grams, by their places in order: those of n-grams that pass.
+    fn rows_of(&self, places: Range<usize>, question: &ScanQuestion) -> Result<NgramRows> {
+        let mut rows = NgramRows::new();
+        for &ngram in &self.order[places] {
+            let ngram = ngram as usize;
+            let range = self.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
+            let (first, place, start) = self.ranges[range];
+            let table = &self.tables[place].1;
+            rows.push(ngram_of(table, start + ngram - first, question.n), question)?;
+        }
+        Ok(rows)
+    }
+}
+
 impl RowCursor for OrderedNgramFileCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        if self.next.ngram == self.unit.order.len() {
-            let Some(end) = self.ends.pop() else {
-                return Ok(false);
-            };
-            self.open(end, question)?;
-        }
-        let unit = &self.unit;
-        while rows.room() > 0 {
-            let Some(&ngram) = unit.order.get(self.next.ngram) else {
-                break;
-            };
-            let ngram = ngram as usize;
-            let range = unit.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
-            let (first, place, start) = unit.ranges[range];
-            let ngram = ngram_of(&unit.tables[place].1, start + ngram - first, question.n);
-            self.next.advance(question, rows, ngram)?;
-        }
-        Ok(true)
+        while !self.rows.is_full() && self.begin()? {}
+        self.rows.give(question.n, rows)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rows of words or n-grams on their way into batches: cursors fill flat arrays, which become columns as they are.
 //!
-//! Invariant: a cursor gives every row once, and leaves a batch short only behind its last row. Nothing is decoded before the
-//! first row is asked for.
+//! Invariant: a cursor gives every row once. Nothing is decoded before the first row is asked for.
 
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use zipfdb_kernels::FileOrder;
@@ -16,8 +17,9 @@ use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
 use crate::Result;
 use crate::answer::path::Run;
 use crate::answer::{CorpusView, Occurrence, Top};
-use crate::batch::{Batch, BatchColumn, TextDictionary};
+use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
 use crate::expression::integer_of_count;
+use crate::runtime::ahead::WorkAhead;
 
 /// Words or n-grams that are made, or looked at between two checks whether the statement has to end.
 pub(super) const BUFFER: usize = 1024;
@@ -26,9 +28,12 @@ pub(super) const BUFFER: usize = 1024;
 pub(super) const BUFFER_MAX: usize = 1 << 14;
 
 /// Rows that become a batch, by column. What the batch does not tell may be missing, or anything.
+#[derive(Default)]
 pub(super) struct SequenceRows {
     /// How many rows there may be.
     rows_max: usize,
+    /// Whether the batch may leave though there is room.
+    are_enough: bool,
     /// `[rows * n]`
     pub(super) words: Vec<u32>,
     /// `[rows]`
@@ -38,6 +43,9 @@ pub(super) struct SequenceRows {
     /// How often each row occurs; empty if each does once.
     pub(super) times: Vec<u64>,
 }
+
+/// The words of an n-gram, and its files with counts.
+pub(super) type NgramWithFiles<'a> = (&'a [u32], &'a [(u32, u32)]);
 
 /// Gives rows.
 pub(super) trait RowCursor: Send {
@@ -49,11 +57,7 @@ impl SequenceRows {
     pub(super) fn new(rows_max: usize) -> SequenceRows {
         SequenceRows {
             rows_max,
-            words: Vec::new(),
-            files: Vec::new(),
-            positions: Vec::new(),
-            offsets: Vec::new(),
-            times: Vec::new(),
+            ..SequenceRows::default()
         }
     }
 
@@ -73,13 +77,24 @@ impl SequenceRows {
     }
 
     /// Appends rows of an n-gram with its first files, as many as there is room for; returns how many.
-    pub(super) fn push_files(&mut self, words: &[u32], files: &[(u32, u32)]) -> usize {
+    fn push_files(&mut self, words: &[u32], files: &[(u32, u32)]) -> usize {
         let files = &files[..files.len().min(self.room())];
-        self.words.extend(files.iter().flat_map(|_| words));
+        self.words.reserve(files.len() * words.len());
+        for _ in files {
+            self.words.extend_from_slice(words);
+        }
         self.files.extend(files.iter().map(|&(file, _)| file));
         let times = files.iter().map(|&(_, times)| u64::from(times));
         self.times.extend(times);
         files.len()
+    }
+
+    /// Appends counted n-grams of `n` words, a range of others.
+    fn push_range(&mut self, n: usize, others: &SequenceRows, rows: Range<usize>) {
+        let words = rows.start * n..rows.end * n;
+        self.words.extend_from_slice(&others.words[words]);
+        self.files.extend_from_slice(&others.files[rows.clone()]);
+        self.times.extend_from_slice(&others.times[rows]);
     }
 
     /// Appends an occurrence if its place is wanted.
@@ -175,27 +190,27 @@ impl SequenceRows {
         let tells_lengths = question.columns.contains(&SequenceColumn::Length);
         let columns = question.columns.iter().map(|column| match column {
             SequenceColumn::File => BatchColumn::Words {
-                indices: std::mem::take(&mut self.files),
+                indices: mem::take(&mut self.files),
                 dictionary: TextDictionary::files(view),
             },
             SequenceColumn::Word => BatchColumn::Words {
                 indices: match tells_lengths {
                     true => self.words.clone(),
-                    false => std::mem::take(&mut self.words),
+                    false => mem::take(&mut self.words),
                 },
                 dictionary: TextDictionary::words(view),
             },
             SequenceColumn::Ngram => BatchColumn::Ngrams {
                 n: question.n,
-                indices: std::mem::take(&mut self.words),
+                indices: mem::take(&mut self.words),
                 dictionary: TextDictionary::words(view),
             },
             SequenceColumn::Length => {
                 let lengths = self.words.iter().map(|&word| view.word(word).len() as u64);
                 BatchColumn::Integers(lengths.map(integer_of_count).collect())
             }
-            SequenceColumn::Position => BatchColumn::Integers(std::mem::take(&mut self.positions)),
-            SequenceColumn::Offset => BatchColumn::Integers(std::mem::take(&mut self.offsets)),
+            SequenceColumn::Position => BatchColumn::Integers(mem::take(&mut self.positions)),
+            SequenceColumn::Offset => BatchColumn::Integers(mem::take(&mut self.offsets)),
         });
         let columns = columns.collect();
         let times = (!self.times.is_empty()).then_some(self.times);
@@ -203,9 +218,106 @@ impl SequenceRows {
     }
 }
 
+/// Rows of n-grams with their files, as many together as become a batch.
+pub(super) struct NgramRows {
+    full: Vec<SequenceRows>,
+    last: SequenceRows,
+}
+
+impl NgramRows {
+    pub(super) fn new() -> NgramRows {
+        NgramRows {
+            full: Vec::new(),
+            last: SequenceRows::new(BATCH_ROWS),
+        }
+    }
+
+    /// Appends all rows of an n-gram if it passes.
+    pub(super) fn push(
+        &mut self,
+        (words, mut files): NgramWithFiles<'_>,
+        question: &ScanQuestion,
+    ) -> Result<()> {
+        if !question.has_all_texts() && !question.passes_ngram(words)? {
+            return Ok(());
+        }
+        while !files.is_empty() {
+            if self.last.room() == 0 {
+                let next = SequenceRows::new(BATCH_ROWS);
+                self.full.push(mem::replace(&mut self.last, next));
+            }
+            let pushed = self.last.push_files(words, files);
+            files = &files[pushed..];
+        }
+        Ok(())
+    }
+}
+
+/// Rows of n-grams that threads of the pool make before they are asked for.
+pub(super) struct NgramRowsAhead {
+    ahead: WorkAhead<NgramRows>,
+    /// What was made and is not given: first the rows from `next` on of `piece`.
+    piece: SequenceRows,
+    next: usize,
+    made: std::vec::IntoIter<SequenceRows>,
+}
+
+impl NgramRowsAhead {
+    pub(super) fn new(question: &ScanQuestion) -> NgramRowsAhead {
+        NgramRowsAhead {
+            ahead: WorkAhead::new(&question.context.pool, question.interrupt()),
+            piece: SequenceRows::default(),
+            next: 0,
+            made: Vec::new().into_iter(),
+        }
+    }
+
+    /// Whether so many rows are begun that some should be given.
+    pub(super) fn is_full(&self) -> bool {
+        self.ahead.is_full()
+    }
+
+    /// Begins to make rows.
+    pub(super) fn begin(&mut self, make: impl FnOnce() -> Result<NgramRows> + Send + 'static) {
+        self.ahead.begin(make);
+    }
+
+    /// Appends some of the rows of `n` words that were begun, or none, or says that there are enough; `false` if all are given.
+    /// Rows that would have to be parted wait for the next batch.
+    pub(super) fn give(&mut self, n: usize, rows: &mut SequenceRows) -> Result<bool> {
+        if self.next == self.piece.len() {
+            self.next = 0;
+            let Some(piece) = self.made.next() else {
+                self.piece = SequenceRows::default();
+                let Some(mut made) = self.ahead.next()? else {
+                    return Ok(false);
+                };
+                made.full.push(made.last);
+                self.made = made.full.into_iter();
+                return Ok(true);
+            };
+            self.piece = piece;
+        }
+        let (is_first, left) = (rows.len() == 0, self.piece.len() - self.next);
+        if is_first && self.next == 0 && left <= rows.room() {
+            *rows = SequenceRows {
+                rows_max: rows.rows_max,
+                ..mem::take(&mut self.piece)
+            };
+        } else if is_first || left <= rows.room() {
+            let end = self.next + left.min(rows.room());
+            rows.push_range(n, &self.piece, self.next..end);
+            self.next = end;
+        } else {
+            rows.are_enough = true;
+        }
+        Ok(true)
+    }
+}
+
 /// A question and how it is answered.
 pub(super) struct SequenceTask {
-    pub(super) question: ScanQuestion,
+    pub(super) question: Arc<ScanQuestion>,
     pub(super) strategy: Strategy,
     /// In which order the files of a word or n-gram come, if rows come in order of these.
     pub(super) by_text: Option<FileOrder>,
@@ -238,7 +350,7 @@ impl SequenceTask {
             is_large: large.is_some(),
             properties,
             description: Answered::new(question.context.is_explained, description),
-            question,
+            question: Arc::new(question),
         }
     }
 
@@ -282,7 +394,7 @@ impl Operator for SequenceScan {
             none => none.insert((self.start)(&self.task)?),
         };
         let mut rows = SequenceRows::new(rows_max.max(1));
-        while rows.room() > 0 && cursor.advance(question, &mut rows)? {}
+        while rows.room() > 0 && !rows.are_enough && cursor.advance(question, &mut rows)? {}
         Ok((rows.len() > 0).then(|| rows.into_batch(question)))
     }
 }

@@ -1,0 +1,120 @@
+//! `WorkAhead`: work that the threads of a pool do while whoever began it does something else.
+//!
+//! Invariant: answers come in the order in which work was begun. Work whose answer nobody takes any more does not begin.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+
+use super::interrupt::{BegunWork, Interrupt, begin_apart};
+use crate::Result;
+
+/// Work for each thread of the pool that is begun before answers are taken: what it does, and what comes next.
+const BEGUN_OF_THREAD: usize = 2;
+
+/// Work that was begun, whose answers are taken one after the other.
+pub(crate) struct WorkAhead<A> {
+    pool: Arc<ThreadPool>,
+    interrupt: Interrupt,
+    /// How much is begun before answers should be taken.
+    most: usize,
+    begun: VecDeque<BegunWork<A>>,
+}
+
+impl<A: Send + 'static> WorkAhead<A> {
+    /// For a statement; nothing is begun.
+    pub(crate) fn new(pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> WorkAhead<A> {
+        WorkAhead {
+            pool: pool.clone(),
+            interrupt: interrupt.clone(),
+            most: pool.current_num_threads() * BEGUN_OF_THREAD,
+            begun: VecDeque::new(),
+        }
+    }
+
+    /// The same, with so much work for each thread: for answers that are large.
+    pub(crate) fn of_each_thread(mut self, work: usize) -> WorkAhead<A> {
+        self.most = self.pool.current_num_threads() * work;
+        self
+    }
+
+    /// Whether an answer should be taken before more is begun.
+    pub(crate) fn is_full(&self) -> bool {
+        self.begun.len() >= self.most
+    }
+
+    /// Begins work.
+    pub(crate) fn begin(&mut self, work: impl FnOnce() -> Result<A> + Send + 'static) {
+        self.begun.push_back(begin_apart(&self.pool, |_| work()));
+    }
+
+    /// Waits for what was begun first; none if nothing is begun.
+    ///
+    /// # Errors
+    /// As the work, and as `Interrupt::check`.
+    pub(crate) fn next(&mut self) -> Result<Option<A>> {
+        let first = self.begun.pop_front();
+        first.map(|begun| self.interrupt.wait(begun)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Error;
+    use crate::runtime::interrupt::Interrupts;
+
+    fn pool() -> Arc<ThreadPool> {
+        Arc::new(
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(2)
+                .build()
+                .unwrap(),
+        )
+    }
+
+    #[test]
+    fn answers_come_in_the_order_in_which_work_was_begun() {
+        let pool = pool();
+        let mut ahead = WorkAhead::new(&pool, &Interrupt::never());
+        let mut answers = Vec::new();
+        for number in 0..50u64 {
+            if ahead.is_full() {
+                answers.extend(ahead.next().unwrap());
+            }
+            ahead.begin(move || {
+                thread::sleep(Duration::from_micros(number * 7 % 5 * 100));
+                Ok(number)
+            });
+        }
+        while let Some(answer) = ahead.next().unwrap() {
+            answers.push(answer);
+        }
+        assert_eq!(answers, (0..50).collect::<Vec<_>>());
+        // A thread of the pool does not wait for itself.
+        let on_pool = pool.install(|| {
+            let mut ahead = WorkAhead::new(&pool, &Interrupt::never());
+            (0..3).for_each(|number| ahead.begin(move || Ok(number)));
+            (ahead.next().unwrap(), ahead.next().unwrap())
+        });
+        assert_eq!(on_pool, (Some(0), Some(1)));
+    }
+
+    #[test]
+    fn what_is_waited_for_ends_with_the_statement() {
+        let (pool, interrupt) = (pool(), Interrupts::default().begin(50));
+        let (release, is_released) = std::sync::mpsc::channel::<()>();
+        let mut ahead = WorkAhead::new(&pool, &interrupt);
+        ahead.begin(move || Ok(is_released.recv().is_ok()));
+        let error = ahead.next().unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error}");
+        drop(release);
+        ahead.begin(|| Err(Error::Interrupted));
+        assert!(ahead.next().is_err());
+    }
+}
