@@ -333,6 +333,23 @@ impl StoredView {
         Ok(())
     }
 
+    /// Views of some segments, by their places, that have what extracts need: of those that may take half of the cache, and without what
+    /// is damaged, which who reads it finds out.
+    pub(crate) fn with_extracts(&self, segments: &BTreeSet<usize>) -> Vec<SegmentView> {
+        let mut room = self.cache().limit() / 2;
+        let mut views = Vec::new();
+        for &index in segments {
+            let segment = self.segment_at(index);
+            if let Some(left) = room.checked_sub(segment.lookup_bytes())
+                && segment.prepare_extracts().is_ok()
+            {
+                room = left;
+                views.push(segment);
+            }
+        }
+        views
+    }
+
     /// How many bytes of text there are.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments

@@ -1,23 +1,23 @@
 //! All threads at once: chunks of files to drafts, in order.
 //!
-//! Each thread reads a chunk, tokenizes it or counts its words, and hands it on; no thread directs the others. The invariant: chunks
-//! reach [`Drafts`] in the order they were handed out, so threads decide only who does what. A draft that is full ends
-//! the work until the next is asked for; the few chunks after it are kept for that.
+//! One task at a time reads a chunk. It begins the next task, which reads on, then tokenizes the chunk or counts its words, and hands
+//! it on. The invariant: chunks reach [`Drafts`] in the order they were handed out, so threads decide only who does what. No task
+//! waits for another: a thread that waits for work which it has shared out may do a task in between, and must come back from it.
+//! A draft that is full ends the work until the next is asked for; the few chunks after it are kept for that.
 
 use super::draft::{ChunkContent, ContentForm, Draft, DraftChunk, Drafts, FileStretch, Limits};
 use super::read::{Chunk, Failure, Reader, read_file};
-use super::texts::Texts;
+use super::texts::{HeldTexts, Texts};
 use crate::paths::sources::{OnError, Unreadable};
 use crate::runtime::interrupt::check;
 use crate::tokenize::{Interner, count_words, tokenize};
 use crate::{Error, Progress, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use rayon::prelude::*;
+use parking_lot::Mutex;
+use rayon::Scope;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::{Duration, Instant};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
@@ -33,9 +33,6 @@ const SHARED_BYTES_MIN: usize = 1 << 20;
 /// A part of a file is never smaller, however small segments are to be.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 
-/// How long a thread waits for the reader before it does other work.
-const READER_WAIT: Duration = Duration::from_millis(1);
-
 /// How many chunks, for each thread, may be ahead of the slowest one.
 const CHUNKS_AHEAD: usize = 4;
 
@@ -50,18 +47,16 @@ pub struct Filling<'a> {
     on_error: OnError,
     /// How many chunks may be ahead of the slowest one.
     ahead_max: usize,
-    workers: Vec<Worker>,
-    reading: Mutex<Reading<'a>>,
+    /// Of the task that reads, with what the last texts that it handed out need.
+    reader: Mutex<(Reader<'a>, HeldTexts)>,
     arrivals: Mutex<Arrivals>,
-    /// Signalled when `next` of the arrivals grows or they stop.
-    arrived: Condvar,
     /// Time passed in [`Filling::fill`], divided in proportion to what the threads spent on reading ...
     pub read_time: Duration,
     /// ... and on tokenizing.
     pub tokenize_time: Duration,
 }
 
-/// What one thread reads and tokenizes with.
+/// What one task reads and tokenizes with.
 #[derive(Default)]
 struct Worker {
     text: Vec<u8>,
@@ -73,14 +68,16 @@ struct Worker {
 /// Estimated tokens for each word: a space before a word is part of its token, other text between words is a gap token.
 const TOKENS_A_WORD: f64 = 1.4;
 
-struct Reading<'a> {
-    reader: Reader<'a>,
+/// Hands out chunks and puts them back in order.
+struct Arrivals {
     /// How many chunks have been handed out.
     chunks: usize,
-}
-
-/// Puts chunks back in order.
-struct Arrivals {
+    /// Tasks that have begun, each for one chunk.
+    tasks: usize,
+    /// Whether one of them has no chunk yet.
+    is_reading: bool,
+    /// What no task works with.
+    workers: Vec<Worker>,
     drafts: Drafts,
     /// How many chunks are in `drafts`.
     next: usize,
@@ -111,19 +108,20 @@ impl<'a> Filling<'a> {
             form,
             on_error,
             ahead_max: ahead_max(settings, limits),
-            workers: (0..rayon::current_num_threads())
-                .map(|_| Worker::default())
-                .collect(),
-            reading: Mutex::new(Reading {
-                reader: Reader::new(
+            reader: Mutex::new((
+                Reader::new(
                     texts,
                     settings.tokenizer,
                     chunk_bytes(settings),
                     shared_bytes(settings, limits),
                 ),
-                chunks: 0,
-            }),
+                None,
+            )),
             arrivals: Mutex::new(Arrivals {
+                chunks: 0,
+                tasks: 0,
+                is_reading: false,
+                workers: Vec::new(),
                 drafts: Drafts::new(limits),
                 next: 0,
                 early: BTreeMap::new(),
@@ -133,7 +131,6 @@ impl<'a> Filling<'a> {
                 read: Duration::ZERO,
                 tokenize: Duration::ZERO,
             }),
-            arrived: Condvar::new(),
             read_time: Duration::ZERO,
             tokenize_time: Duration::ZERO,
         }
@@ -155,16 +152,13 @@ impl<'a> Filling<'a> {
         let mut no_more = false;
         if !self.arrivals.get_mut().drafts.has_full() {
             self.arrivals.get_mut().stop = false;
-            let mut workers = mem::take(&mut self.workers);
-            workers.par_iter_mut().for_each(|worker| {
-                let _stop = StopOnPanic(self);
-                self.work(worker, progress, stop);
-                // A segment is built before it goes on, which needs the memory.
-                *worker = Worker::default();
-            });
-            self.workers = workers;
+            let filling = &*self;
+            rayon::scope(|scope| filling.begin(scope, progress, stop));
+            // A segment is built before it goes on, which needs the memory.
+            self.arrivals.get_mut().workers = Vec::new();
+            self.reader.get_mut().1 = None;
             check(stop)?;
-            // Nobody stopped the workers, so they ran out of files.
+            // Nobody stopped the tasks, so they ran out of files.
             no_more = !self.arrivals.get_mut().stop;
         }
         let arrivals = self.arrivals.get_mut();
@@ -186,94 +180,121 @@ impl<'a> Filling<'a> {
         mem::take(&mut self.arrivals.get_mut().unreadable)
     }
 
-    /// Reads and tokenizes chunks until a draft is full or there are no more.
-    fn work(&self, worker: &mut Worker, progress: &dyn Progress, stop: &AtomicBool) {
+    /// Begins a task for the next chunk, unless one reads already, every thread has one, or too many chunks wait for a slow one: then
+    /// a task that ends begins it.
+    fn begin<'s>(&'s self, scope: &Scope<'s>, progress: &'s dyn Progress, stop: &'s AtomicBool) {
+        let mut arrivals = self.arrivals.lock();
+        if arrivals.is_reading
+            || arrivals.stop
+            || arrivals.tasks == rayon::current_num_threads()
+            || arrivals.chunks > arrivals.next + self.ahead_max
+        {
+            return;
+        }
+        arrivals.is_reading = true;
+        arrivals.tasks += 1;
+        let mut worker = arrivals.workers.pop().unwrap_or_default();
+        drop(arrivals);
+        scope.spawn(move |scope| {
+            let has_more = self.work(&mut worker, scope, progress, stop);
+            {
+                let mut arrivals = self.arrivals.lock();
+                arrivals.tasks -= 1;
+                arrivals.workers.push(worker);
+            }
+            if has_more {
+                self.begin(scope, progress, stop);
+            }
+        });
+    }
+
+    /// Reads and tokenizes a chunk; `false` if there are no more, or there is no time for it.
+    fn work<'s>(
+        &'s self,
+        worker: &mut Worker,
+        scope: &Scope<'s>,
+        progress: &'s dyn Progress,
+        stop: &'s AtomicBool,
+    ) -> bool {
+        let start = Instant::now();
+        let next = self.next(worker, stop);
+        self.arrivals.lock().is_reading = false;
+        let Some((number, chunk, _held)) = next else {
+            return false;
+        };
+        let mut made = MadeChunk {
+            pieces: Vec::new(),
+            read: start.elapsed(),
+            tokenize: Duration::ZERO,
+        };
+        self.begin(scope, progress, stop);
+        match chunk {
+            Chunk::Files(files) => {
+                for source in files {
+                    if check(stop).is_err() {
+                        self.stop();
+                        return false;
+                    }
+                    let start = Instant::now();
+                    let result = read_file(self.texts, source, &mut worker.text);
+                    made.read += start.elapsed();
+                    match result {
+                        Ok(()) => made.push(self, worker, source, 0, true),
+                        Err(error) => self.fail(
+                            number,
+                            Failure {
+                                source,
+                                error,
+                                is_partly_read: false,
+                            },
+                        ),
+                    }
+                }
+            }
+            Chunk::Part {
+                source,
+                first_byte,
+                is_last,
+            } => made.push(self, worker, source, first_byte, is_last),
+        }
+        progress.advance(made.pieces.iter().map(|piece| piece.bytes).sum());
+        let content = worker.take(self.form);
+        self.arrive(number, made, content);
+        true
+    }
+
+    /// Hands out the next chunk; none if there are no more, or a draft is full.
+    fn next(&self, worker: &mut Worker, stop: &AtomicBool) -> Option<(usize, Chunk, HeldTexts)> {
+        let mut reader = self.reader.lock();
+        let (reader, held) = &mut *reader;
         loop {
             if check(stop).is_err() {
-                return self.stop();
+                self.stop();
             }
-            let (number, chunk, read) = {
-                let mut reading = self.lock_reading();
-                self.wait_for_others(reading.chunks);
-                if self.arrivals.lock().stop {
-                    return;
+            let number = {
+                let arrivals = self.arrivals.lock();
+                if arrivals.stop {
+                    return None;
                 }
-                let start = Instant::now();
-                match reading.reader.next(&mut worker.text, stop) {
-                    Ok(Some(chunk)) => {
-                        reading.chunks += 1;
-                        (reading.chunks - 1, chunk, start.elapsed())
-                    }
-                    Ok(None) => return,
-                    Err(failure) => {
-                        self.fail(reading.chunks, failure);
-                        continue;
-                    }
-                }
+                arrivals.chunks
             };
-            let mut made = MadeChunk {
-                pieces: Vec::new(),
-                read,
-                tokenize: Duration::ZERO,
-            };
-            match chunk {
-                Chunk::Files(files) => {
-                    for source in files {
-                        if check(stop).is_err() {
-                            return self.stop();
-                        }
-                        let start = Instant::now();
-                        let result = read_file(self.texts, source, &mut worker.text);
-                        made.read += start.elapsed();
-                        match result {
-                            Ok(()) => made.push(self, worker, source, 0, true),
-                            Err(error) => self.fail(
-                                number,
-                                Failure {
-                                    source,
-                                    error,
-                                    is_partly_read: false,
-                                },
-                            ),
-                        }
+            match reader.next(&mut worker.text, stop) {
+                Ok(chunk) => {
+                    let chunk = chunk?;
+                    if let Chunk::Files(files) = &chunk {
+                        *held = self.texts.hold(files.clone());
                     }
+                    self.arrivals.lock().chunks += 1;
+                    return Some((number, chunk, held.clone()));
                 }
-                Chunk::Part {
-                    source,
-                    first_byte,
-                    is_last,
-                } => made.push(self, worker, source, first_byte, is_last),
+                Err(failure) => self.fail(number, failure),
             }
-            progress.advance(made.pieces.iter().map(|piece| piece.bytes).sum());
-            let content = worker.take(self.form);
-            self.arrive(number, made, content);
         }
     }
 
-    /// The reader, once it is free. The thread that has it may wait for a pipe; this one does other work of the pool
-    /// meanwhile, which else would wait as long.
-    fn lock_reading(&self) -> MutexGuard<'_, Reading<'a>> {
-        loop {
-            if let Some(reading) = self.reading.try_lock_for(READER_WAIT) {
-                return reading;
-            }
-            rayon::yield_now();
-        }
-    }
-
-    /// Lets nobody start another chunk.
+    /// Lets no task begin.
     fn stop(&self) {
         self.arrivals.lock().stop = true;
-        self.arrived.notify_all();
-    }
-
-    /// Keeps fast threads from piling up chunks behind a slow one. A thread waits before it reads a chunk, never with one in
-    /// hand, so the slowest always gets on.
-    fn wait_for_others(&self, number: usize) {
-        let mut arrivals = self.arrivals.lock();
-        while number > arrivals.next + self.ahead_max && !arrivals.stop {
-            self.arrived.wait(&mut arrivals);
-        }
     }
 
     fn arrive(&self, number: usize, made: MadeChunk, content: ChunkContent) {
@@ -291,7 +312,6 @@ impl<'a> Filling<'a> {
             arrivals.drafts.push(chunk);
         }
         arrivals.stop |= arrivals.drafts.has_full();
-        self.arrived.notify_all();
     }
 
     /// Notes that a file of chunk `number` cannot be read.
@@ -321,7 +341,6 @@ impl<'a> Filling<'a> {
             arrivals.failure = Some((number, error));
         }
         arrivals.stop = true;
-        self.arrived.notify_all();
     }
 }
 
@@ -431,13 +450,106 @@ impl Worker {
     }
 }
 
-/// Wakes everybody up if a thread panics, who would wait for its chunk for ever otherwise.
-struct StopOnPanic<'a, 'b>(&'a Filling<'b>);
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::{Cursor, Read};
+    use std::path::PathBuf;
+    use std::thread;
 
-impl Drop for StopOnPanic<'_, '_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.stop();
+    use rayon::ThreadPoolBuilder;
+    use rayon::prelude::*;
+
+    use super::super::texts::OpenText;
+    use super::*;
+    use crate::NoProgress;
+
+    /// Texts that all threads decode, as those of a corpus are.
+    struct SharedOut {
+        texts: usize,
+    }
+
+    const TEXT: &[u8] = b"as much as a chunk has room for; ";
+
+    struct Decoded(Cursor<Vec<u8>>);
+
+    impl Texts for SharedOut {
+        fn len(&self) -> usize {
+            self.texts
+        }
+
+        fn name(&self, _text: usize) -> &str {
+            "text"
+        }
+
+        fn bytes(&self, _text: usize) -> u64 {
+            3300
+        }
+
+        fn path(&self, _text: usize) -> PathBuf {
+            "text".into()
+        }
+
+        fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+            let parts = (0..100).into_par_iter().with_max_len(1).map(|part: usize| {
+                // Who shares the work out has to wait for others.
+                thread::sleep(Duration::from_micros((text + part) as u64 % 3 * 10));
+                TEXT
+            });
+            let parts: Vec<&[u8]> = parts.collect();
+            Ok(Box::new(Decoded(Cursor::new(parts.concat()))))
+        }
+    }
+
+    impl Read for Decoded {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl OpenText for Decoded {
+        fn finish(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The texts of each draft.
+    fn filled(threads: usize, tokens: usize) -> Vec<Vec<usize>> {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let settings = CorpusSettings {
+            segment_size: 1,
+            ..CorpusSettings::default()
+        };
+        let limits = Limits {
+            bytes: 1 << 40,
+            tokens,
+            entries: 1 << 40,
+            entry_bytes: 1 << 40,
+        };
+        let texts = SharedOut { texts: 300 };
+        pool.install(|| {
+            let form = ContentForm::Tokens;
+            let mut filling = Filling::new(&texts, &settings, form, limits, OnError::Stop);
+            let (mut drafts, stop) = (Vec::new(), AtomicBool::new(false));
+            while let Some((draft, _)) = filling.fill(&NoProgress, &stop).unwrap() {
+                let chunks = draft.chunks.iter().flat_map(|chunk| &chunk.pieces);
+                drafts.push(chunks.map(|piece| piece.source).collect());
+            }
+            drafts
+        })
+    }
+
+    #[test]
+    fn threads_that_wait_for_parts_of_a_text_keep_no_chunk_from_others() {
+        // Few chunks may be ahead of the slowest one.
+        let expected = filled(1, 20_000);
+        assert!(expected.len() > 2, "{expected:?}");
+        assert!(expected.concat().into_iter().eq(0..300));
+        for threads in [2, 3, 16] {
+            assert_eq!(filled(threads, 20_000), expected, "{threads} threads");
         }
     }
 }

@@ -3,10 +3,13 @@
 //! The invariant: a text that is not the same from its listing to the end of its reading is an error, so a segment never
 //! holds a mixture of versions.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -27,11 +30,19 @@ pub trait Texts: Sync {
     fn path(&self, text: usize) -> PathBuf;
     /// Opens it.
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>>;
+    /// Makes what reading some of them needs, which stays there as long as what is returned: so threads that read them together do not
+    /// each make it. One thread at a time calls this.
+    fn hold(&self, _texts: Range<usize>) -> HeldTexts {
+        None
+    }
     /// Whether it may be left out if it cannot be read and that is allowed: files of a corpus may not.
     fn may_be_left_out(&self, _text: usize) -> bool {
         false
     }
 }
+
+/// What reading some texts needs, if it is more than the texts.
+pub type HeldTexts = Option<Arc<dyn Any + Send + Sync>>;
 
 /// A text that is read from its start to its end.
 pub trait OpenText: Read + Send {

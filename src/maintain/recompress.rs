@@ -119,7 +119,7 @@ pub(crate) fn recompress(
         return Ok(None);
     }
     let files = files_of(&view, &replaced)?;
-    let texts = pool.install(|| ViewTexts::new(view.clone(), files, stop))?;
+    let texts = ViewTexts::new(view.clone(), files);
     let mut publication = core
         .store
         .begin_recompression(corpus, &replaced, position)?;

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +15,7 @@ use zipfdb_storage::{CorpusRecord, IngestMode, SegmentForm};
 
 use crate::answer::CorpusView;
 use crate::api::core::Core;
-use crate::drafts::{OpenText, SourceTexts, Texts};
+use crate::drafts::{HeldTexts, OpenText, SourceTexts, Texts};
 use crate::maintain::ingest::{
     Means, Report, ViewTexts, ingest_texts, segment_bytes, segment_form,
 };
@@ -102,7 +103,7 @@ pub(crate) fn replace(
         let replaced = due(&record, full, &view, names)?;
         let mut kept = files_of(&view, &replaced)?;
         kept.retain(|&file| !new_names.contains(&*view.files()[file as usize].name));
-        let kept = pool.install(|| ViewTexts::new(view.clone(), kept, stop))?;
+        let kept = ViewTexts::new(view.clone(), kept);
         drop(new_names);
         let texts = MergedTexts::new(kept, SourceTexts::new(sources, listing.encoding));
 
@@ -218,6 +219,16 @@ impl Texts for MergedTexts {
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
         let (texts, text) = self.of(text);
         texts.open(text)
+    }
+
+    fn hold(&self, texts: Range<usize>) -> HeldTexts {
+        // Files that stay follow one another in the same order.
+        let mut kept = self.order[texts].iter().filter_map(|text| match text {
+            MergedText::Kept(text) => Some(*text),
+            MergedText::Source(_) => None,
+        });
+        let first = kept.next()?;
+        self.kept.hold(first..kept.next_back().unwrap_or(first) + 1)
     }
 
     fn may_be_left_out(&self, text: usize) -> bool {

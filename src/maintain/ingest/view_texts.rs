@@ -2,37 +2,40 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::answer::CorpusView;
-use crate::drafts::{OpenText, Texts};
+use crate::drafts::{HeldTexts, OpenText, Texts};
+use crate::segment::SegmentView;
 
 /// Files of a corpus as they are at one moment.
 pub struct ViewTexts {
     view: Arc<CorpusView>,
     /// Which, ascending.
     files: Vec<u32>,
+    /// The segments that are read.
+    held: Mutex<Weak<HeldSegments>>,
+}
+
+/// Segments whose texts are read, with what that needs.
+struct HeldSegments {
+    /// Their places.
+    segments: BTreeSet<usize>,
+    _views: Vec<SegmentView>,
 }
 
 impl ViewTexts {
     /// Some files of a view, ascending.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or `stop` is set.
-    pub fn new(
-        view: Arc<CorpusView>,
-        files: Vec<u32>,
-        stop: &AtomicBool,
-    ) -> crate::Result<ViewTexts> {
-        let segments: BTreeSet<usize> = (files.iter())
-            .flat_map(|&file| view.segments_of(file as usize))
-            .collect();
-        // What extracts need is built here, as far as there is room, not by threads that hold a lock while they read.
-        view.stored()
-            .prepare_extracts(|segment| segments.contains(&segment), stop)?;
-        Ok(ViewTexts { view, files })
+    pub fn new(view: Arc<CorpusView>, files: Vec<u32>) -> ViewTexts {
+        ViewTexts {
+            view,
+            files,
+            held: Mutex::default(),
+        }
     }
 
     /// The size of all of them.
@@ -56,6 +59,23 @@ impl Texts for ViewTexts {
 
     fn path(&self, text: usize) -> PathBuf {
         self.name(text).into()
+    }
+
+    fn hold(&self, texts: Range<usize>) -> HeldTexts {
+        let files = self.files[texts].iter();
+        let segments: BTreeSet<usize> = files
+            .flat_map(|&file| self.view.segments_of(file as usize))
+            .collect();
+        let held = self.held.lock().upgrade();
+        let held = held.filter(|held| held.segments == segments);
+        Some(held.unwrap_or_else(|| {
+            let made = Arc::new(HeldSegments {
+                _views: self.view.stored().with_extracts(&segments),
+                segments,
+            });
+            *self.held.lock() = Arc::downgrade(&made);
+            made
+        }))
     }
 
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
