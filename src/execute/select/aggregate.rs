@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::Aggregation;
 
-use super::batch_argument::BatchArgument;
+use super::batch_argument::{BatchArgument, extreme_text};
 use super::context::Context;
 use super::distinct_numbers::DistinctNumbers;
 use super::groups::{Group, GroupRecord, Groups, read_part};
@@ -298,6 +298,20 @@ impl Aggregate {
                         groups.take_integers(&self.aggregation, place, integers, times);
                     }
                 }
+                BatchArgument::Texts(column) => {
+                    if let BatchColumn::Words {
+                        indices,
+                        dictionary,
+                    } = &batch.columns()[*column]
+                    {
+                        let function = self.aggregation.aggregates[index].function;
+                        if let Some(text) = extreme_text(function, indices, dictionary) {
+                            let text = dictionary.value(text);
+                            let values = &self.context.values;
+                            groups.take(&self.aggregation, place, &text, 1, values)?;
+                        }
+                    }
+                }
                 BatchArgument::Computed => {}
             }
         }
@@ -316,7 +330,9 @@ impl Aggregate {
         let (aggregation, values) = (&self.aggregation, &self.context.values);
         for (index, way) in ways.iter().enumerate() {
             let value = match way {
-                BatchArgument::Integers(column) => batch.columns()[*column].value(row),
+                BatchArgument::Integers(column) | BatchArgument::Texts(column) => {
+                    batch.columns()[*column].value(row)
+                }
                 BatchArgument::Rows => Value::Integer(1),
                 BatchArgument::Computed => continue,
             };

@@ -2,9 +2,9 @@
 //!
 //! Invariant: whatever is said of an aggregate holds for all rows of the batch.
 
-use zipfdb_sql::query::{Aggregate, AggregateFunction};
+use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 
-use crate::batch::{Batch, BatchColumn};
+use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::Program;
 
 /// What an aggregate takes of the rows of a batch.
@@ -13,6 +13,8 @@ pub(super) enum BatchArgument {
     Rows,
     /// Their values of this column, which are integers.
     Integers(usize),
+    /// The least or greatest of their values of this column by bytes, which are numbered texts.
+    Texts(usize),
     /// What has to be computed row by row.
     Computed,
 }
@@ -22,15 +24,55 @@ impl BatchArgument {
         let column = aggregate
             .argument
             .and_then(|argument| program.column(argument));
-        let integers =
-            column.filter(|&column| matches!(batch.columns()[column], BatchColumn::Integers(_)));
-        match (aggregate.distinct || aggregate.filter.is_some(), integers) {
-            (true, _) => BatchArgument::Computed,
-            (false, _) if counts_rows(aggregate, program, batch) => BatchArgument::Rows,
-            (false, Some(column)) => BatchArgument::Integers(column),
-            (false, None) => BatchArgument::Computed,
+        if aggregate.distinct || aggregate.filter.is_some() {
+            return BatchArgument::Computed;
+        }
+        if counts_rows(aggregate, program, batch) {
+            return BatchArgument::Rows;
+        }
+        match column.map(|column| (column, &batch.columns()[column])) {
+            Some((column, BatchColumn::Integers(_))) => BatchArgument::Integers(column),
+            Some((column, BatchColumn::Words { .. })) if is_extreme_by_bytes(aggregate) => {
+                BatchArgument::Texts(column)
+            }
+            _ => BatchArgument::Computed,
         }
     }
+}
+
+fn is_extreme_by_bytes(aggregate: &Aggregate) -> bool {
+    let is_extreme = matches!(
+        aggregate.function,
+        AggregateFunction::Min | AggregateFunction::Max
+    );
+    is_extreme && aggregate.collation == Collation::Binary
+}
+
+/// The number of the text that MIN or MAX takes of some; none if there is none. BLOBs come after all texts.
+pub(super) fn extreme_text(
+    function: AggregateFunction,
+    numbers: &[u32],
+    dictionary: &TextDictionary,
+) -> Option<u32> {
+    let place = |number: u32| {
+        let bytes = dictionary.bytes(number);
+        (std::str::from_utf8(bytes).is_err(), bytes)
+    };
+    let (&first, rest) = numbers.split_first()?;
+    let mut best = (first, place(first));
+    for &number in rest {
+        if number != best.0 {
+            let place = place(number);
+            let is_better = match function {
+                AggregateFunction::Max => place > best.1,
+                _ => place < best.1,
+            };
+            if is_better {
+                best = (number, place);
+            }
+        }
+    }
+    Some(best.0)
 }
 
 /// Whether an aggregate counts rows, or values of a column that has no NULL.
@@ -42,4 +84,28 @@ pub(super) fn counts_rows(aggregate: &Aggregate, program: &Program, batch: &Batc
     aggregate.function == AggregateFunction::Count
         && aggregate.filter.is_none()
         && !aggregate.argument.is_some_and(may_be_null)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{Database, Value};
+
+    #[test]
+    fn words_that_are_no_utf8_come_after_all_texts() {
+        let database = Database::in_memory().unwrap();
+        let sql = "CREATE CORPUS c WITH (tokenizer = 'whitespace');
+                   INSERT INTO c (file, content) VALUES ('f', X'6220FF2061207A20C3A4'), ('g', X'F020E0')";
+        database.execute(sql).unwrap();
+        let extremes = |condition: &str| {
+            let sql = format!("SELECT MIN(word), MAX(word) FROM c WHERE {condition}");
+            let mut rows = database.query(&sql).unwrap();
+            rows.next().unwrap().unwrap().into_values()
+        };
+        let blob = |byte: u8| Value::Blob(vec![byte]);
+        assert_eq!(extremes("1"), [Value::from("a"), blob(0xff)]);
+        assert_eq!(extremes("file = 'g'"), [blob(0xe0), blob(0xf0)]);
+        let texts = "word IN ('b', 'z', '\u{e4}')";
+        assert_eq!(extremes(texts), [Value::from("b"), Value::from("\u{e4}")]);
+    }
 }
