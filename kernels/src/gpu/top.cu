@@ -82,6 +82,8 @@ __device__ __forceinline__ void find_digit(RowLowShared& shared) {
     for (u32 i = 0; i < EACH; i++) own += shared.digits[highest - i];
     const u32 through = warp_inclusive_sum(own);
     const u32 wanted = shared.wanted, prefix = shared.prefix;
+    // All lanes have read them before one writes.
+    __syncwarp();
     const u32 finder = __ffs(__ballot_sync(FULL_WARP, through >= wanted)) - 1;
     if (lane_index() != finder) return;
     u32 above = through - own, digit = highest;
