@@ -310,44 +310,28 @@ impl StoredView {
         segments.into_iter().map(prepare).collect()
     }
 
-    /// Builds what extracts need of the segments that are needed, by their places, so that threads which begin together do not each
-    /// build it: of as many as the cache has room for.
+    /// Views of some segments, told by their places, that have what extracts need: of the first ones, as many as may take half of the
+    /// cache. So threads that begin together do not each build it.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
-    pub(crate) fn prepare_extracts(
+    pub(crate) fn with_extracts(
         &self,
-        is_needed: impl Fn(usize) -> bool,
+        segments: impl IntoIterator<Item = usize>,
         stop: &AtomicBool,
-    ) -> Result<()> {
-        let mut room = self.cache().limit() / 2;
-        let segments = self.segments.iter().enumerate();
-        for (_, segment) in segments.filter(|(index, _)| is_needed(*index)) {
+    ) -> Result<Vec<SegmentView>> {
+        let (mut room, mut views) = (self.cache().limit() / 2, Vec::new());
+        for index in segments {
+            let segment = self.segment_at(index);
             let Some(left) = room.checked_sub(segment.lookup_bytes()) else {
                 break;
             };
             room = left;
             check(stop)?;
-            SegmentView::of(segment).prepare_extracts()?;
+            segment.prepare_extracts()?;
+            views.push(segment);
         }
-        Ok(())
-    }
-
-    /// Views of some segments, by their places, that have what extracts need: of those that may take half of the cache, and without what
-    /// is damaged, which who reads it finds out.
-    pub(crate) fn with_extracts(&self, segments: &BTreeSet<usize>) -> Vec<SegmentView> {
-        let mut room = self.cache().limit() / 2;
-        let mut views = Vec::new();
-        for &index in segments {
-            let segment = self.segment_at(index);
-            if let Some(left) = room.checked_sub(segment.lookup_bytes())
-                && segment.prepare_extracts().is_ok()
-            {
-                room = left;
-                views.push(segment);
-            }
-        }
-        views
+        Ok(views)
     }
 
     /// How many bytes of text there are.

@@ -754,7 +754,8 @@ impl Snapshot {
     /// to expand together do not each build it.
     pub(crate) fn prepare_content(&self, interrupt: &Interrupt) -> Result<()> {
         self.ask(interrupt, |view, stop| {
-            view.stored().prepare_extracts(|_| true, stop)
+            let segments = 0..view.segments().len();
+            view.stored().with_extracts(segments, stop).map(drop)
         })
     }
 

@@ -158,7 +158,7 @@ impl<'a> Filling<'a> {
             self.arrivals.get_mut().workers = Vec::new();
             self.reader.get_mut().1 = None;
             check(stop)?;
-            // Nobody stopped the tasks, so they ran out of files.
+            // Tasks that were not stopped end when there are no more files.
             no_more = !self.arrivals.get_mut().stop;
         }
         let arrivals = self.arrivals.get_mut();
@@ -282,7 +282,7 @@ impl<'a> Filling<'a> {
                 Ok(chunk) => {
                     let chunk = chunk?;
                     if let Chunk::Files(files) = &chunk {
-                        *held = self.texts.hold(files.clone());
+                        *held = self.texts.hold(files.clone(), stop);
                     }
                     self.arrivals.lock().chunks += 1;
                     return Some((number, chunk, held.clone()));
@@ -457,12 +457,12 @@ mod tests {
     use std::path::PathBuf;
     use std::thread;
 
-    use rayon::ThreadPoolBuilder;
     use rayon::prelude::*;
 
     use super::super::texts::OpenText;
     use super::*;
     use crate::NoProgress;
+    use crate::runtime::start_pool;
 
     /// Texts that all threads decode, as those of a corpus are.
     struct SharedOut {
@@ -515,10 +515,7 @@ mod tests {
 
     /// The texts of each draft.
     fn filled(threads: usize, tokens: usize) -> Vec<Vec<usize>> {
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
+        let pool = start_pool(Some(threads)).unwrap();
         let settings = CorpusSettings {
             segment_size: 1,
             ..CorpusSettings::default()

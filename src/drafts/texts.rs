@@ -10,6 +10,7 @@ use std::io::{self, Cursor, Read};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -30,9 +31,9 @@ pub trait Texts: Sync {
     fn path(&self, text: usize) -> PathBuf;
     /// Opens it.
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>>;
-    /// Makes what reading some of them needs, which stays there as long as what is returned: so threads that read them together do not
-    /// each make it. One thread at a time calls this.
-    fn hold(&self, _texts: Range<usize>) -> HeldTexts {
+    /// Makes what reading some of them needs, which stays in memory as long as the result does: so threads that read them together do
+    /// not each make it. One thread at a time calls this.
+    fn hold(&self, _texts: Range<usize>, _stop: &AtomicBool) -> HeldTexts {
         None
     }
     /// Whether it may be left out if it cannot be read and that is allowed: files of a corpus may not.

@@ -221,14 +221,15 @@ impl Texts for MergedTexts {
         texts.open(text)
     }
 
-    fn hold(&self, texts: Range<usize>) -> HeldTexts {
+    fn hold(&self, texts: Range<usize>, stop: &AtomicBool) -> HeldTexts {
         // Files that stay follow one another in the same order.
         let mut kept = self.order[texts].iter().filter_map(|text| match text {
             MergedText::Kept(text) => Some(*text),
             MergedText::Source(_) => None,
         });
         let first = kept.next()?;
-        self.kept.hold(first..kept.next_back().unwrap_or(first) + 1)
+        let last = kept.next_back().unwrap_or(first);
+        self.kept.hold(first..last + 1, stop)
     }
 
     fn may_be_left_out(&self, text: usize) -> bool {

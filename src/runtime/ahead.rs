@@ -1,6 +1,6 @@
-//! `WorkAhead`: work that the threads of a pool do while whoever began it does something else.
+//! `WorkAhead`: tasks of one statement that run on the threads of a pool while the thread of the statement goes on.
 //!
-//! Invariant: answers come in the order in which work was begun. Work whose answer nobody takes any more does not begin.
+//! Invariant: answers come in the order in which tasks were begun. Dropping it keeps tasks that wait for a thread from running.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,19 +68,11 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::runtime::interrupt::Interrupts;
-
-    fn pool() -> Arc<ThreadPool> {
-        Arc::new(
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(2)
-                .build()
-                .unwrap(),
-        )
-    }
+    use crate::runtime::start_pool;
 
     #[test]
     fn answers_come_in_the_order_in_which_work_was_begun() {
-        let pool = pool();
+        let pool = Arc::new(start_pool(Some(2)).unwrap());
         let mut ahead = WorkAhead::new(&pool, &Interrupt::never());
         let mut answers = Vec::new();
         for number in 0..50u64 {
@@ -107,7 +99,8 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_ends_with_the_statement() {
-        let (pool, interrupt) = (pool(), Interrupts::default().begin(50));
+        let pool = Arc::new(start_pool(Some(2)).unwrap());
+        let interrupt = Interrupts::default().begin(50);
         let (release, is_released) = std::sync::mpsc::channel::<()>();
         let mut ahead = WorkAhead::new(&pool, &interrupt);
         ahead.begin(move || Ok(is_released.recv().is_ok()));

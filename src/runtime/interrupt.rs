@@ -239,8 +239,8 @@ impl Interrupt {
     }
 }
 
-/// Work that was begun on another thread. Once this is dropped it is left alone: it never begins, or ends by the flag it is given
-/// while nobody waits for it.
+/// Work that was begun on another thread. Dropping this sets the flag of the work: work that waits for a thread does not run then,
+/// and work that runs may end early.
 pub(crate) struct BegunWork<A> {
     stop: Arc<AtomicBool>,
     is_done: mpsc::Receiver<thread::Result<Result<A>>>,
@@ -256,7 +256,7 @@ impl<A: Send + 'static> BegunWork<A> {
         let flag = stop.clone();
         let work = move || {
             if check(&flag).is_ok() {
-                // Nobody may wait for the answer any more.
+                // Sending fails if the receiver was dropped: then the answer is not wanted.
                 let _ = done.send(catch_unwind(AssertUnwindSafe(|| work(&flag))));
             }
         };

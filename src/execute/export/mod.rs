@@ -161,15 +161,11 @@ mod tests {
     use super::*;
     use crate::api::rows::{Column, Row};
     use crate::runtime::interrupt::Interrupts;
+    use crate::runtime::start_pool;
     use crate::{Error, Value};
 
     fn pool() -> Arc<ThreadPool> {
-        Arc::new(
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(2)
-                .build()
-                .unwrap(),
-        )
+        Arc::new(start_pool(Some(2)).unwrap())
     }
 
     fn export_to(path: &Path, rows: Rows, format: CopyFormat) -> Result<u64> {

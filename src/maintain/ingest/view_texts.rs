@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -61,7 +62,7 @@ impl Texts for ViewTexts {
         self.name(text).into()
     }
 
-    fn hold(&self, texts: Range<usize>) -> HeldTexts {
+    fn hold(&self, texts: Range<usize>, stop: &AtomicBool) -> HeldTexts {
         let files = self.files[texts].iter();
         let segments: BTreeSet<usize> = files
             .flat_map(|&file| self.view.segments_of(file as usize))
@@ -69,8 +70,10 @@ impl Texts for ViewTexts {
         let held = self.held.lock().upgrade();
         let held = held.filter(|held| held.segments == segments);
         Some(held.unwrap_or_else(|| {
+            // Damage is met again by the read that it concerns.
+            let views = (self.view.stored()).with_extracts(segments.iter().copied(), stop);
             let made = Arc::new(HeldSegments {
-                _views: self.view.stored().with_extracts(&segments),
+                _views: views.unwrap_or_default(),
                 segments,
             });
             *self.held.lock() = Arc::downgrade(&made);

@@ -272,7 +272,7 @@ impl NgramRowsAhead {
         }
     }
 
-    /// Whether so many rows are begun that some should be given.
+    /// Whether rows should be given before more are begun.
     pub(super) fn is_full(&self) -> bool {
         self.ahead.is_full()
     }
