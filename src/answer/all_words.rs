@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceLists, Gpu, ListSearch};
-use zipfdb_kernels::postings::keep_common_pairs;
-use zipfdb_kernels::{CountTable, FileCount};
+use zipfdb_kernels::{CommonColumns, RowBits};
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
@@ -23,10 +22,13 @@ use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
 use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
-use crate::segment::{SegmentView, StructureKind};
+use crate::segment::{FileBits, SegmentView, StructureKind};
 
 /// Candidates of a batch on a device (Ao et al. 6.1).
 const BATCH_CANDIDATES: usize = 1 << 20;
+
+/// Nanoseconds that bit sets of files take an entry of the table of files of words, to build: few rows are long.
+const FILE_BITS_ENTRY_COST: f64 = 1.5;
 
 /// Ids of a hash bucket of a list there, about: the fastest of the paper (4.4).
 const HASH_BUCKET: usize = 16;
@@ -43,7 +45,7 @@ impl PartitionOperation for AllWordsFiles {
             name: PathName::CountTable,
             needs: &[],
             cost: in_table_cost,
-            run: |words, segment, run| in_table(words, segment, segment.word_files(run.stop)?),
+            run: |words, segment, run| Ok(in_table(words, segment, run.stop)?.into_columns()),
         },
         AccessPath {
             name: PathName::Postings,
@@ -70,15 +72,14 @@ impl PartitionOperation for AllWordsFiles {
     ];
 }
 
-/// The files of a segment that have all of some words, if that is looked up in what is there. Builds nothing, and so needs no
-/// other thread.
-fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
+/// The files of a segment that have all of some words, if that is looked up in what is there. Builds nothing that other threads
+/// would help with.
+fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<CommonColumns>> {
     if !segment.pin_words_at_hand() {
         return Ok(None);
     }
     if segment.pin_at_hand(&[StructureKind::WordFiles, StructureKind::Words]) {
-        let table = segment.word_files(&AtomicBool::new(false))?;
-        return in_table(words, segment, table).map(Some);
+        return in_table(words, segment, &AtomicBool::new(false)).map(Some);
     }
     if !segment.has_index(IndexKind::Postings) || !segment.pin_at_hand(&[StructureKind::Postings]) {
         return Ok(None);
@@ -87,16 +88,26 @@ fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
     let found = in_postings(words, segment)?;
     // Who may wait for other threads builds the table.
     let is_due = segment.spend_at_hand(begin);
-    Ok(found.filter(|_| !is_due))
+    Ok(found.filter(|_| !is_due).map(CommonColumns::Columns))
 }
 
-/// The files of a table's rows.
-fn in_table(words: &[&[u8]], segment: &SegmentView, table: &CountTable) -> Result<Vec<u32>> {
+/// The files of a table's rows. Builds bit sets of long ones once that is due, on this thread.
+fn in_table(words: &[&[u8]], segment: &SegmentView, stop: &AtomicBool) -> Result<CommonColumns> {
+    let table = segment.word_files(stop)?;
     let Some(numbers) = numbers_of(segment, words)? else {
-        return Ok(Vec::new());
+        return Ok(CommonColumns::Columns(Vec::new()));
     };
-    let rows = numbers.iter().map(|&number| table.row(number as usize));
-    Ok(intersection(rows.collect()))
+    if let Some(bits) = segment.pinned::<FileBits>() {
+        return Ok(bits.0.common(table, &numbers));
+    }
+    let begin = Instant::now();
+    let found = RowBits::default().common(table, &numbers);
+    let budget = &segment.budgets.file_bits;
+    budget.add_since(begin);
+    let entries = table.entries.len() as u64;
+    let price = (entries as f64 * FILE_BITS_ENTRY_COST) as u64; // below 2^40
+    segment.pin_if_due::<FileBits>(budget, price, entries * size_of::<u32>() as u64, stop)?;
+    Ok(found)
 }
 
 /// The files of lists of an index; none if that is damaged, and given up.
@@ -126,20 +137,6 @@ fn each_word(words: &[&[u8]], segment: &SegmentView, run: Run<'_>) -> Result<Vec
         });
     }
     Ok(files.unwrap_or_default())
-}
-
-/// The files that are in all lists, each of which ascends: those of the shortest, looked up in the others.
-fn intersection(mut lists: Vec<&[FileCount]>) -> Vec<u32> {
-    lists.sort_by_key(|list| list.len());
-    let Some((shortest, others)) = lists.split_first() else {
-        return Vec::new();
-    };
-    let mut files: Vec<u32> = shortest.iter().map(|&(file, _)| file).collect();
-    for list in others {
-        let kept = keep_common_pairs(&mut files, list);
-        files.truncate(kept);
-    }
-    files
 }
 
 /// Words of a segment by their numbers; none if it lacks one.
@@ -263,7 +260,7 @@ impl CorpusView {
                 // To estimate all paths would take as long as to look it up.
                 let is_free = run.forced.is_none() && run.log.is_none();
                 if is_free && let Some(files) = at_hand(words, &segment)? {
-                    return Ok(files);
+                    return Ok(files.into_columns());
                 }
                 answer::<AllWordsFiles>(&&words[..], &segment, run)
             });
@@ -292,6 +289,28 @@ impl CorpusView {
         &self,
         words: &[W],
     ) -> Result<Option<Vec<usize>>> {
+        let Some(found) = self.found_at_hand(words)? else {
+            return Ok(None);
+        };
+        let found = found.into_iter().map(CommonColumns::into_columns);
+        let found: Vec<Vec<u32>> = found.collect();
+        Ok(Some(self.whole_files(|segment| &found[segment])))
+    }
+
+    /// How many files [`CorpusView::files_of_all_at_hand`] gives.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn count_of_all_at_hand<W: AsRef<[u8]>>(
+        &self,
+        words: &[W],
+    ) -> Result<Option<usize>> {
+        let found = self.found_at_hand(words)?;
+        Ok(found.map(|found| found.iter().map(CommonColumns::count).sum()))
+    }
+
+    /// The files of each segment that have all of some words, if that is known at once: all files are whole there.
+    fn found_at_hand<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<Vec<CommonColumns>>> {
         let stored = self.stored();
         if words.is_empty() || !self.has_whole_files() || stored.devices().are_demanded() {
             return Ok(None);
@@ -305,7 +324,7 @@ impl CorpusView {
                 None => return Ok(None),
             }
         }
-        Ok(Some(self.whole_files(|segment| &found[segment])))
+        Ok(Some(found))
     }
 
     /// The files that have all of some words, when segments have told those that they have whole.
@@ -353,6 +372,7 @@ impl CorpusView {
         let mut files = Vec::new();
         for segment in 0..stored.segments().len() {
             let told = found(segment).iter();
+            files.reserve(told.len());
             files.extend(told.filter_map(|&file| whole(segment, file)));
         }
         files.sort_unstable();

@@ -188,6 +188,7 @@ fn making(kind: StructureKind) -> Making {
         PostingsLists => (&[Postings], [0.0, 5.0, 0.0]),
         OccurrenceIndex | SuffixIndex | NgramIndex => (&[], [0.0, 0.0, 0.02]),
         TextBlocks => (&[], [0.0, 0.0, 0.0]),
+        FileBits => (&[WordFiles], [0.0, 0.0, 0.0]),
         WordFiles | FileWords => (&[WordGrammar, Totals], [COUNT_ALL_SYMBOL_COST, 0.0, 0.0]),
     };
     Making {

@@ -474,6 +474,20 @@ impl Snapshot {
         Ok(self.names_of(found))
     }
 
+    /// How many files have all of some words: [`Snapshot::files_with`] without their names.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub fn count_files_with<W>(&self, words: &[W]) -> Result<usize>
+    where
+        W: AsRef<[u8]> + Sync,
+    {
+        match self.view.count_of_all_at_hand(words)? {
+            Some(count) => Ok(count),
+            None => Ok(self.files_with(words)?.len()),
+        }
+    }
+
     /// The files, by place, that have all of some words: with look-ups of other threads, or as `one` does.
     pub(crate) fn files_of_all_with(
         &self,

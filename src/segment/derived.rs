@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    CountTable, Expansions, GAP, Lengths, NgramTable, Parents, RuleEnds, RuleFiles, Signatures,
-    SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
+    CountTable, Expansions, GAP, Lengths, NgramTable, Parents, RowBits, RuleEnds, RuleFiles,
+    Signatures, SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
     give_back_free_memory, word_file_counts,
 };
 use zipfdb_storage::Dictionary;
@@ -103,6 +103,9 @@ pub(crate) struct Positions(pub(crate) Option<WordPlaces>);
 
 /// A row for each word: its files with counts.
 pub(crate) struct WordFiles(pub(crate) Arc<CountTable>);
+
+/// Bit sets of the files of words that many files have.
+pub(crate) struct FileBits(pub(crate) RowBits);
 
 /// A row for each file: its words with counts.
 pub(crate) struct FileWords(pub(crate) Arc<CountTable>);
@@ -396,6 +399,16 @@ structure!(
                 }
             },
         }))
+    }
+);
+
+structure!(
+    FileBits,
+    FileBits,
+    |bits| bits.0.bytes(),
+    |segment, stop| {
+        let files = segment.files()?.len() as u32; // numbered by u32
+        FileBits(RowBits::new(segment.word_files(stop)?, files))
     }
 );
 

@@ -54,6 +54,8 @@ pub(crate) struct BuildBudgets {
     pub(crate) ngrams: BuildBudget,
     /// Without counts of all words in all files.
     pub(crate) counts: BuildBudget,
+    /// Without bit sets of the files of frequent words.
+    pub(crate) file_bits: BuildBudget,
     /// Without the lists of an index of postings in memory.
     pub(crate) postings: BuildBudget,
 }
@@ -123,6 +125,7 @@ impl LiveSegment {
                 places: [BuildBudget::new(), BuildBudget::new()],
                 ngrams: BuildBudget::new(),
                 counts: BuildBudget::new(),
+                file_bits: BuildBudget::new(),
                 postings: BuildBudget::new(),
             },
             ngram_plan: OnceLock::new(),

@@ -28,8 +28,8 @@ mod words;
 pub(crate) use content::SEARCH_SYMBOL_BYTES;
 pub(crate) use data::{GAP_BYTES, view_of};
 pub(crate) use derived::{
-    FileWords, Offsets, Positions, TokenForm, TokenForms, TokenWords, WordExpansions, WordFiles,
-    WordLengths, WordSignatures,
+    FileBits, FileWords, Offsets, Positions, TokenForm, TokenForms, TokenWords, WordExpansions,
+    WordFiles, WordLengths, WordSignatures,
 };
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;

@@ -31,6 +31,7 @@ pub(crate) enum StructureKind {
     Suffixes,
     NgramTable,
     WordFiles,
+    FileBits,
     FileWords,
     Postings,
     PostingsLists,
@@ -42,7 +43,7 @@ pub(crate) enum StructureKind {
 
 impl StructureKind {
     /// In order of their numbers.
-    pub(crate) const ALL: [StructureKind; 33] = {
+    pub(crate) const ALL: [StructureKind; 34] = {
         use StructureKind::*;
         [
             WordBlocks,
@@ -71,6 +72,7 @@ impl StructureKind {
             Suffixes,
             NgramTable,
             WordFiles,
+            FileBits,
             FileWords,
             Postings,
             PostingsLists,
@@ -120,6 +122,7 @@ impl StructureKind {
             StructureKind::Suffixes => "suffix array",
             StructureKind::NgramTable => "n-gram table",
             StructureKind::WordFiles => "files of words",
+            StructureKind::FileBits => "bit sets of files",
             StructureKind::FileWords => "words of files",
             StructureKind::Postings => "directory of postings",
             StructureKind::PostingsLists => "lists of postings",

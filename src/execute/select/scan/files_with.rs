@@ -4,15 +4,13 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::FilesWithColumn;
-
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
-use super::super::row::{BatchRest, Operator, RowCollector};
-use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
+use super::super::row::{BatchRest, Operator};
+use super::boundary::{Scan, ScanRequest, passes};
 use crate::answer::path::about;
 use crate::api::snapshot::Snapshot;
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};
@@ -20,11 +18,13 @@ use crate::{Result, Value};
 pub(super) struct FilesWithScan {
     snapshot: Snapshot,
     words: Vec<Vec<u8>>,
-    columns: Vec<ScanColumn>,
+    /// How often rows have the file, which is the only column.
+    columns: usize,
     filters: Vec<ColumnFilter>,
     /// None before the words are looked for.
     rows: Option<BatchRest>,
     interrupt: Interrupt,
+    is_explained: bool,
     description: Arc<Answered>,
 }
 
@@ -48,50 +48,60 @@ impl FilesWithScan {
         };
         Ok(FilesWithScan {
             description: Answered::new(context.is_explained, description),
-            columns: request
-                .columns
-                .iter()
-                .map(|requested| requested.column)
-                .collect(),
+            columns: request.columns.len(),
             filters: request.filters,
             rows: None,
             interrupt: context.interrupt.clone(),
+            is_explained: context.is_explained,
             words,
             snapshot,
         })
     }
 
     fn find(&self) -> Result<BatchRest> {
-        let files = match self.snapshot.known_files_with(&self.words) {
-            Some(files) => files.to_vec(),
-            None => {
-                let one = || {
-                    let (words, description) = (self.words.clone(), self.description.clone());
-                    self.snapshot.ask(&self.interrupt, move |view, stop| {
-                        let mut found =
-                            view.files_of_all(&[&words[..]], description.until(stop))?;
-                        Ok(found.pop().unwrap_or_default())
-                    })
-                };
-                let words = || self.words.clone();
-                (self.snapshot).files_of_all_with(words, &self.interrupt, one)?
+        let mut files = self.files()?;
+        if !self.filters.is_empty() {
+            let names = self.snapshot.files();
+            let mut passed = Vec::new();
+            for file in files {
+                if passes(&self.filters, |_| Value::Text(names[file].name.clone()))? {
+                    passed.push(file);
+                }
             }
-        };
-        let names = self.snapshot.files();
-        let mut rows = RowCollector::default();
-        for file in files {
-            let value = |column: usize| match FilesWithColumn::ALL.get(column) {
-                Some(FilesWithColumn::File) => Value::Text(names[file].name.clone()),
-                None => Value::Null,
-            };
-            if passes(&self.filters, value)? {
-                rows.push(self.columns.iter().map(|column| match column {
-                    ScanColumn::Column(column) => value(*column),
-                    ScanColumn::Substr { .. } => Value::Null,
-                }));
-            }
+            files = passed;
         }
-        Ok(BatchRest::of(rows.finish()))
+        if files.is_empty() {
+            return Ok(BatchRest::of(None));
+        }
+        let columns = (0..self.columns).map(|_| BatchColumn::Words {
+            // A corpus' files are counted by a u32.
+            indices: files.iter().map(|&file| file as u32).collect(),
+            dictionary: TextDictionary::files(self.snapshot.view()),
+        });
+        let batch = Batch::new(columns.collect(), files.len(), None);
+        Ok(BatchRest::of(Some(batch)))
+    }
+
+    /// The files, by place.
+    fn files(&self) -> Result<Vec<usize>> {
+        if let Some(files) = self.snapshot.known_files_with(&self.words) {
+            return Ok(files.to_vec());
+        }
+        // Sooner done here than the pool is woken; EXPLAIN shows how the pool would do it.
+        if !self.is_explained
+            && let Some(files) = self.snapshot.view().files_of_all_at_hand(&self.words)?
+        {
+            return Ok(files);
+        }
+        let one = || {
+            let (words, description) = (self.words.clone(), self.description.clone());
+            self.snapshot.ask(&self.interrupt, move |view, stop| {
+                let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
+                Ok(found.pop().unwrap_or_default())
+            })
+        };
+        let words = || self.words.clone();
+        (self.snapshot).files_of_all_with(words, &self.interrupt, one)
     }
 }
 
