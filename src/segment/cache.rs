@@ -3,11 +3,12 @@
 //! What was least worth keeping makes room: GreedyDual-Size (Cao and Irani, USENIX 1997, section 4), which values a structure
 //! by the time it took to make, a byte, and ages it by what was evicted since its last use. Invariant: what is held takes at
 //! most the limit, beside what views have pinned and what the last of them used; a structure that is pinned is never evicted,
-//! because that would free nothing. The cache knows no segment and no structure.
+//! because that would free nothing. While there is room the pins of the last work on an owner are kept for the next one, which
+//! then need not look them up. The cache knows no segment and no structure.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use zipfdb_kernels::give_back_free_memory;
@@ -49,6 +50,25 @@ struct CacheEntry {
 pub(crate) struct Slots {
     cache: Arc<Cache>,
     slots: Box<[Slot]>,
+    /// Pins that are of no work now; none while the cache holds more than it may.
+    idle: Mutex<Option<Pins>>,
+    /// How often a structure was given up that may be pinned.
+    forgotten: AtomicU64,
+}
+
+/// Structures of one owner that some work uses, by index.
+pub(crate) struct Pins {
+    pins: Box<[OnceLock<Cached>]>,
+    /// What had been given up when they began.
+    forgotten: u64,
+}
+
+impl Pins {
+    /// The place for a structure.
+    #[inline]
+    pub(crate) fn of(&self, index: usize) -> &OnceLock<Cached> {
+        &self.pins[index]
+    }
 }
 
 /// A place for one structure.
@@ -142,15 +162,26 @@ impl Cache {
 
     /// Takes what some work has used. If it alone exceeds the limit it stays nevertheless, until other work is done or makes
     /// something: else a series of small questions would make the same for each of them.
-    pub(crate) fn retire(&self, used: impl Iterator<Item = Cached>) {
-        if self.used() > self.room() {
-            let before = std::mem::replace(&mut *self.last_used.lock(), used.collect());
-            drop(before);
-            self.evict();
-        }
+    fn retire(&self, used: Pins) {
+        let used = used.pins.into_iter().filter_map(OnceLock::into_inner);
+        let before = std::mem::replace(&mut *self.last_used.lock(), used.collect());
+        drop(before);
+        self.evict();
+    }
+
+    /// Lets go of pins that are of no work.
+    fn unpin_idle(&self) {
+        let entries = self.entries.lock();
+        let owners = entries.iter().filter_map(|entry| entry.owner.upgrade());
+        let idle: Vec<Pins> = owners
+            .filter_map(|owner| owner.idle.lock().take())
+            .collect();
+        drop(entries);
+        drop(idle);
     }
 
     fn evict(&self) {
+        self.unpin_idle();
         let (mut evicted, mut bytes) = (Vec::new(), 0);
         {
             let mut entries = self.entries.lock();
@@ -237,7 +268,35 @@ impl Slots {
         Arc::new(Slots {
             cache,
             slots: (0..count).map(|_| Slot::default()).collect(),
+            idle: Mutex::default(),
+            forgotten: AtomicU64::new(0),
         })
+    }
+
+    /// Pins for some work: those of other work that is done, or new ones.
+    pub(crate) fn pins(&self) -> Pins {
+        let idle = self.idle.lock().take();
+        idle.unwrap_or_else(|| Pins {
+            pins: (0..self.slots.len()).map(|_| OnceLock::new()).collect(),
+            forgotten: self.forgotten.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Takes the pins of work that is done.
+    pub(crate) fn retire(&self, pins: Pins) {
+        if self.cache.is_full() {
+            return self.cache.retire(pins);
+        }
+        let mut idle = self.idle.lock();
+        let is_held = pins.forgotten == self.forgotten.load(Ordering::Relaxed);
+        let before = is_held.then(|| idle.replace(pins));
+        drop(idle);
+        drop(before);
+        // Who filled the cache meanwhile has let go of those that were here before.
+        if self.cache.is_full() {
+            let idle = self.idle.lock().take();
+            drop(idle);
+        }
     }
 
     pub(crate) fn cache(&self) -> &Arc<Cache> {
@@ -251,13 +310,19 @@ impl Slots {
 
     /// What is held, pinned as long as the caller keeps it.
     pub(crate) fn get(&self, index: usize) -> Option<Cached> {
+        let held = self.slots[index].held.read().clone()?;
+        self.count_use(index);
+        Some(held)
+    }
+
+    /// Counts a use of what is held.
+    #[inline]
+    pub(crate) fn count_use(&self, index: usize) {
         let slot = &self.slots[index];
-        let held = slot.held.read().clone()?;
         // Threads that use it at once may count as one, which costs no exclusive access to memory.
         let uses = slot.uses.load(Ordering::Relaxed);
         slot.uses.store(uses + 1, Ordering::Relaxed);
         (slot.clock).store(self.cache.clock.load(Ordering::Relaxed), Ordering::Relaxed);
-        Some(held)
     }
 
     /// Holds what was made at a price in nanoseconds, and gives what is held: if another thread was first, what that made.
@@ -301,6 +366,10 @@ impl Slots {
         self.cache.used.fetch_sub(entry.bytes, Ordering::Relaxed);
         drop(entries);
         drop(self.slots[index].held.write().take());
+        let mut idle = self.idle.lock();
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+        let idle = idle.take();
+        drop(idle);
     }
 
     /// What is held.
@@ -409,16 +478,53 @@ mod tests {
     fn what_was_used_last_stays_until_other_work_is_done() {
         let cache = Arc::new(Cache::new(10));
         let slots = Slots::new(cache.clone(), 3);
-        let large: Vec<Cached> = (0..2).map(|i| slots.put(i, Arc::new(i), 20, 1)).collect();
+        let pin = |pins: &Pins, index: usize, cached: Cached| {
+            pins.of(index).get_or_init(|| cached);
+        };
+        let large = slots.pins();
+        (0..2).for_each(|i| pin(&large, i, slots.put(i, Arc::new(i), 20, 1)));
         assert_eq!(held(&slots), [0, 1]);
-        cache.retire(large.into_iter());
+        slots.retire(large);
         assert_eq!((held(&slots), cache.used()), (vec![0, 1], 40));
         // The next question uses one of them.
-        cache.retire(slots.get(1).into_iter());
+        let next = slots.pins();
+        pin(&next, 1, slots.get(1).unwrap());
+        slots.retire(next);
         assert_eq!(held(&slots), [1]);
         put(&slots, 2, 5, 1);
         cache.trim();
         assert_eq!(held(&slots), [2]);
+    }
+
+    #[test]
+    fn pins_are_kept_for_the_next_work_while_there_is_room_and_nothing_was_given_up() {
+        let cache = Arc::new(Cache::new(30));
+        let slots = Slots::new(cache.clone(), 2);
+        let pinned = |index: usize, bytes: u64| {
+            let pins = slots.pins();
+            pins.of(index)
+                .get_or_init(|| slots.put(index, Arc::new(index), bytes, 1));
+            pins
+        };
+        slots.retire(pinned(0, 10));
+        let again = slots.pins();
+        assert!(again.of(0).get().is_some() && again.of(1).get().is_none());
+        // Other work at the same time begins with nothing.
+        assert!(slots.pins().of(0).get().is_none());
+        slots.forget(0);
+        slots.retire(again);
+        assert!(slots.pins().of(0).get().is_none());
+        slots.retire(pinned(1, 10));
+        slots.forget(1);
+        assert!(slots.pins().of(1).get().is_none());
+        // Nothing is pinned by work that is done when room is needed.
+        slots.retire(pinned(0, 10));
+        cache.set_limit(5);
+        assert_eq!((held(&slots), cache.used()), (vec![], 0));
+        cache.set_limit(30);
+        slots.retire(pinned(0, 10));
+        put(&slots, 1, 25, 9);
+        assert_eq!((held(&slots), cache.used()), (vec![1], 25));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! two threads that need one at once both make it, and one result is dropped. A lock would be held across parallel work,
 //! whose idle thread may take up another query that waits for the same lock.
 //!
-//! Views are cheap and short-lived: one for each piece of work on a segment, so that the cache can evict what is not in use.
+//! Views are cheap and short-lived: one for each piece of work on a segment, so that the cache can evict what is not in use. One
+//! begins with the pins of another that is gone, if the cache has kept them.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use zipfdb_kernels::give_back_free_memory;
 
 use super::build_budget::BuildBudget;
-use super::cache::Cached;
+use super::cache::{Cached, Pins};
 use super::live_segment::LiveSegment;
 use super::structure::StructureKind;
 use crate::Result;
@@ -41,8 +42,10 @@ pub(crate) trait SegmentStructure: Sized + Send + Sync + 'static {
 /// A segment that is worked with.
 pub(crate) struct SegmentView {
     live: Arc<LiveSegment>,
-    /// By [`StructureKind`].
-    pins: [OnceLock<Cached>; StructureKind::ALL.len()],
+    /// By [`StructureKind`]; there until the view is dropped.
+    pins: Option<Pins>,
+    /// A bit for each kind that this view has used.
+    used: AtomicU64,
     /// Nanoseconds that making structures took.
     making: AtomicU64,
     /// Bytes of what was made.
@@ -65,14 +68,44 @@ const BUILD_BYTES: (u64, u64) = (1 << 22, 1 << 28);
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl SegmentView {
-    /// A view that has nothing pinned.
+    /// A view for some work.
     pub(crate) fn of(live: &Arc<LiveSegment>) -> SegmentView {
         SegmentView {
             live: live.clone(),
-            pins: [const { OnceLock::new() }; StructureKind::ALL.len()],
+            pins: Some(live.slots.pins()),
+            used: AtomicU64::new(0),
             making: AtomicU64::new(0),
             made: AtomicU64::new(0),
         }
+    }
+
+    /// The place for a structure of a kind.
+    #[inline]
+    fn pin_of(&self, kind: StructureKind) -> &OnceLock<Cached> {
+        let pins = self
+            .pins
+            .as_ref()
+            .expect("a view has pins until it is dropped");
+        pins.of(kind as usize)
+    }
+
+    /// A structure that is pinned already, whose use is counted once.
+    #[inline]
+    fn used(&self, kind: StructureKind) -> Option<&Cached> {
+        let pinned = self.pin_of(kind).get()?;
+        let (bit, used) = (1 << kind as u32, self.used.load(Ordering::Relaxed));
+        if used & bit == 0 {
+            // Threads of a view that begin at once may count one use twice.
+            self.used.store(used | bit, Ordering::Relaxed);
+            self.live.slots.count_use(kind as usize);
+        }
+        Some(pinned)
+    }
+
+    /// Pins what is held, and has been counted as used.
+    fn pin_held(&self, kind: StructureKind, held: Cached) -> &Cached {
+        self.used.fetch_or(1 << kind as u32, Ordering::Relaxed);
+        self.pin_of(kind).get_or_init(|| held)
     }
 
     /// Another view of the same segment: for work on the way, whose pins are not to stay as long as those of this one.
@@ -114,19 +147,21 @@ impl SegmentView {
 
     /// Whether a structure is there, of which no use is counted.
     pub(crate) fn is_there(&self, kind: StructureKind) -> bool {
-        self.pins[kind as usize].get().is_some() || self.live.has(kind)
+        self.pin_of(kind).get().is_some() || self.live.has(kind)
     }
 
     /// Whether some structures are there, all of which this view then has.
     pub(crate) fn pin_at_hand(&self, kinds: &[StructureKind]) -> bool {
-        kinds.iter().all(|&kind| {
-            let pin = &self.pins[kind as usize];
-            let held = pin
-                .get()
-                .is_none()
-                .then(|| self.live.slots.get(kind as usize));
-            held.is_none_or(|held| held.map(|held| pin.get_or_init(|| held)).is_some())
-        })
+        kinds.iter().all(|&kind| self.pin_there(kind).is_some())
+    }
+
+    /// A structure that is there.
+    fn pin_there(&self, kind: StructureKind) -> Option<&Cached> {
+        if let Some(pinned) = self.used(kind) {
+            return Some(pinned);
+        }
+        let held = self.live.slots.get(kind as usize)?;
+        Some(self.pin_held(kind, held))
     }
 
     /// Holds a structure that was made at a price in nanoseconds.
@@ -138,17 +173,12 @@ impl SegmentView {
         if bytes >= GIVEN_BACK_MIN && cache.is_full() {
             give_back_free_memory();
         }
-        typed(self.pins[index].get_or_init(|| held))
+        typed(self.pin_held(S::KIND, held))
     }
 
     /// A structure, if it is there.
     pub(crate) fn pinned<S: SegmentStructure>(&self) -> Option<&S> {
-        let pin = &self.pins[S::KIND as usize];
-        if let Some(pinned) = pin.get() {
-            return Some(typed(pinned));
-        }
-        let held = self.live.slots.get(S::KIND as usize)?;
-        Some(typed(pin.get_or_init(|| held)))
+        self.pin_there(S::KIND).map(typed)
     }
 
     /// A structure that queries can do without, if it is there, or queries took so long without it as it takes to make and
@@ -194,8 +224,9 @@ impl Deref for SegmentView {
 
 impl Drop for SegmentView {
     fn drop(&mut self) {
-        let used = self.pins.iter_mut().filter_map(OnceLock::take);
-        self.live.slots.cache().retire(used);
+        if let Some(pins) = self.pins.take() {
+            self.live.slots.retire(pins);
+        }
         if *self.made.get_mut() >= GIVEN_BACK_MIN {
             give_back_free_memory();
         }
