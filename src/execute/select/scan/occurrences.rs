@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::ordered::sort_until;
-use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
+use super::question::{ScanQuestion, SequencePlace};
 use super::rows::{BUFFER, BUFFER_MAX, RowCursor, SequenceRows};
 use super::selection::WantedWords;
 use crate::Result;
@@ -238,7 +238,7 @@ impl RowCursor for LookupCursor {
             question.interrupt().check()?;
             self.places = FilePlaces::find(question, file, &self.sought)?;
             (self.file, self.next) = (file, 0);
-        } else if question.has_all_places() {
+        } else if question.has_all_places() || question.is_cut_by_positions() {
             let end = (self.places.offsets.len()).min(self.next.saturating_add(rows.room()));
             self.places.append_to(self.file, self.next..end, rows);
             self.next = end;
@@ -253,7 +253,16 @@ impl RowCursor for LookupCursor {
 impl FilePlaces {
     fn find(question: &ScanQuestion, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
         let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
-        let offsets_of = |word: &[u8]| snapshot.offsets_at(file as usize, word, interrupt);
+        let is_cut = question.is_cut_by_positions();
+        let wanted = is_cut.then(|| question.wanted_bytes(file)).transpose()?;
+        let offsets_of = |word: &[u8]| -> Result<Vec<u64>> {
+            let mut offsets = snapshot.offsets_at(file as usize, word, interrupt)?;
+            if let Some(wanted) = &wanted {
+                offsets.truncate(offsets.partition_point(|offset| *offset < wanted.end));
+                offsets.drain(..offsets.partition_point(|offset| *offset < wanted.start));
+            }
+            Ok(offsets)
+        };
         let words = match sought {
             SoughtWords::Numbered(words) => &words[..],
             SoughtWords::Unnumbered(word) => {
@@ -265,7 +274,7 @@ impl FilePlaces {
                 return Ok(FilePlaces::of_word(0, offsets, Vec::new()));
             }
         };
-        let asks_position = question.uses(SequenceColumn::Position);
+        let asks_position = question.looks_up_positions();
         let mut of_words = Vec::with_capacity(words.len());
         for &word in words {
             let offsets = offsets_of(question.view().word(word))?;

@@ -3,6 +3,7 @@
 //! A word is an n-gram of one word here. Invariant: every condition is in exactly one of three places: decided once for each
 //! file (`files`), once for each word or n-gram (`text_filters`), or for each occurrence (`passes_place`).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -169,6 +170,36 @@ impl ScanQuestion {
             is_position && filter.integers().is_exact
         };
         self.place_filters.iter().all(is_range)
+    }
+
+    /// Whether rows are all occurrences between two positions in their files, which they do not tell.
+    pub(super) fn is_cut_by_positions(&self) -> bool {
+        !self.has_all_places()
+            && self.has_all_in_positions()
+            && !self.columns.contains(&SequenceColumn::Position)
+    }
+
+    /// Whether the positions of words that are looked up are needed.
+    pub(super) fn looks_up_positions(&self) -> bool {
+        self.uses(SequenceColumn::Position) && !self.is_cut_by_positions()
+    }
+
+    /// The bytes in which the words of a file begin that stand at the positions that are wanted.
+    pub(super) fn wanted_bytes(&self, file: u32) -> Result<Range<u64>> {
+        let words = self.view().files()[file as usize].words;
+        let begin_of = |position: u64| match position {
+            0 => Ok(0),
+            // Behind the last word.
+            _ if position >= words => Ok(u64::MAX),
+            _ => self.offset(&SequencePlace {
+                words: &[],
+                file,
+                position,
+                offset: None,
+            }),
+        };
+        let (first, last) = (self.places.positions.start(), self.places.positions.end());
+        Ok(begin_of(*first)?..begin_of(last.saturating_add(1))?)
     }
 
     /// Whether all words or n-grams of files are wanted.

@@ -383,6 +383,8 @@ fn place_conditions(seed: u64) -> Vec<String> {
             format!("(offset = {offset} OR position = {position}) AND offset > 1"),
             format!("(offset < {bytes} OR {offset} <= offset) AND file = 'f4'"),
             format!("word = 'the' AND {offset}.5 < offset AND offset < {offset_end}.0"),
+            format!("word = 'the' AND position BETWEEN {position} AND {position_end}"),
+            format!("word = 'the' AND position >= {position} AND file <> 'f3'"),
         ]);
     }
     conditions

@@ -165,7 +165,7 @@ fn look_up_path(question: &ScanQuestion, few: u64) -> Result<ScanPath> {
         // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
         let tokens = size_of_segments(view).tokens.max(1);
         let occurrences = few * files.words(view) / tokens * 8;
-        let asks_position = question.uses(SequenceColumn::Position);
+        let asks_position = question.looks_up_positions();
         if is_searched_at_once(question) {
             let plan = view.plan_search_at_once(occurrences)?;
             return Ok(ScanPath::planned(Strategy::Parents, &plan));
