@@ -17,6 +17,7 @@ use rayon::Scope;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
@@ -63,6 +64,16 @@ struct Worker {
     interner: Interner,
     /// The files of a chunk that is kept as text.
     kept: Vec<u8>,
+}
+
+/// A chunk to read, and its number.
+struct NextChunk {
+    number: usize,
+    chunk: Chunk,
+    /// Texts that will be read soon.
+    expected: Range<usize>,
+    /// What reading the chunk needs.
+    _held: HeldTexts,
 }
 
 /// Estimated tokens for each word: a space before a word is part of its token, other text between words is a gap token.
@@ -219,7 +230,13 @@ impl<'a> Filling<'a> {
         let start = Instant::now();
         let next = self.next(worker, stop);
         self.arrivals.lock().is_reading = false;
-        let Some((number, chunk, _held)) = next else {
+        let Some(NextChunk {
+            number,
+            chunk,
+            expected,
+            _held,
+        }) = next
+        else {
             return false;
         };
         let mut made = MadeChunk {
@@ -228,6 +245,7 @@ impl<'a> Filling<'a> {
             tokenize: Duration::ZERO,
         };
         self.begin(scope, progress, stop);
+        self.texts.expect(expected);
         match chunk {
             Chunk::Files(files) => {
                 for source in files {
@@ -264,7 +282,7 @@ impl<'a> Filling<'a> {
     }
 
     /// Hands out the next chunk; none if there are no more, or a draft is full.
-    fn next(&self, worker: &mut Worker, stop: &AtomicBool) -> Option<(usize, Chunk, HeldTexts)> {
+    fn next(&self, worker: &mut Worker, stop: &AtomicBool) -> Option<NextChunk> {
         let mut reader = self.reader.lock();
         let (reader, held) = &mut *reader;
         loop {
@@ -285,7 +303,12 @@ impl<'a> Filling<'a> {
                         *held = self.texts.hold(files.clone(), stop);
                     }
                     self.arrivals.lock().chunks += 1;
-                    return Some((number, chunk, held.clone()));
+                    return Some(NextChunk {
+                        number,
+                        chunk,
+                        expected: reader.expected(),
+                        _held: held.clone(),
+                    });
                 }
                 Err(failure) => self.fail(number, failure),
             }

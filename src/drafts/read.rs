@@ -18,6 +18,9 @@ const UNCUT_BYTES_MAX: usize = 64 << 20;
 /// Most files of one chunk.
 const FILES_MAX: usize = 4096;
 
+/// Chunks of small texts that the system reads ahead.
+const EXPECTED_CHUNKS: u64 = 2;
+
 /// What to read next.
 pub enum Chunk {
     /// These files, still to be read one by one with [`read_file`].
@@ -41,6 +44,8 @@ pub struct Reader<'a> {
     /// Bytes of files that share a chunk, at most.
     shared_bytes: usize,
     next_source: usize,
+    /// Texts up to this one are read, or were said to be read soon.
+    expected: usize,
     /// The large file that is being read.
     large: Option<Large<'a>>,
 }
@@ -78,8 +83,25 @@ impl<'a> Reader<'a> {
             chunk_bytes,
             shared_bytes,
             next_source: 0,
+            expected: 0,
             large: None,
         }
+    }
+
+    /// The small texts that will be read soon, of which this was not said before: as much text as a few chunks have.
+    pub fn expected(&mut self) -> Range<usize> {
+        let first = self.expected.max(self.next_source);
+        let mut end = first;
+        let mut bytes = 0;
+        for text in self.next_source..self.texts.len() {
+            bytes = self.texts.bytes(text).saturating_add(bytes);
+            if bytes > EXPECTED_CHUNKS * self.shared_bytes as u64 {
+                break;
+            }
+            end = end.max(text + 1);
+        }
+        self.expected = end;
+        first..end
     }
 
     /// The next chunk; `text` is cleared and, for a part of a file, filled.

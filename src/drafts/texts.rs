@@ -36,6 +36,8 @@ pub trait Texts: Sync {
     fn hold(&self, _texts: Range<usize>, _stop: &AtomicBool) -> HeldTexts {
         None
     }
+    /// Says that some of them will be opened and read soon.
+    fn expect(&self, _texts: Range<usize>) {}
     /// Whether it may be left out if it cannot be read and that is allowed: files of a corpus may not.
     fn may_be_left_out(&self, _text: usize) -> bool {
         false
@@ -115,6 +117,22 @@ impl Texts for SourceTexts {
 
     fn path(&self, text: usize) -> PathBuf {
         self.sources[text].path.clone()
+    }
+
+    /// Has the system read files beside the work on those before them. What fails here fails again when the file is opened.
+    fn expect(&self, texts: Range<usize>) {
+        #[cfg(target_os = "linux")]
+        for source in &self.sources[texts] {
+            use rustix::fs::{Advice, fadvise};
+            if source.bytes == SIZE_UNKNOWN {
+                continue;
+            }
+            if let Ok(file) = File::open(&source.path) {
+                let _ = fadvise(&file, 0, None, Advice::WillNeed);
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = texts;
     }
 
     fn may_be_left_out(&self, _text: usize) -> bool {

@@ -17,34 +17,48 @@ const HASHED: usize = 5;
 /// The step between positions grows by one after this many positions without a match.
 const MISSES_A_STEP: usize = 1 << 6;
 
-/// Parses a text to sequences, which are kept for the next call. `heads` is memory for the next call too.
+/// The low bits of the last position of each hash, which tell it within the largest window: so few bytes stay in the nearest cache.
+pub(super) struct LastPositions(Box<[u16; 1 << HASH_BITS]>);
+
+impl Default for LastPositions {
+    fn default() -> LastPositions {
+        LastPositions(Box::new([0; 1 << HASH_BITS]))
+    }
+}
+
+/// Literals that are copied at once.
+const COPIED: usize = 16;
+
+/// Parses a text to sequences, which are kept for the next call. `last` is memory for the next call too.
 pub(super) fn parse_fast(
     text: &[u8],
     window: usize,
-    heads: &mut Vec<u32>,
+    last: &mut LastPositions,
     sequences: &mut Sequences,
 ) {
-    heads.clear();
-    heads.resize(1 << HASH_BITS, 0);
+    let last = &mut *last.0;
+    last.fill(0);
     sequences.records.clear();
     sequences.literals.clear();
     // Where the literals begin that are not written yet.
     let mut string = 0;
     let (mut at, mut misses) = (0, 0);
     while let Some(word) = word_at(text, at) {
-        let head = &mut heads[hash(word)];
-        let source = *head as usize;
-        // Blocks have fewer than 2^32 bytes. Positions are stored plus 1.
-        *head = at as u32 + 1;
-        let found = source.checked_sub(1).filter(|&source| {
-            let same = |other: u64| (other ^ word) << (u64::BITS as usize - 8 * HASHED) == 0;
-            at - source <= window && word_at(text, source).is_some_and(same)
-        });
-        let Some(mut source) = found else {
+        let place = &mut last[hash(word)];
+        let distance = usize::from((at as u16).wrapping_sub(*place));
+        *place = at as u16;
+        // Whatever the place says: bytes are compared.
+        let source = at.wrapping_sub(distance);
+        let same = |other: u64| (other ^ word) << (u64::BITS as usize - 8 * HASHED) == 0;
+        let is_found = (1..=window).contains(&distance)
+            && source < at
+            && word_at(text, source).is_some_and(same);
+        if !is_found {
             misses += 1;
             at += 1 + misses / MISSES_A_STEP;
             continue;
-        };
+        }
+        let mut source = source;
         misses = 0;
         let mut end = at + HASHED + common(&text[source + HASHED..], &text[at + HASHED..]);
         while at > string && source > 0 && text[at - 1] == text[source - 1] {
@@ -59,17 +73,17 @@ pub(super) fn parse_fast(
         sequences.push_match(text, string..at, end - at, at - source);
         string = end;
         if let Some(word) = word_at(text, end - 2) {
-            heads[hash(word)] = end as u32 - 1;
+            last[hash(word)] = (end - 2) as u16;
         }
         at = end;
     }
-    sequences.push_literals(&text[string..]);
+    sequences.push_literals(text, string);
 }
 
 impl Sequences {
     /// Appends literals, then a match of any length whose pieces are long enough each.
     fn push_match(&mut self, text: &[u8], string: Range<usize>, length: usize, distance: usize) {
-        let mut literals = self.push_whole_strings(&text[string]);
+        let mut literals = self.push_whole_strings(text, string);
         let mut left = length;
         while left > 0 {
             let piece = left.min(MATCH_MAX);
@@ -85,17 +99,26 @@ impl Sequences {
     }
 
     /// Appends literals that no match follows.
-    fn push_literals(&mut self, literals: &[u8]) {
-        let rest = self.push_whole_strings(literals);
+    fn push_literals(&mut self, text: &[u8], begin: usize) {
+        let rest = self.push_whole_strings(text, begin..text.len());
         if rest > 0 {
             self.push_string(rest);
         }
     }
 
     /// Appends literals, of which only the last string, which is not full, gets no record yet; how long that is.
-    fn push_whole_strings(&mut self, literals: &[u8]) -> usize {
-        self.literals.extend_from_slice(literals);
-        let mut left = literals.len();
+    fn push_whole_strings(&mut self, text: &[u8], string: Range<usize>) -> usize {
+        let mut left = string.len();
+        let (end, mut at) = (self.literals.len() + left, string.start);
+        // Short strings are copied by a few words, beyond their ends.
+        while at < string.end {
+            match text[at..].first_chunk::<COPIED>() {
+                Some(chunk) => self.literals.extend_from_slice(chunk),
+                None => self.literals.extend_from_slice(&text[at..]),
+            }
+            at += COPIED;
+        }
+        self.literals.truncate(end);
         while left > LITERALS_MAX {
             self.push_string(LITERALS_MAX);
             left -= LITERALS_MAX;

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::bit_block;
 use super::error::PackedError;
-use super::fast_parse::parse_fast;
+use super::fast_parse::{LastPositions, parse_fast};
 use super::format::{BLOCK_ALIGNMENT, BlockEntry, PackCodec, PackHeader};
 use super::match_finder::{MatchFinder, SearchEffort};
 use super::parse::{Elimination, Parsing, Sequences, parse};
@@ -111,7 +111,7 @@ impl PackOptions {
 pub struct BlockPacker {
     finder: MatchFinder,
     /// Of the fastest level.
-    heads: Vec<u32>,
+    last: LastPositions,
     sequences: Sequences,
 }
 
@@ -123,7 +123,7 @@ impl BlockPacker {
         let sequences = &mut self.sequences;
         match (options.level, options.elimination) {
             (..=1, Elimination::Off) => {
-                parse_fast(text, options.window as usize, &mut self.heads, sequences);
+                parse_fast(text, options.window as usize, &mut self.last, sequences);
             }
             _ => parse(text, options.parsing(), &mut self.finder, sequences),
         }
