@@ -169,22 +169,19 @@ impl Cache {
         self.evict();
     }
 
-    /// Lets go of pins that are of no work.
-    fn unpin_idle(&self) {
-        let entries = self.entries.lock();
-        let owners = entries.iter().filter_map(|entry| entry.owner.upgrade());
-        let idle: Vec<Pins> = owners
-            .filter_map(|owner| owner.idle.lock().take())
-            .collect();
-        drop(entries);
-        drop(idle);
-    }
-
     fn evict(&self) {
-        self.unpin_idle();
         let (mut evicted, mut bytes) = (Vec::new(), 0);
+        // An owner that goes meanwhile goes when this is done: it takes the lock of the entries then.
+        let owners: Vec<Arc<Slots>>;
         {
             let mut entries = self.entries.lock();
+            let all = entries.iter().filter_map(|entry| entry.owner.upgrade());
+            owners = all.collect();
+            // Pins that are of no work keep nothing.
+            for owner in &owners {
+                let idle = owner.idle.lock().take();
+                drop(idle);
+            }
             while self.used() > self.room() {
                 let worths = entries.iter().enumerate();
                 let worths = worths.filter_map(|(place, entry)| Some((place, entry.worth()?)));
@@ -202,6 +199,7 @@ impl Cache {
         }
         // Large ones take a while to be freed: without the lock.
         drop(evicted);
+        drop(owners);
         if bytes >= GIVEN_BACK_MIN {
             give_back_free_memory();
         }
@@ -288,10 +286,13 @@ impl Slots {
             return self.cache.retire(pins);
         }
         let mut idle = self.idle.lock();
-        let is_held = pins.forgotten == self.forgotten.load(Ordering::Relaxed);
-        let before = is_held.then(|| idle.replace(pins));
+        let unused = match pins.forgotten == self.forgotten.load(Ordering::Relaxed) {
+            true => idle.replace(pins),
+            // Something that they hold may have been given up.
+            false => Some(pins),
+        };
         drop(idle);
-        drop(before);
+        drop(unused);
         // Who filled the cache meanwhile has let go of those that were here before.
         if self.cache.is_full() {
             let idle = self.idle.lock().take();
@@ -366,10 +367,12 @@ impl Slots {
         self.cache.used.fetch_sub(entry.bytes, Ordering::Relaxed);
         drop(entries);
         drop(self.slots[index].held.write().take());
-        let mut idle = self.idle.lock();
-        self.forgotten.fetch_add(1, Ordering::Relaxed);
-        let idle = idle.take();
-        drop(idle);
+        let unused = {
+            let mut idle = self.idle.lock();
+            self.forgotten.fetch_add(1, Ordering::Relaxed);
+            idle.take()
+        };
+        drop(unused);
     }
 
     /// What is held.
