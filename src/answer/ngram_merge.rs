@@ -22,9 +22,9 @@ use super::ngram_packing::{CountedNgrams, Counts, NgramCountPart, NgramFilePart,
 use crate::Result;
 use crate::bisect::partition_point;
 
-/// So many n-grams are merged by one task at least, for each partition too: about as many as a part has.
-const TASK_NGRAMS_MIN: usize = 1 << 18;
-const PARTITION_NGRAMS_MIN: usize = 1 << 16;
+/// So many n-grams are merged by one task at least, for each partition too: about as many as a packed part has.
+const TASK_NGRAMS_MIN: usize = if cfg!(test) { 1 << 5 } else { 1 << 18 };
+const PARTITION_NGRAMS_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 
 /// What the numbers of a partition are in the whole.
 pub(super) struct Numbers<W, F> {
@@ -34,8 +34,8 @@ pub(super) struct Numbers<W, F> {
     pub(super) file: F,
 }
 
-/// Cuts first words into ranges of about as many n-grams as a task merges. `parts` are the first words of all parts, and how many
-/// n-grams these have.
+/// Cuts first words into ranges of about as many n-grams as a task merges. `parts` are the first words of all parts or of stretches of
+/// them, and how many n-grams these have.
 fn ranges(mut parts: Vec<(u32, usize)>, partitions: usize) -> Vec<Range<u32>> {
     let task = TASK_NGRAMS_MIN.max(partitions * PARTITION_NGRAMS_MIN);
     parts.sort_unstable();
@@ -109,9 +109,10 @@ pub(super) fn merge_counts(
     }
     let parts = partitions.iter().enumerate().flat_map(|(at, parts)| {
         let number = &number;
-        parts
+        let stretches = parts
             .iter()
-            .filter_map(move |part| Some((number(at, part.first_word()?), part.len())))
+            .flat_map(move |part| part.stretches(n, PARTITION_NGRAMS_MIN));
+        stretches.map(move |(word, ngrams)| (number(at, word), ngrams))
     });
     let ranges = ranges(parts.collect(), partitions.len());
     let merged = ranges.into_par_iter().map(|range| {
@@ -183,10 +184,10 @@ where
     }
     let numbers = &numbers;
     let parts = partitions.iter().enumerate().flat_map(|(at, parts)| {
-        let first = move |part: &NgramFilePart| Some((numbers.word)(at, part.first_word()?));
-        parts
+        let stretches = parts
             .iter()
-            .filter_map(move |part| Some((first(part)?, part.len())))
+            .flat_map(move |part| part.stretches(n, PARTITION_NGRAMS_MIN));
+        stretches.map(move |(word, ngrams)| ((numbers.word)(at, word), ngrams))
     });
     let ranges = ranges(parts.collect(), partitions.len());
     let merged = ranges.into_par_iter().map(|range| {

@@ -22,7 +22,25 @@ pub(crate) enum NgramFilePart {
     Packed(PackedNgramFiles),
 }
 
+/// Stretches of at most so many sorted n-grams of n words: the word that each begins with, and how many it has.
+fn stretches(words: &[u32], n: usize, most: usize) -> Vec<(u32, usize)> {
+    let stretches = words.chunks(most * n);
+    let stretch = |words: &[u32]| (words[0], words.len() / n);
+    stretches.map(stretch).collect()
+}
+
 impl NgramCountPart {
+    /// Stretches of at most so many n-grams, or all if they are packed: the word that each begins with, and how many it has.
+    pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
+        match self {
+            NgramCountPart::Plain(plain) => stretches(&plain.words, n, most),
+            NgramCountPart::Packed(packed) => {
+                let first = packed.first_word().map(|word| (word, packed.len()));
+                first.into_iter().collect()
+            }
+        }
+    }
+
     /// How many n-grams there are.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -57,6 +75,17 @@ impl NgramCountPart {
 }
 
 impl NgramFilePart {
+    /// As [`NgramCountPart::stretches`].
+    pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
+        match self {
+            NgramFilePart::Plain(plain) => stretches(&plain.words, n, most),
+            NgramFilePart::Packed(packed) => {
+                let first = packed.first_word().map(|word| (word, packed.len()));
+                first.into_iter().collect()
+            }
+        }
+    }
+
     /// The word that the first n-gram begins with; none if there is no n-gram.
     pub(super) fn first_word(&self) -> Option<u32> {
         match self {
