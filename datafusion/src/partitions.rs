@@ -45,12 +45,17 @@ impl WordRange {
     }
 }
 
-/// Conditions on `file` and `position`, one for each of about `ranges` ranges; `sql` asks for the words of each file, in order of
-/// their names.
+/// Conditions on `file` and `position`, one for each of about `ranges` ranges, or fewer if no file may be cut; `sql` asks for the
+/// words of each file, in order of their names.
 ///
 /// # Errors
 /// If ZipfDB cannot read how many words each file has.
-pub(crate) fn partitions(database: &Database, sql: &str, ranges: usize) -> Result<Vec<String>> {
+pub(crate) fn partitions(
+    database: &Database,
+    sql: &str,
+    ranges: usize,
+    cuts_files: bool,
+) -> Result<Vec<String>> {
     let fail = |error| failed(sql, error);
     let mut files = Vec::new();
     for row in database.query(sql).map_err(fail)? {
@@ -68,12 +73,12 @@ pub(crate) fn partitions(database: &Database, sql: &str, ranges: usize) -> Resul
         };
         files.push((file, u64::try_from(words).unwrap_or(0)));
     }
-    let ranges = even(files, ranges);
+    let ranges = even(files, ranges, cuts_files);
     Ok(ranges.iter().map(WordRange::condition).collect())
 }
 
 /// About `ranges` ranges of about as many words; a file whose name is unknown is cut from no other one.
-fn even(files: Vec<(Option<String>, u64)>, ranges: usize) -> Vec<WordRange> {
+fn even(files: Vec<(Option<String>, u64)>, ranges: usize, cuts_files: bool) -> Vec<WordRange> {
     let all: u64 = files.iter().map(|(_, words)| words).sum();
     // A million files of 2^32 words fit.
     let share = (all / ranges.max(1) as u64).max(1);
@@ -85,7 +90,7 @@ fn even(files: Vec<(Option<String>, u64)>, ranges: usize) -> Vec<WordRange> {
         let parts = (words + share / 2) / share;
         let next = files.peek();
         // What comes behind parts begins with the name of the next file.
-        let is_cut = parts > 1 && next.is_none_or(|(name, _)| name.is_some());
+        let is_cut = cuts_files && parts > 1 && next.is_none_or(|(name, _)| name.is_some());
         let Some(name) = file else {
             held += words;
             continue;
@@ -118,16 +123,17 @@ mod tests {
 
     #[test]
     fn ranges_are_even_and_parts_of_large_files() {
-        let even = |words: &[u64], ranges| {
+        let cut = |words: &[u64], ranges, cuts_files| {
             let files = words.iter().enumerate();
             let files = files.map(|(file, words)| (Some(file.to_string()), *words));
-            let ranges = even(files.collect(), ranges);
+            let ranges = even(files.collect(), ranges, cuts_files);
             let conditions: Vec<String> = ranges.iter().map(WordRange::condition).collect();
             conditions
                 .join(" | ")
                 .replace('"', "")
                 .replace("position", "p")
         };
+        let even = |words: &[u64], ranges| cut(words, ranges, true);
         assert_eq!(even(&[5, 5, 5, 5], 2), "file < '2' | file >= '2'");
         assert_eq!(
             even(&[5, 5, 5, 5], 4),
@@ -147,6 +153,8 @@ mod tests {
         );
         assert_eq!(even(&[], 3), "");
         assert_eq!(even(&[5, 5], 1), "");
+        assert_eq!(cut(&[90, 1, 1], 2, false), "file < '1' | file >= '1'");
+        assert_eq!(cut(&[90], 2, false), "");
     }
 
     #[test]
@@ -154,6 +162,7 @@ mod tests {
         let ranges = even(
             vec![(Some("a".into()), 5), (None, 5), (Some("c".into()), 5)],
             3,
+            true,
         );
         let c = Some("c".to_owned());
         assert_eq!(
@@ -162,7 +171,7 @@ mod tests {
         );
         // What is behind the parts could not be told.
         assert_eq!(
-            even(vec![(Some("a".into()), 9), (None, 1)], 3),
+            even(vec![(Some("a".into()), 9), (None, 1)], 3, true),
             [WordRange::Files(None, None)]
         );
     }

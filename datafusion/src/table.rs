@@ -13,7 +13,7 @@ use datafusion::datasource::TableType;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::{Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use zipfdb::{Database, Value};
@@ -155,6 +155,7 @@ impl ZipfTable {
         &self,
         config: &SessionConfig,
         rows: &Precision<usize>,
+        filters: &[Expr],
     ) -> Result<Vec<ScanPart>> {
         let (Some(rows), Some(sql)) = (rows.get_value(), self.relation.file_rows.clone()) else {
             return Ok(Vec::new());
@@ -165,7 +166,10 @@ impl ZipfTable {
             return Ok(Vec::new());
         }
         let source = self.source.clone();
-        let conditions = blocking(move || partitions(&source.database, &sql, ranges)).await?;
+        // Words that are named are looked up, a file at a time.
+        let cuts_files = !filters.iter().any(names_words);
+        let find = move || partitions(&source.database, &sql, ranges, cuts_files);
+        let conditions = blocking(find).await?;
         Ok(match conditions.len() {
             0 | 1 => Vec::new(),
             _ => conditions.into_iter().map(ScanPart::Where).collect(),
@@ -200,6 +204,18 @@ impl ZipfTable {
     /// Whether a statement asks for names and sizes of files only.
     fn reads_file_tables(&self, select: &Select) -> bool {
         self.relation.column(CONTENT).is_some() && !select.to_string().contains(CONTENT)
+    }
+}
+
+/// Whether a condition names the words that it holds for.
+fn names_words(condition: &Expr) -> bool {
+    let is_word = |operand: &Expr| matches!(operand, Expr::Column(column) if column.name == "word");
+    match condition {
+        Expr::BinaryExpr(binary) if binary.op == Operator::Eq => {
+            is_word(&binary.left) || is_word(&binary.right)
+        }
+        Expr::InList(list) => !list.negated && is_word(&list.expr),
+        _ => false,
     }
 }
 
@@ -293,7 +309,7 @@ impl TableProvider for ZipfTable {
         let of_workers = self.segments_of_workers(&select).await?;
         let partitions = match of_workers {
             Some(partitions) => partitions,
-            None if is_whole => self.partitions(state.config(), &rows).await?,
+            None if is_whole => self.partitions(state.config(), &rows, filters).await?,
             None => Vec::new(),
         };
         let (source, relation) = (self.source.clone(), self.relation.clone());
