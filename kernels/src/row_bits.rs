@@ -5,8 +5,6 @@
 //! Moffat, "Efficient Set Intersection for Inverted Indexing", ACM TOIS 29(1), 2010: bit sets for dense lists, and the ids of other
 //! lists looked up in them.
 
-use std::ops::Range;
-
 use crate::bits::{count_bits, for_each_bit};
 use crate::count_table::CountTable;
 use crate::postings::keep_common_pairs;
@@ -87,8 +85,7 @@ impl RowBits {
     /// The bit set of a row; none if it is not long.
     fn row(&self, row: u32) -> Option<&[u64]> {
         let at = self.rows.binary_search(&row).ok()?;
-        let range: Range<usize> = at * self.words..(at + 1) * self.words;
-        Some(&self.bits[range])
+        Some(&self.bits[at * self.words..(at + 1) * self.words])
     }
 
     /// The columns that all of some rows of `table`, which these bit sets are of, have; none if there are no rows.

@@ -34,9 +34,8 @@ impl NgramCountPart {
     pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
         match self {
             NgramCountPart::Plain(plain) => stretches(&plain.words, n, most),
-            NgramCountPart::Packed(packed) => {
-                let first = packed.first_word().map(|word| (word, packed.len()));
-                first.into_iter().collect()
+            NgramCountPart::Packed(_) => {
+                Vec::from_iter(self.first_word().map(|word| (word, self.len())))
             }
         }
     }
@@ -79,9 +78,8 @@ impl NgramFilePart {
     pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
         match self {
             NgramFilePart::Plain(plain) => stretches(&plain.words, n, most),
-            NgramFilePart::Packed(packed) => {
-                let first = packed.first_word().map(|word| (word, packed.len()));
-                first.into_iter().collect()
+            NgramFilePart::Packed(_) => {
+                Vec::from_iter(self.first_word().map(|word| (word, self.len())))
             }
         }
     }
