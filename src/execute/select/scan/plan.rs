@@ -77,6 +77,14 @@ impl ScanPath {
         }
     }
 
+    /// The same with more nanoseconds.
+    pub(super) fn and(self, cost: f64) -> ScanPath {
+        ScanPath {
+            cost: self.cost + cost,
+            ..self
+        }
+    }
+
     /// The same at a multiple of the cost.
     pub(super) fn times(self, factor: f64) -> ScanPath {
         ScanPath {

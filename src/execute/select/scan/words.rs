@@ -29,6 +29,9 @@ use crate::answer::path::Run;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
 
+/// Nanoseconds for a word of the files, for adding up their counts to those of words.
+const ADD_UP_COST: f64 = 25.0;
+
 /// As many words are counted without the vocabulary.
 const FEW_WORDS: usize = 8;
 
@@ -125,7 +128,12 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
         } else {
             view.plan_totals_of(numbers)?
         };
-        paths.push(ScanPath::planned(Strategy::FileWeights, &plan));
+        let path = ScanPath::planned(Strategy::FileWeights, &plan);
+        let is_added_up = matches!(grain, Grain::All | Grain::Word) && numbers.len() > 1;
+        paths.push(match is_added_up {
+            true => path.and(words as f64 * ADD_UP_COST),
+            false => path,
+        });
     }
     let has_conditions = !question.has_all_texts() || !question.has_all_places();
     let rows_max = question.limit.filter(|_| !has_conditions);
