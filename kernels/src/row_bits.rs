@@ -1,6 +1,6 @@
 //! Long rows of a table of counts as bit sets, and the columns that rows have in common.
 //!
-//! The invariant: a bit is set where the table has the column, whatever the count. A row has a bit set where that takes at most half
+//! The invariant: a bit is set where the table has the column, whatever the count. A row has a bit set if that takes at most half
 //! as much memory as its columns and counts, so all bit sets together take at most half as much as the table. Source: Culpepper and
 //! Moffat, "Efficient Set Intersection for Inverted Indexing", ACM TOIS 29(1), 2010: bit sets for dense lists, and the ids of other
 //! lists looked up in them.
@@ -9,8 +9,8 @@ use crate::bits::{count_bits, for_each_bit};
 use crate::count_table::CountTable;
 use crate::postings::keep_common_pairs;
 
-/// A row has a bit set if it has one column in so many: 64 bits and a word's share of 8 bytes an entry.
-const COLUMNS_AN_ENTRY: usize = 32;
+/// A row has a bit set if it has at least so many entries, of 8 bytes each, for each 8 bytes of the set.
+const ENTRIES_A_WORD: usize = 2;
 
 /// Bit sets of the long rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl RowBits {
         let words = (columns as usize).div_ceil(u64::BITS as usize);
         let is_long = |row: &usize| {
             let entries = table.offsets[row + 1] - table.offsets[*row];
-            entries > 0 && entries * COLUMNS_AN_ENTRY >= columns as usize
+            entries >= ENTRIES_A_WORD * words.max(1)
         };
         // Rows are u32.
         let rows: Vec<u32> = (0..table.rows())
@@ -159,6 +159,7 @@ mod tests {
         fn rows_have_the_columns_in_common_that_sets_have((columns, rows) in tables(), chosen in prop::collection::vec(any::<prop::sample::Index>(), 0..5)) {
             let table = CountTable::of_rows(rows.clone());
             let bits = RowBits::new(&table, columns);
+            prop_assert!(size_of_val(&bits.bits[..]) * 2 <= size_of_val(&table.entries[..]));
             prop_assert!(bits.bytes() <= table.bytes() + 8 * rows.len());
             let chosen: Vec<u32> = chosen.iter().map(|index| index.index(rows.len()) as u32).collect();
             let sets = chosen.iter().map(|&row| {

@@ -27,7 +27,7 @@ use crate::segment::{FileBits, SegmentView, StructureKind};
 /// Candidates of a batch on a device (Ao et al. 6.1).
 const BATCH_CANDIDATES: usize = 1 << 20;
 
-/// Nanoseconds that bit sets of files take an entry of the table of files of words, to build: few rows are long.
+/// Nanoseconds that building bit sets takes for each entry of the table of files of words, of which few rows get one.
 const FILE_BITS_ENTRY_COST: f64 = 1.5;
 
 /// Ids of a hash bucket of a list there, about: the fastest of the paper (4.4).

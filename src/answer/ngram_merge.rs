@@ -22,7 +22,7 @@ use super::ngram_packing::{CountedNgrams, Counts, NgramCountPart, NgramFilePart,
 use crate::Result;
 use crate::bisect::partition_point;
 
-/// So many n-grams are merged by one task at least, for each partition too: about as many as a packed part has.
+/// A task merges at least so many n-grams, and at least so many for each partition: about as many as a packed part has.
 const TASK_NGRAMS_MIN: usize = if cfg!(test) { 1 << 5 } else { 1 << 18 };
 const PARTITION_NGRAMS_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 
@@ -34,13 +34,13 @@ pub(super) struct Numbers<W, F> {
     pub(super) file: F,
 }
 
-/// Cuts first words into ranges of about as many n-grams as a task merges. `parts` are the first words of all parts or of stretches of
-/// them, and how many n-grams these have.
-fn ranges(mut parts: Vec<(u32, usize)>, partitions: usize) -> Vec<Range<u32>> {
+/// Cuts first words into ranges of about as many n-grams as a task merges. `stretches` has the first word and the number of n-grams
+/// of each stretch of all parts.
+fn ranges(mut stretches: Vec<(u32, usize)>, partitions: usize) -> Vec<Range<u32>> {
     let task = TASK_NGRAMS_MIN.max(partitions * PARTITION_NGRAMS_MIN);
-    parts.sort_unstable();
+    stretches.sort_unstable();
     let (mut ranges, mut start, mut held, mut last) = (Vec::new(), 0, 0, 0);
-    for (word, ngrams) in parts {
+    for (word, ngrams) in stretches {
         if held >= task && word > last {
             ranges.push(start..word);
             (start, held) = (word, 0);
@@ -107,14 +107,14 @@ pub(super) fn merge_counts(
     for parts in &mut partitions {
         parts.retain(|part| part.len() > 0);
     }
-    let parts = partitions.iter().enumerate().flat_map(|(at, parts)| {
+    let stretches = partitions.iter().enumerate().flat_map(|(at, parts)| {
         let number = &number;
         let stretches = parts
             .iter()
             .flat_map(move |part| part.stretches(n, PARTITION_NGRAMS_MIN));
         stretches.map(move |(word, ngrams)| (number(at, word), ngrams))
     });
-    let ranges = ranges(parts.collect(), partitions.len());
+    let ranges = ranges(stretches.collect(), partitions.len());
     let merged = ranges.into_par_iter().map(|range| {
         let mut lists: Vec<NgramCounts> = Vec::with_capacity(partitions.len() + 1);
         for (at, parts) in partitions.iter().enumerate() {
@@ -183,13 +183,13 @@ where
         parts.retain(|part| part.len() > 0);
     }
     let numbers = &numbers;
-    let parts = partitions.iter().enumerate().flat_map(|(at, parts)| {
+    let stretches = partitions.iter().enumerate().flat_map(|(at, parts)| {
         let stretches = parts
             .iter()
             .flat_map(move |part| part.stretches(n, PARTITION_NGRAMS_MIN));
         stretches.map(move |(word, ngrams)| ((numbers.word)(at, word), ngrams))
     });
-    let ranges = ranges(parts.collect(), partitions.len());
+    let ranges = ranges(stretches.collect(), partitions.len());
     let merged = ranges.into_par_iter().map(|range| {
         let mut lists: Vec<(Vec<u32>, CountTable)> = Vec::with_capacity(partitions.len() + 1);
         for (at, parts) in partitions.iter().enumerate() {

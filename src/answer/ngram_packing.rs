@@ -22,7 +22,7 @@ pub(crate) enum NgramFilePart {
     Packed(PackedNgramFiles),
 }
 
-/// Stretches of at most so many sorted n-grams of n words: the word that each begins with, and how many it has.
+/// Cuts sorted n-grams of n words into stretches of at most `most`. Gives the first word and the number of n-grams of each.
 fn stretches(words: &[u32], n: usize, most: usize) -> Vec<(u32, usize)> {
     let stretches = words.chunks(most * n);
     let stretch = |words: &[u32]| (words[0], words.len() / n);
@@ -30,7 +30,8 @@ fn stretches(words: &[u32], n: usize, most: usize) -> Vec<(u32, usize)> {
 }
 
 impl NgramCountPart {
-    /// Stretches of at most so many n-grams, or all if they are packed: the word that each begins with, and how many it has.
+    /// Cuts the n-grams into stretches of at most `most`; packed ones stay one stretch. Gives the first word and the number of n-grams
+    /// of each.
     pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
         match self {
             NgramCountPart::Plain(plain) => stretches(&plain.words, n, most),

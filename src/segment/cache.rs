@@ -293,7 +293,7 @@ impl Slots {
         };
         drop(idle);
         drop(unused);
-        // Who filled the cache meanwhile has let go of those that were here before.
+        // The cache may have become full after the look above: its eviction has not seen these pins.
         if self.cache.is_full() {
             let idle = self.idle.lock().take();
             drop(idle);

@@ -78,7 +78,7 @@ impl ScanPath {
     }
 
     /// The same with more nanoseconds.
-    pub(super) fn and(self, cost: f64) -> ScanPath {
+    pub(super) fn plus(self, cost: f64) -> ScanPath {
         ScanPath {
             cost: self.cost + cost,
             ..self

@@ -29,7 +29,7 @@ use crate::answer::path::Run;
 use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
 
-/// Nanoseconds for a word of the files, for adding up their counts to those of words.
+/// Nanoseconds that adding up counts of words by file takes for each word of the files.
 const ADD_UP_COST: f64 = 25.0;
 
 /// As many words are counted without the vocabulary.
@@ -131,7 +131,7 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
         let path = ScanPath::planned(Strategy::FileWeights, &plan);
         let is_added_up = matches!(grain, Grain::All | Grain::Word) && numbers.len() > 1;
         paths.push(match is_added_up {
-            true => path.and(words as f64 * ADD_UP_COST),
+            true => path.plus(words as f64 * ADD_UP_COST),
             false => path,
         });
     }
