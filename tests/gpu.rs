@@ -361,6 +361,51 @@ fn parameter_sets_are_answered_together() {
     }
 }
 
+#[test]
+fn segments_are_the_same_wherever_their_tokens_are_numbered() {
+    if !has_devices() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write_texts(folder.path(), 3, 2000);
+    let long_word = "long".repeat(10_000);
+    let texts: [(&str, &[u8]); 5] = [
+        ("empty", b""),
+        ("gaps", b" \n\n ... \n\n    \t"),
+        ("long", long_word.as_bytes()),
+        ("bytes", b"not \xff\xfe UTF-8, \xc3 and \0"),
+        ("kanji", "\u{6f22}\u{5b57} and e\u{301} ".as_bytes()),
+    ];
+    for (name, text) in texts {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let made = |device: &str, tokenizer: &str, segment_size: &str| {
+        let path = tempfile::tempdir().unwrap();
+        let database = Database::open(path.path()).unwrap();
+        let settings = format!("tokenizer = '{tokenizer}', segment_size = '{segment_size}'");
+        for statement in [
+            format!("SET device = '{device}'"),
+            format!("CREATE CORPUS c WITH ({settings})"),
+        ] {
+            database.execute(&statement).unwrap();
+        }
+        let corpus = database.corpus("c").unwrap();
+        corpus
+            .copy_from(folder.path(), &CopyOptions::default())
+            .unwrap();
+        segment_files(path.path())
+    };
+    for (tokenizer, segment_size) in [
+        ("unicode", "1MiB"),
+        ("unicode", "64KiB"),
+        ("alnum", "64KiB"),
+        ("whitespace", "64KiB"),
+    ] {
+        let [cuda, cpu] = ["cuda", "cpu"].map(|device| made(device, tokenizer, segment_size));
+        assert!(cuda == cpu, "{tokenizer} {segment_size}");
+    }
+}
+
 /// The segment files of a database, by name.
 fn segment_files(database: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(database.join("segments")).unwrap();

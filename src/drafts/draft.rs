@@ -4,8 +4,11 @@
 //! invariant: that depends on the files and the limits alone, because chunks do and nothing else is looked at. What
 //! becomes of a draft is not known here.
 
-use crate::tokenize::LocalDictionary;
+use crate::tokenize::{Interner, LocalDictionary, tokenize};
+use rayon::prelude::*;
 use std::collections::VecDeque;
+use zipfdb_kernels::gpu::CutText;
+use zipfdb_storage::Tokenizer;
 
 /// When a segment is full.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,8 @@ pub struct FileStretch {
 pub(crate) enum ContentForm {
     /// Tokens, numbered chunk by chunk.
     Tokens,
+    /// The text itself and how it is cut, for a device to number the tokens.
+    Cut,
     /// The text itself, of which words are only counted.
     Text,
 }
@@ -65,6 +70,11 @@ pub(crate) enum ChunkContent {
         /// What the ids stand for.
         dictionary: LocalDictionary,
     },
+    Cut {
+        text: Vec<u8>,
+        /// How each token is cut.
+        cuts: Vec<u16>,
+    },
     Text(Vec<u8>),
 }
 
@@ -72,9 +82,10 @@ impl DraftChunk {
     /// Cuts off the pieces from `piece`, which is not the first.
     fn split_off(&mut self, piece: usize) -> DraftChunk {
         let pieces = self.pieces.split_off(piece);
+        // It is in memory.
+        let (tokens, bytes) = (self.tokens(), self.bytes() as usize);
         let content = match &mut self.content {
             ChunkContent::Tokens { ids, dictionary } => {
-                let tokens = self.pieces.iter().map(|piece| piece.tokens).sum();
                 let mut cut_ids = ids.split_off(tokens);
                 let cut_dictionary = dictionary.select(&mut cut_ids);
                 *dictionary = dictionary.select(ids);
@@ -83,11 +94,11 @@ impl DraftChunk {
                     dictionary: cut_dictionary,
                 }
             }
-            ChunkContent::Text(text) => {
-                let bytes: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
-                // Of what is in memory.
-                ChunkContent::Text(text.split_off(bytes as usize))
-            }
+            ChunkContent::Cut { text, cuts } => ChunkContent::Cut {
+                text: text.split_off(bytes),
+                cuts: cuts.split_off(tokens),
+            },
+            ChunkContent::Text(text) => ChunkContent::Text(text.split_off(bytes)),
         };
         DraftChunk { pieces, content }
     }
@@ -97,13 +108,45 @@ impl DraftChunk {
         self.pieces.iter().map(|piece| piece.tokens).sum()
     }
 
+    /// Bytes of its text.
+    fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes).sum()
+    }
+
+    fn is_cut(&self) -> bool {
+        matches!(self.content, ChunkContent::Cut { .. })
+    }
+
+    /// Numbers its tokens if that was left to a device.
+    fn intern(&mut self, tokenizer: Tokenizer) {
+        if let ChunkContent::Cut { text, .. } = &self.content {
+            self.content = interned(tokenizer, text, &self.pieces);
+        }
+    }
+
     /// Dictionary entries, and their size.
     fn entries(&self) -> (usize, usize) {
         match &self.content {
             ChunkContent::Tokens { dictionary, .. } => (dictionary.len(), dictionary.size()),
-            ChunkContent::Text(_) => (0, 0),
+            // Of text that is cut they are not known: its tokens are numbered before that could matter.
+            ChunkContent::Cut { .. } | ChunkContent::Text(_) => (0, 0),
         }
     }
+}
+
+/// The tokens of a text of some pieces, numbered.
+pub(super) fn interned(tokenizer: Tokenizer, text: &[u8], pieces: &[FileStretch]) -> ChunkContent {
+    let mut interner = Interner::new();
+    let mut rest = text;
+    for piece in pieces {
+        // It is in memory.
+        let (text, after) = rest.split_at(piece.bytes as usize);
+        tokenize(tokenizer, text, &mut interner);
+        rest = after;
+    }
+    let (mut ids, dictionary) = interner.take();
+    ids.shrink_to_fit();
+    ChunkContent::Tokens { ids, dictionary }
 }
 
 /// What a segment is made of.
@@ -119,12 +162,27 @@ pub struct Draft {
 
 impl Draft {
     fn push(&mut self, chunk: DraftChunk) {
-        self.bytes += chunk.pieces.iter().map(|piece| piece.bytes).sum::<u64>();
+        self.bytes += chunk.bytes();
         self.tokens += chunk.tokens();
         let (entries, entry_bytes) = chunk.entries();
         self.entries += entries;
         self.entry_bytes += entry_bytes;
         self.chunks.push(chunk);
+    }
+
+    /// The text with its cuts, if all of it is cut.
+    pub(crate) fn cut_texts(&self) -> Option<Vec<CutText<'_>>> {
+        let chunks = self.chunks.iter().map(|chunk| match &chunk.content {
+            ChunkContent::Cut { text, cuts } => Some(CutText { text, cuts }),
+            ChunkContent::Tokens { .. } | ChunkContent::Text(_) => None,
+        });
+        chunks.collect()
+    }
+
+    /// Numbers the tokens that were left to a device. Parallel on the current pool.
+    pub(crate) fn intern(&mut self, tokenizer: Tokenizer) {
+        let chunks = self.chunks.par_iter_mut();
+        chunks.for_each(|chunk| chunk.intern(tokenizer));
     }
 
     /// How many chunks, and pieces of the one after them, lie before the file that the draft ends with.
@@ -144,27 +202,40 @@ impl Draft {
 /// Cuts the sequence of chunks into drafts.
 pub struct Drafts {
     limits: Limits,
+    tokenizer: Tokenizer,
     current: Draft,
     full: VecDeque<Draft>,
 }
 
 impl Drafts {
     /// No drafts yet.
-    pub fn new(limits: Limits) -> Drafts {
+    pub fn new(limits: Limits, tokenizer: Tokenizer) -> Drafts {
         Drafts {
             limits,
+            tokenizer,
             current: Draft::default(),
             full: VecDeque::new(),
         }
     }
 
-    /// Takes the next chunk.
-    pub fn push(&mut self, mut chunk: DraftChunk) {
+    /// Takes the next chunk; says whether tokens had to be numbered that were left to a device.
+    pub fn push(&mut self, mut chunk: DraftChunk) -> bool {
+        // A draft has no more entries than tokens, of no more bytes than its text.
+        let may_be_full = self.current.tokens + chunk.tokens() > self.limits.entries
+            || self.current.bytes + chunk.bytes() > self.limits.entry_bytes as u64;
+        let is_numbered = may_be_full && chunk.is_cut();
+        if is_numbered {
+            for mut chunk in std::mem::take(&mut self.current).chunks {
+                chunk.intern(self.tokenizer);
+                self.current.push(chunk);
+            }
+            chunk.intern(self.tokenizer);
+        }
         while !chunk.pieces.is_empty() {
             let fitting = self.fitting(&chunk);
             if fitting == chunk.pieces.len() {
                 self.current.push(chunk);
-                return;
+                break;
             }
             if fitting > 0 {
                 let rest = chunk.split_off(fitting);
@@ -173,6 +244,7 @@ impl Drafts {
             }
             self.close(&chunk.pieces[0]);
         }
+        is_numbered
     }
 
     /// Whether a draft is complete.
@@ -244,7 +316,6 @@ impl Drafts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokenize::{Interner, tokenize};
     use zipfdb_storage::Tokenizer;
 
     const LIMITS: Limits = Limits {
@@ -287,7 +358,7 @@ mod tests {
 
     /// The texts of the pieces of each draft.
     fn drafts(limits: Limits, chunks: Vec<DraftChunk>) -> Vec<Vec<String>> {
-        let mut drafts = Drafts::new(limits);
+        let mut drafts = Drafts::new(limits, Tokenizer::Unicode);
         for chunk in chunks {
             drafts.push(chunk);
         }

@@ -5,7 +5,10 @@
 //! waits for another: a thread that waits for work which it has shared out may do a task in between, and must come back from it.
 //! A draft that is full ends the work until the next is asked for; the few chunks after it are kept for that.
 
-use super::draft::{ChunkContent, ContentForm, Draft, DraftChunk, Drafts, FileStretch, Limits};
+use super::cut::Cuts;
+use super::draft::{
+    ChunkContent, ContentForm, Draft, DraftChunk, Drafts, FileStretch, Limits, interned,
+};
 use super::read::{Chunk, Failure, Reader, read_file};
 use super::texts::{HeldTexts, Texts};
 use crate::paths::sources::{OnError, Unreadable};
@@ -18,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use zipfdb_storage::{CorpusSettings, Tokenizer};
 
@@ -45,6 +48,8 @@ pub struct Filling<'a> {
     texts: &'a dyn Texts,
     settings: &'a CorpusSettings,
     form: ContentForm,
+    /// Whether tokens are numbered here, although that was to be left to a device: there may be too many different ones.
+    is_numbering: AtomicBool,
     on_error: OnError,
     /// How many chunks may be ahead of the slowest one.
     ahead_max: usize,
@@ -64,6 +69,7 @@ struct Worker {
     interner: Interner,
     /// The files of a chunk that is kept as text.
     kept: Vec<u8>,
+    cuts: Cuts,
 }
 
 /// A chunk to read, and its number.
@@ -117,6 +123,7 @@ impl<'a> Filling<'a> {
             texts,
             settings,
             form,
+            is_numbering: AtomicBool::new(false),
             on_error,
             ahead_max: ahead_max(settings, limits),
             reader: Mutex::new((
@@ -133,7 +140,7 @@ impl<'a> Filling<'a> {
                 tasks: 0,
                 is_reading: false,
                 workers: Vec::new(),
-                drafts: Drafts::new(limits),
+                drafts: Drafts::new(limits, settings.tokenizer),
                 next: 0,
                 early: BTreeMap::new(),
                 stop: false,
@@ -239,7 +246,12 @@ impl<'a> Filling<'a> {
         else {
             return false;
         };
+        let form = match self.form {
+            ContentForm::Cut if self.is_numbering.load(Ordering::Relaxed) => ContentForm::Tokens,
+            form => form,
+        };
         let mut made = MadeChunk {
+            form,
             pieces: Vec::new(),
             read: start.elapsed(),
             tokenize: Duration::ZERO,
@@ -276,7 +288,9 @@ impl<'a> Filling<'a> {
             } => made.push(self, worker, source, first_byte, is_last),
         }
         progress.advance(made.pieces.iter().map(|piece| piece.bytes).sum());
-        let content = worker.take(self.form);
+        let start = Instant::now();
+        let content = worker.take(form, self.settings.tokenizer, &made.pieces);
+        made.tokenize += start.elapsed();
         self.arrive(number, made, content);
         true
     }
@@ -332,7 +346,9 @@ impl<'a> Filling<'a> {
         arrivals.early.insert(number, chunk);
         while let Some(chunk) = arrivals.early.remove(&arrivals.next) {
             arrivals.next += 1;
-            arrivals.drafts.push(chunk);
+            if arrivals.drafts.push(chunk) {
+                self.is_numbering.store(true, Ordering::Relaxed);
+            }
         }
         arrivals.stop |= arrivals.drafts.has_full();
     }
@@ -399,6 +415,7 @@ pub(super) fn unreadable(texts: &dyn Texts, source: usize, error: &io::Error) ->
 
 /// The pieces of a chunk and the time it took.
 struct MadeChunk {
+    form: ContentForm,
     pieces: Vec<FileStretch>,
     read: Duration,
     tokenize: Duration,
@@ -418,7 +435,7 @@ impl MadeChunk {
         let mut crc32 = crc32fast::Hasher::new();
         crc32.update(&worker.text);
         let bytes = worker.text.len() as u64;
-        let (tokens, words) = worker.take_in(filling.form, filling.settings.tokenizer);
+        let (tokens, words) = worker.take_in(self.form, filling.settings.tokenizer);
         self.pieces.push(FileStretch {
             source,
             source_bytes: filling.texts.bytes(source),
@@ -444,31 +461,58 @@ impl Worker {
                 tokenize(tokenizer, &self.text, interner);
                 (interner.tokens() - tokens, interner.words() - words)
             }
+            ContentForm::Cut => {
+                let (tokens, words) = self.cuts.counts();
+                tokenize(tokenizer, &self.text, &mut self.cuts);
+                let (tokens_after, words_after) = self.cuts.counts();
+                self.keep();
+                (tokens_after - tokens, words_after - words)
+            }
             ContentForm::Text => {
                 let words = count_words(tokenizer, &self.text);
-                match self.kept.is_empty() {
-                    true => mem::swap(&mut self.kept, &mut self.text),
-                    false => self.kept.extend_from_slice(&self.text),
-                }
+                self.keep();
                 // Fewer than bytes in memory.
                 ((words as f64 * TOKENS_A_WORD) as usize, words)
             }
         }
     }
 
-    /// The content of the chunk; nothing is left of it.
-    fn take(&mut self, form: ContentForm) -> ChunkContent {
+    /// Adds the text to what is kept.
+    fn keep(&mut self) {
+        match self.kept.is_empty() {
+            true => mem::swap(&mut self.kept, &mut self.text),
+            false => self.kept.extend_from_slice(&self.text),
+        }
+    }
+
+    /// What was kept.
+    fn take_kept(&mut self) -> Vec<u8> {
+        let mut text = mem::take(&mut self.kept);
+        text.shrink_to_fit();
+        text
+    }
+
+    /// The content of the chunk, which has these pieces; nothing is left of it.
+    fn take(
+        &mut self,
+        form: ContentForm,
+        tokenizer: Tokenizer,
+        pieces: &[FileStretch],
+    ) -> ChunkContent {
         match form {
             ContentForm::Tokens => {
                 let (mut ids, dictionary) = self.interner.take();
                 ids.shrink_to_fit();
                 ChunkContent::Tokens { ids, dictionary }
             }
-            ContentForm::Text => {
-                let mut text = mem::take(&mut self.kept);
-                text.shrink_to_fit();
-                ChunkContent::Text(text)
+            ContentForm::Cut => {
+                let text = self.take_kept();
+                match self.cuts.take() {
+                    Some(cuts) => ChunkContent::Cut { text, cuts },
+                    None => interned(tokenizer, &text, pieces),
+                }
             }
+            ContentForm::Text => ChunkContent::Text(self.take_kept()),
         }
     }
 }
@@ -536,8 +580,10 @@ mod tests {
         }
     }
 
-    /// The texts of each draft.
-    fn filled(threads: usize, tokens: usize) -> Vec<Vec<usize>> {
+    /// The texts of each draft, and the tokens of each of its chunks.
+    type Filled = Vec<(Vec<usize>, Vec<Vec<Vec<u8>>>)>;
+
+    fn filled(form: ContentForm, threads: usize, tokens: usize, entries: usize) -> Filled {
         let pool = start_pool(Some(threads)).unwrap();
         let settings = CorpusSettings {
             segment_size: 1,
@@ -546,17 +592,25 @@ mod tests {
         let limits = Limits {
             bytes: 1 << 40,
             tokens,
-            entries: 1 << 40,
+            entries,
             entry_bytes: 1 << 40,
         };
         let texts = SharedOut { texts: 300 };
         pool.install(|| {
-            let form = ContentForm::Tokens;
             let mut filling = Filling::new(&texts, &settings, form, limits, OnError::Stop);
             let (mut drafts, stop) = (Vec::new(), AtomicBool::new(false));
-            while let Some((draft, _)) = filling.fill(&NoProgress, &stop).unwrap() {
-                let chunks = draft.chunks.iter().flat_map(|chunk| &chunk.pieces);
-                drafts.push(chunks.map(|piece| piece.source).collect());
+            while let Some((mut draft, _)) = filling.fill(&NoProgress, &stop).unwrap() {
+                draft.intern(settings.tokenizer);
+                let pieces = draft.chunks.iter().flat_map(|chunk| &chunk.pieces);
+                let sources = pieces.map(|piece| piece.source).collect();
+                let tokens = |chunk: &DraftChunk| match &chunk.content {
+                    ChunkContent::Tokens { ids, dictionary } => {
+                        let tokens = ids.iter().map(|&id| dictionary.token(id).to_vec());
+                        tokens.collect()
+                    }
+                    _ => panic!("tokens were asked for"),
+                };
+                drafts.push((sources, draft.chunks.iter().map(tokens).collect()));
             }
             drafts
         })
@@ -565,11 +619,24 @@ mod tests {
     #[test]
     fn threads_that_wait_for_parts_of_a_text_keep_no_chunk_from_others() {
         // Few chunks may be ahead of the slowest one.
-        let expected = filled(1, 20_000);
-        assert!(expected.len() > 2, "{expected:?}");
-        assert!(expected.concat().into_iter().eq(0..300));
+        let filled = |threads| filled(ContentForm::Tokens, threads, 20_000, 1 << 40);
+        let expected = filled(1);
+        assert!(expected.len() > 2);
+        let sources = expected.iter().flat_map(|(sources, _)| sources);
+        assert!(sources.copied().eq(0..300));
         for threads in [2, 3, 16] {
-            assert_eq!(filled(threads, 20_000), expected, "{threads} threads");
+            assert!(filled(threads) == expected, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn tokens_that_are_left_to_devices_make_the_same_drafts() {
+        // Entries end drafts, tokens do, or neither.
+        for (tokens, entries) in [(1 << 30, 40), (20_000, 9_000), (1 << 30, 1 << 30)] {
+            let filled = |form| filled(form, 3, tokens, entries);
+            let expected = filled(ContentForm::Tokens);
+            assert_eq!(expected.len() > 2, tokens.min(entries) < 1 << 30);
+            assert!(filled(ContentForm::Cut) == expected, "{tokens} {entries}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: drafts are a function of texts, settings and limits. What becomes of them is not known here.
 
+mod cut;
 mod draft;
 mod each;
 mod fill;
@@ -9,6 +10,7 @@ mod numbered;
 mod read;
 mod texts;
 
+pub(crate) use cut::sorted_tokens;
 pub(crate) use draft::{ChunkContent, ContentForm, Draft, Limits};
 pub(crate) use each::each_text;
 pub(crate) use fill::Filling;

@@ -78,7 +78,11 @@ impl LocalDictionary {
         selected
     }
 
-    fn push(&mut self, token: &[u8], is_word: bool) {
+    /// Takes a token that is not in it, as the next id.
+    ///
+    /// # Panics
+    /// If all tokens have 2 GiB or more.
+    pub fn push(&mut self, token: &[u8], is_word: bool) {
         self.bytes.extend_from_slice(token);
         assert!(
             self.bytes.len() < 1 << END_BITS,

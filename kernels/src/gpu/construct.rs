@@ -69,15 +69,45 @@ pub fn construct(
     on_stage(Stage::Rounds);
     check_size(tokens.len(), file_offsets.len())?;
     let tokens = gpu.upload(tokens)?;
+    let (count, on_prune) = (terminal_count, &mut || on_stage(Stage::Prune));
+    construct_uploaded(
+        gpu,
+        &tokens,
+        file_offsets,
+        count,
+        parameters,
+        on_prune,
+        stop,
+    )
+}
+
+/// As [`construct`], from tokens on the device. `on_prune` is called as the second stage begins.
+///
+/// # Errors
+///
+/// As [`construct`].
+///
+/// # Panics
+///
+/// As [`construct`].
+pub fn construct_uploaded(
+    gpu: &Gpu,
+    tokens: &Buffer<u32>,
+    file_offsets: &[u32],
+    terminal_count: u32,
+    parameters: &Parameters,
+    on_prune: &mut dyn FnMut(),
+    stop: &AtomicBool,
+) -> Result<Constructed, GpuError> {
     let file_offsets = gpu.upload(file_offsets)?;
     let on_step = &mut |step| {
         if step == Step::Prune {
-            on_stage(Stage::Prune);
+            on_prune();
         }
     };
     let grammar = construct_resident(
         gpu,
-        &tokens,
+        tokens,
         &file_offsets,
         terminal_count,
         parameters,

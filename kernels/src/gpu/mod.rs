@@ -31,6 +31,7 @@ mod file_counts;
 mod file_words;
 mod gompresso;
 mod grammar;
+mod intern;
 mod intersect;
 mod levels;
 mod local_tables;
@@ -60,7 +61,9 @@ mod traversal;
 mod weights;
 
 pub use coded_lists::DeviceCodedLists;
-pub use construct::{DeviceConstructed, TOKENS_MAX, construct, construct_resident};
+pub use construct::{
+    DeviceConstructed, TOKENS_MAX, construct, construct_resident, construct_uploaded,
+};
 pub use cuda::Absence;
 pub use device::{Buffer, DeviceFacts, Gpu};
 pub use device_words::DeviceWords;
@@ -72,6 +75,7 @@ pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
 pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
+pub use intern::{CutText, InternedTokens, TEXT_BYTES_MAX, TokenCut};
 pub use intersect::{DeviceLists, ListSearch};
 pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
@@ -115,6 +119,7 @@ const SOURCES: &[&Source] = &[
     &gompresso::SOURCE,
     &ngrams::SOURCE,
     &symbol_coder::SOURCE,
+    &intern::SOURCE,
     &intersect::SOURCE,
     &coded_lists::SOURCE,
     &query_batches::SOURCE,

@@ -167,6 +167,7 @@ fn parameter(declared: &'static str) -> Parameter {
     };
     let size = match item.strip_prefix("const ").unwrap_or(item) {
         "u8" => Some(1),
+        "u16" => Some(2),
         "u32" | "i32" => Some(4),
         "u64" => Some(8),
         _ => None,

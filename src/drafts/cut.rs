@@ -1,0 +1,94 @@
+//! Tokens that are only cut, not numbered: that is left to a device.
+//!
+//! Invariant: the tokens are those that an interner is given, and the dictionary is that of all of them, sorted, so it does not show
+//! who numbered them.
+
+use crate::tokenize::{LocalDictionary, Sink, merge};
+use rayon::prelude::*;
+use zipfdb_kernels::gpu::{CutText, TokenCut};
+use zipfdb_storage::{Dictionary, Tokenizer};
+
+/// Dictionaries that tokens are shared out to, for each thread, so that all threads merge them.
+const DICTIONARIES_A_THREAD: usize = 2;
+
+/// How the tokens of some texts are cut.
+#[derive(Default)]
+pub(super) struct Cuts {
+    /// [`TokenCut::bits`] of each token.
+    cuts: Vec<u16>,
+    words: u64,
+    /// Whether a token was larger than a cut can say.
+    has_larger: bool,
+}
+
+impl Cuts {
+    /// Tokens and words so far.
+    pub(super) fn counts(&self) -> (usize, u64) {
+        (self.cuts.len(), self.words)
+    }
+
+    /// The cuts of all tokens; none if one was too large for that.
+    pub(super) fn take(&mut self) -> Option<Vec<u16>> {
+        let Cuts {
+            mut cuts,
+            has_larger,
+            ..
+        } = std::mem::take(self);
+        cuts.shrink_to_fit();
+        (!has_larger).then_some(cuts)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, size: usize, is_word: bool) {
+        let cut = TokenCut::new(size, is_word);
+        self.has_larger |= cut.is_none();
+        self.cuts.push(cut.map_or(0, TokenCut::bits));
+    }
+}
+
+impl Sink for Cuts {
+    #[inline(always)]
+    fn word(&mut self, _text: &[u8], start: usize, end: usize) {
+        self.words += 1;
+        self.push(end - start, true);
+    }
+
+    #[inline(always)]
+    fn gap(&mut self, _text: &[u8], start: usize, end: usize) {
+        self.push(end - start, false);
+    }
+}
+
+/// Sorts the distinct tokens of texts, of which are given where they start and how they are cut: a dictionary, and for each token its
+/// number there. Parallel on the current pool.
+pub(crate) fn sorted_tokens(
+    tokenizer: Tokenizer,
+    texts: &[CutText<'_>],
+    tokens: &[(u32, TokenCut)],
+) -> (Dictionary, Vec<u32>) {
+    let begins: Vec<usize> = texts
+        .iter()
+        .scan(0, |begin, piece| {
+            let this = *begin;
+            *begin += piece.text.len();
+            Some(this)
+        })
+        .collect();
+    let dictionaries = DICTIONARIES_A_THREAD * rayon::current_num_threads();
+    let locals: Vec<LocalDictionary> = tokens
+        .par_chunks(tokens.len().div_ceil(dictionaries).max(1))
+        .map(|tokens| {
+            let mut local = LocalDictionary::default();
+            for &(start, cut) in tokens {
+                let start = start as usize;
+                // Texts that are empty share their beginning with the next one.
+                let text = begins.partition_point(|&begin| begin <= start) - 1;
+                let start = start - begins[text];
+                local.push(&texts[text].text[start..start + cut.size()], cut.is_word());
+            }
+            local
+        })
+        .collect();
+    let merged = merge(tokenizer, &locals);
+    (merged.dictionary, merged.ids.concat())
+}
