@@ -3,6 +3,8 @@
 //! Whether a byte belongs to a class of ASCII characters is decided for all bytes of a block at once, with compares that
 //! the compiler turns into vector instructions. Bytes that are not ASCII are in no class. No word is known here.
 
+use zipfdb_kernels::high_bits;
+
 /// How many bytes a block holds: as many as a mask has bits.
 pub const BLOCK_BYTES: usize = 64;
 
@@ -26,19 +28,13 @@ impl Block {
     /// The bytes that `belongs` is true for.
     #[inline(always)]
     pub fn mask(&self, belongs: impl Fn(u8) -> bool) -> u64 {
-        // The low bit of each byte of `flags` times GATHER lands in one byte, in order.
-        const GATHER: u64 = 0x0102_0408_1020_4080;
-        // A loop, which is always compiled in place; `map` of so large an array may become a call for each byte.
-        let mut flags = [0; BLOCK_BYTES];
-        for (flag, &byte) in flags.iter_mut().zip(&self.0) {
-            *flag = u8::from(belongs(byte));
+        // A loop without calls, which is always compiled in place: an iterator, or `map` of so large an array, may not be.
+        let (mut flags, mut byte) = ([0; BLOCK_BYTES], 0);
+        while byte < BLOCK_BYTES {
+            flags[byte] = u8::from(belongs(self.0[byte])).wrapping_neg();
+            byte += 1;
         }
-        let mut mask = 0;
-        for (index, eight) in flags.as_chunks::<8>().0.iter().enumerate() {
-            let eight = u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56;
-            mask |= eight << (index * 8);
-        }
-        mask
+        high_bits(&flags)
     }
 }
 

@@ -9,11 +9,16 @@ use super::has_glued_space;
 use super::interner::{IdTable, LocalDictionary, hash_bytes, random_seeds};
 use rayon::prelude::*;
 use std::cmp::Ordering;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use zipfdb_storage::{Dictionary, Tokenizer};
 
 /// Equal tokens meet in the same partition, and partitions are merged in parallel.
 const PARTITION_BITS: u32 = 6;
 const PARTITIONS: usize = 1 << PARTITION_BITS;
+
+/// Distinct tokens that one task writes.
+const TASK_TOKENS: usize = 1 << 13;
 
 /// What [`merge`] makes of local dictionaries.
 pub struct Merged {
@@ -42,43 +47,35 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
         .map(|partition| HashPartition::new(tokenizer, locals, &partitioned, partition))
         .collect();
 
-    let mut words: Vec<FoldedToken> = Vec::new();
-    let mut gaps: Vec<FoldedToken> = Vec::new();
     let mut bases = Vec::with_capacity(PARTITIONS);
     let mut distinct = 0;
     for partition in &partitions {
         bases.push(distinct);
         distinct += partition.distinct.len() as u32;
     }
-    let entries: Vec<(Vec<FoldedToken>, Vec<FoldedToken>)> = partitions
-        .par_iter()
-        .zip(&bases)
-        .map(|(partition, &base)| partition.entries(tokenizer, locals, base))
+    let mut tokens: Vec<FoldedToken<'_>> = (0..distinct)
+        .into_par_iter()
+        .map(|distinct| {
+            // An empty partition has the base of the next one.
+            let partition = bases.partition_point(|&base| base <= distinct) - 1;
+            let place = distinct - bases[partition];
+            partitions[partition].token(tokenizer, locals, place as usize, distinct)
+        })
         .collect();
-    for (partition_words, partition_gaps) in entries {
-        words.extend(partition_words);
-        gaps.extend(partition_gaps);
-    }
-    words.par_sort_unstable_by(FoldedToken::compare);
-    gaps.par_sort_unstable_by(FoldedToken::compare);
+    tokens.par_sort_unstable_by(FoldedToken::compare);
 
-    let mut ids = vec![0; distinct as usize];
-    let mut offsets = Vec::with_capacity(distinct as usize + 1);
-    let mut bytes = Vec::with_capacity(words.iter().chain(&gaps).map(FoldedToken::size).sum());
-    let mut own_spaces = Vec::new();
-    offsets.push(0);
-    for (id, entry) in words.iter().chain(&gaps).enumerate() {
-        if id < words.len() && !entry.has_space && entry.text[0] == b' ' {
-            own_spaces.push(id as u32);
-        }
-        ids[entry.distinct as usize] = id as u32;
-        if entry.has_space {
-            bytes.push(b' ');
-        }
-        bytes.extend_from_slice(entry.text);
-        offsets.push(bytes.len() as u64);
-    }
-    let word_tokens = words.len() as u32;
+    let mut ids = Vec::new();
+    ids.resize_with(tokens.len(), AtomicU32::default);
+    let numbered = (0..distinct).into_par_iter().zip(&tokens);
+    numbered.for_each(|(id, token)| ids[token.distinct as usize].store(id, Relaxed));
+    let words = tokens.partition_point(|token| !token.is_gap);
+    let own_spaces = (0..words as u32).into_par_iter().filter(|&id| {
+        let token = &tokens[id as usize];
+        !token.has_space && token.text[0] == b' '
+    });
+    let own_spaces = own_spaces.collect();
+    let (offsets, bytes) = written(&tokens);
+    let word_tokens = words as u32;
 
     let local_ids = local_ids(&partitioned, &partitions, &bases, &ids);
     Merged {
@@ -92,7 +89,7 @@ fn local_ids(
     partitioned: &[Partitioned],
     partitions: &[HashPartition],
     bases: &[u32],
-    ids: &[u32],
+    ids: &[AtomicU32],
 ) -> Vec<Vec<u32>> {
     let mut starts = [0; PARTITIONS];
     let starts: Vec<[usize; PARTITIONS]> = partitioned
@@ -114,7 +111,8 @@ fn local_ids(
                 let tokens = local.tokens(partition);
                 let places = &partitions[partition].places[start..start + tokens.len()];
                 for (&(token, _), place) in tokens.iter().zip(places) {
-                    local_ids[token as usize] = ids[(bases[partition] + place) as usize];
+                    let id = &ids[(bases[partition] + place) as usize];
+                    local_ids[token as usize] = id.load(Relaxed);
                 }
             }
             local_ids
@@ -223,31 +221,61 @@ impl HashPartition {
         }
     }
 
-    /// The word tokens and the gap tokens, ready to be sorted.
-    fn entries<'a>(
+    /// The distinct token at a place, which is so many of those of all partitions, ready to be sorted.
+    fn token<'a>(
         &'a self,
         tokenizer: Tokenizer,
         locals: &'a [LocalDictionary],
-        base: u32,
-    ) -> (Vec<FoldedToken<'a>>, Vec<FoldedToken<'a>>) {
-        let mut words = Vec::with_capacity(self.distinct.len());
-        let mut gaps = Vec::new();
-        for (place, &(local, id)) in self.distinct.iter().enumerate() {
-            let local = &locals[local as usize];
-            let token = local.token(id);
-            let distinct = base + place as u32;
-            if !local.is_word(id) {
-                gaps.push(FoldedToken::new(token, token, false, distinct));
-                continue;
-            }
-            let has_space = has_glued_space(tokenizer, token);
-            let word = &token[usize::from(has_space)..];
-            let folded = &self.folded[self.folded_offsets[place]..self.folded_offsets[place + 1]];
-            let folded = if folded.is_empty() { word } else { folded };
-            words.push(FoldedToken::new(folded, word, has_space, distinct));
+        place: usize,
+        distinct: u32,
+    ) -> FoldedToken<'a> {
+        let (local, id) = self.distinct[place];
+        let local = &locals[local as usize];
+        let token = local.token(id);
+        if !local.is_word(id) {
+            return FoldedToken {
+                is_gap: true,
+                ..FoldedToken::new(token, token, false, distinct)
+            };
         }
-        (words, gaps)
+        let has_space = has_glued_space(tokenizer, token);
+        let word = &token[usize::from(has_space)..];
+        let folded = &self.folded[self.folded_offsets[place]..self.folded_offsets[place + 1]];
+        let folded = if folded.is_empty() { word } else { folded };
+        FoldedToken::new(folded, word, has_space, distinct)
     }
+}
+
+/// Tokens one after the other: where each begins, and where the last one ends; and their bytes. Parallel on the current pool.
+fn written(tokens: &[FoldedToken<'_>]) -> (Vec<u64>, Vec<u8>) {
+    let parts = tokens.par_chunks(TASK_TOKENS);
+    let sizes: Vec<usize> = parts
+        .map(|tokens| tokens.iter().map(FoldedToken::size).sum())
+        .collect();
+    let mut bytes = vec![0; sizes.iter().sum()];
+    let mut offsets = vec![0; tokens.len() + 1];
+    let (mut rest, mut begin) = (&mut bytes[..], 0);
+    let mut parts = Vec::with_capacity(sizes.len());
+    let ends = offsets[1..].chunks_mut(TASK_TOKENS);
+    for ((tokens, ends), size) in tokens.chunks(TASK_TOKENS).zip(ends).zip(sizes) {
+        let (part, after) = rest.split_at_mut(size);
+        rest = after;
+        parts.push((tokens, ends, part, begin));
+        begin += size as u64;
+    }
+    parts
+        .into_par_iter()
+        .for_each(|(tokens, ends, part, begin)| {
+            let mut written = 0;
+            for (token, end) in tokens.iter().zip(ends) {
+                let bytes = &mut part[written..written + token.size()];
+                bytes[..usize::from(token.has_space)].fill(b' ');
+                bytes[usize::from(token.has_space)..].copy_from_slice(token.text);
+                written += token.size();
+                *end = begin + written as u64;
+            }
+        });
+    (offsets, bytes)
 }
 
 /// A token to be sorted, with its folding at hand.
@@ -261,6 +289,8 @@ struct FoldedToken<'a> {
     distinct: u32,
     /// Whether the token has a space before `text`.
     has_space: bool,
+    /// Gap tokens come after all words.
+    is_gap: bool,
 }
 
 impl<'a> FoldedToken<'a> {
@@ -275,6 +305,7 @@ impl<'a> FoldedToken<'a> {
             text,
             distinct,
             has_space,
+            is_gap: false,
         }
     }
 
@@ -283,8 +314,8 @@ impl<'a> FoldedToken<'a> {
     }
 
     fn compare(&self, other: &FoldedToken<'_>) -> Ordering {
-        self.prefix
-            .cmp(&other.prefix)
+        (self.is_gap.cmp(&other.is_gap))
+            .then_with(|| self.prefix.cmp(&other.prefix))
             .then_with(|| self.folded.cmp(other.folded))
             .then_with(|| self.text.cmp(other.text))
             .then_with(|| self.has_space.cmp(&other.has_space))

@@ -10,14 +10,13 @@ use std::fmt;
 use std::panic;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
 use super::compile;
 use super::device::{DeviceFacts, Gpu};
-use super::driver::{Argument, Driver, Kernel, Launch};
+use super::driver::{Argument, Driver, Kernel, Launch, fill_parallel};
 use super::error::GpuError;
 use super::signature;
 
@@ -26,12 +25,6 @@ const STAGING_BYTES: usize = 16 << 20;
 
 /// Copies of at most so many bytes are left to the driver.
 const SMALL_COPY: usize = 64 << 10;
-
-/// Bytes that a thread copies to or from pinned memory, at least.
-const COPY_GRAIN: usize = 1 << 20;
-
-/// Threads that copy together, at most.
-const COPY_THREADS: usize = 8;
 
 /// So many launches are started before the first of them is done, or at most twice as many: whoever waits for the device
 /// must not wait for long.
@@ -395,21 +388,10 @@ fn fault(device: &str, call: &str, error: DriverError) -> GpuError {
     }
 }
 
-/// Copies on several threads of its own: a thread of a pool that waited for others would take up other work meanwhile,
-/// which might wait for the memory that this copies to.
+/// Copies on several threads.
 fn copy_parallel(to: &mut [u8], from: &[u8]) {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.min(COPY_THREADS).min(to.len() / COPY_GRAIN);
-    let part = to.len().div_ceil(threads.max(1)).max(1);
-    thread::scope(|scope| {
-        let mut parts = to.chunks_mut(part).zip(from.chunks(part));
-        let own = parts.next();
-        for (to, from) in parts {
-            scope.spawn(|| to.copy_from_slice(from));
-        }
-        if let Some((to, from)) = own {
-            to.copy_from_slice(from);
-        }
+    fill_parallel(to, |begin, part| {
+        part.copy_from_slice(&from[begin..begin + part.len()]);
     });
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 
-use super::driver::{Argument, Driver, Kernel, Launch};
+use super::driver::{Argument, Driver, Kernel, Launch, fill_parallel};
 use super::error::GpuError;
 use super::pool::{Block, Pool};
 use super::signature;
@@ -351,6 +351,31 @@ impl Gpu {
         Ok(())
     }
 
+    /// A copy of some items that lie in pieces, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub(crate) fn upload_pieces<T: Pod>(&self, pieces: &[&[T]]) -> Result<Buffer<T>, GpuError> {
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        let buffer = self.allocate(len)?;
+        let mut begin = 0;
+        let pieces = pieces.iter().map(|piece| {
+            let bytes = bytemuck::cast_slice::<T, u8>(piece);
+            begin += bytes.len();
+            (begin - bytes.len(), bytes)
+        });
+        let pieces: Vec<(usize, &[u8])> = pieces.collect();
+        let mut fill = |first: usize, to: &mut [u8]| {
+            fill_parallel(to, |begin, part| copy_pieces(&pieces, first + begin, part));
+        };
+        if begin > 0 {
+            self.check_stops()?;
+            (self.driver).upload_filled(buffer.block.address, begin, &mut fill)?;
+        }
+        Ok(buffer)
+    }
+
     /// Copies items that are computed on the way, each of its index.
     ///
     /// # Errors
@@ -549,6 +574,23 @@ impl Gpu {
         arguments: &[Argument],
     ) -> Result<(), GpuError> {
         self.launch(kernel, self.looping(items), arguments)
+    }
+}
+
+/// Copies what pieces, of which are given where they begin in all of them together, have from `begin` on.
+fn copy_pieces(pieces: &[(usize, &[u8])], begin: usize, mut to: &mut [u8]) {
+    // Pieces that are empty begin where the next one does.
+    let first = pieces.partition_point(|&(start, _)| start <= begin) - 1;
+    let mut skipped = begin - pieces[first].0;
+    for (_, piece) in &pieces[first..] {
+        let from = &piece[skipped..];
+        let (part, rest) = to.split_at_mut(from.len().min(to.len()));
+        part.copy_from_slice(&from[..part.len()]);
+        to = rest;
+        skipped = 0;
+        if to.is_empty() {
+            break;
+        }
     }
 }
 

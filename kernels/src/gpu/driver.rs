@@ -8,8 +8,34 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::thread;
 
 use super::error::GpuError;
+
+/// Bytes that a thread copies to or from pinned memory, at least.
+const COPY_GRAIN: usize = 1 << 20;
+
+/// Threads that copy together, at most.
+const COPY_THREADS: usize = 8;
+
+/// Fills memory on several threads of its own, part by part; `fill` is told where a part begins. A thread of a pool that waited for
+/// others would take up other work meanwhile, which might wait for the memory that is filled.
+pub(crate) fn fill_parallel(to: &mut [u8], fill: impl Fn(usize, &mut [u8]) + Sync) {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(COPY_THREADS).min(to.len() / COPY_GRAIN);
+    let size = to.len().div_ceil(threads.max(1)).max(1);
+    thread::scope(|scope| {
+        let mut parts = (0..).step_by(size).zip(to.chunks_mut(size));
+        let own = parts.next();
+        for (begin, part) in parts {
+            let fill = &fill;
+            scope.spawn(move || fill(begin, part));
+        }
+        if let Some((begin, part)) = own {
+            fill(begin, part);
+        }
+    });
+}
 
 /// A `.cu` file.
 #[derive(Debug)]

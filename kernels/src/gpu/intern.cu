@@ -59,7 +59,7 @@ find_slots_kernel(const u8* text, const u16* cuts, const u32* starts, u64 tokens
             }
             if (found == hash) break;
             if (++probes == PROBES_MAX) {
-                state[0] = IS_FULL;
+                store_relaxed(&state[0], IS_FULL);
                 return;
             }
             slot = (slot + 1) & slot_mask;
@@ -80,7 +80,7 @@ compare_tokens_kernel(const u8* text, const u16* cuts, const u32* starts, u64 to
         const u8* left = text + starts[first];
         const u8* right = text + starts[i];
         for (u32 at = 0; is_same && at < u32(cuts[i] >> 1); at++) is_same = left[at] == right[at];
-        if (!is_same) state[0] = IS_ALIKE;
+        if (!is_same) store_relaxed(&state[0], IS_ALIKE);
     }
 }
 

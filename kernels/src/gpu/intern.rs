@@ -144,17 +144,12 @@ struct DeviceText {
 impl DeviceText {
     fn new(gpu: &Gpu, pieces: &[CutText<'_>]) -> Result<DeviceText, GpuError> {
         let bytes = pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
-        let tokens = pieces.iter().map(|piece| piece.cuts.len()).sum();
         check_size(bytes)?;
-        let text = gpu.allocate::<u8>(bytes)?;
-        let cuts = gpu.allocate::<u16>(tokens)?;
-        let (mut byte, mut token) = (0, 0);
-        for piece in pieces {
-            gpu.upload_to(&text, byte, piece.text)?;
-            gpu.upload_to(&cuts, token, piece.cuts)?;
-            byte += piece.text.len();
-            token += piece.cuts.len();
-        }
+        let texts: Vec<&[u8]> = pieces.iter().map(|piece| piece.text).collect();
+        let text = gpu.upload_pieces(&texts)?;
+        let cuts: Vec<&[u16]> = pieces.iter().map(|piece| piece.cuts).collect();
+        let cuts = gpu.upload_pieces(&cuts)?;
+        let tokens = cuts.len();
         let sizes = gpu.allocate::<u32>(tokens)?;
         let kernel = SOURCE.kernel("token_sizes_kernel").moving(tokens * 6);
         gpu.launch_looping(kernel, tokens, arguments![&cuts, tokens, &sizes])?;
