@@ -135,15 +135,30 @@ fn set_rows(rows: &mut [u8], dictionary: &Dictionary, offsets: &[u32]) {
 /// Words that one task looks at, at least.
 const TASK_WORDS: usize = 1 << 12;
 
+/// How often each of so many symbols occurs in the root. Each part of it has counts of its own, so there are few.
+fn root_counts(root: &[u32], symbols: usize) -> Vec<u64> {
+    let parts = (root.len() / symbols.max(1)).clamp(1, rayon::current_num_threads());
+    let parts = root.par_chunks(root.len().div_ceil(parts).max(1));
+    let counted = parts.map(|root| {
+        let mut counts = vec![0u64; symbols];
+        for &symbol in root {
+            counts[symbol as usize] += 1;
+        }
+        counts
+    });
+    let added = counted.reduce_with(|mut left, right| {
+        (left.par_iter_mut().zip(right)).for_each(|(left, right)| *left += right);
+        left
+    });
+    added.unwrap_or_else(|| vec![0; symbols])
+}
+
 /// How often each word occurs; none if a count needs more than 32 bits.
 ///
 /// Top-down: a rule's weight is final once all rules of higher levels are done.
 fn count(dictionary: &Dictionary, grammar: &Grammar) -> Option<Vec<u32>> {
     let terminals = grammar.terminal_count as usize;
-    let mut weights = vec![0u64; terminals + grammar.rule_count() as usize];
-    for &symbol in &grammar.root {
-        weights[symbol as usize] += 1;
-    }
+    let mut weights = root_counts(&grammar.root, terminals + grammar.rule_count() as usize);
     for rule in (0..grammar.rule_count()).rev() {
         let weight = weights[terminals + rule as usize];
         for &symbol in grammar.body(rule) {

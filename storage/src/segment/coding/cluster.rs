@@ -17,32 +17,24 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Counts equal `(row, column)` pairs of `pairs`, which are sorted; rows are `0..rows`.
-    pub fn from_sorted_pairs(rows: usize, pairs: &[(u32, u32)]) -> Rows {
-        // As many of a pair as pairs at most, and those fit u32.
-        let groups = pairs.chunk_by(|left, right| left == right);
-        let counts = groups.map(|group| (group[0].0, group[0].1, group.len() as u32));
-        Rows::from_sorted_counts(rows, counts)
-    }
-
     /// Takes distinct rows and columns with their counts, which are sorted; rows are `0..rows`.
-    pub fn from_sorted_counts(
+    pub fn from_sorted_counts<T: Sync>(
         rows: usize,
-        counts: impl IntoIterator<Item = (u32, u32, u32)>,
+        counted: &[T],
+        count_of: impl Fn(&T) -> (u32, u32, u32) + Sync,
     ) -> Rows {
-        let mut sparse = Rows {
-            offsets: Vec::with_capacity(rows + 1),
-            ..Rows::default()
-        };
-        sparse.offsets.push(0);
-        for (row, column, count) in counts {
-            // Columns fit u32, as do counted pairs.
-            (sparse.offsets).resize(row as usize + 1, sparse.columns.len() as u32);
-            sparse.columns.push(column);
-            sparse.counts.push(count);
+        // Columns fit u32, as do counted pairs.
+        let start = |row| counted.partition_point(|one| (count_of(one).0 as usize) < row) as u32;
+        let counts = counted.par_iter().map(|one| {
+            let (_, column, count) = count_of(one);
+            (column, count)
+        });
+        let (columns, counts) = counts.unzip();
+        Rows {
+            offsets: (0..=rows).into_par_iter().map(start).collect(),
+            columns,
+            counts,
         }
-        (sparse.offsets).resize(rows + 1, sparse.columns.len() as u32);
-        sparse
     }
 
     /// Takes the counts of rows of `columns` each.
@@ -70,20 +62,51 @@ impl Rows {
         for index in 0..columns {
             offsets[index + 1] += offsets[index];
         }
-        let mut next = offsets.clone();
         let mut turned = Rows {
-            offsets,
             columns: vec![0; self.columns.len()],
             counts: vec![0; self.counts.len()],
+            offsets,
         };
-        for row in 0..self.len() {
-            for (column, count) in self.row(row) {
-                let place = &mut next[column as usize];
-                turned.columns[*place as usize] = row as u32;
-                turned.counts[*place as usize] = count;
-                *place += 1;
-            }
+        // Each task passes over all rows and takes the columns that are its own.
+        let tasks = rayon::current_num_threads();
+        let mut parts = Vec::with_capacity(tasks);
+        let (mut to_columns, mut to_counts) = (&mut turned.columns[..], &mut turned.counts[..]);
+        let mut first = 0;
+        for task in 1..=tasks {
+            let wanted = (self.columns.len() * task / tasks) as u32;
+            let end = match task == tasks {
+                true => columns,
+                false => turned.offsets.partition_point(|&offset| offset < wanted),
+            };
+            let end = end.clamp(first, columns);
+            let size = (turned.offsets[end] - turned.offsets[first]) as usize;
+            let (part_columns, part_counts);
+            (part_columns, to_columns) = to_columns.split_at_mut(size);
+            (part_counts, to_counts) = to_counts.split_at_mut(size);
+            parts.push((
+                &turned.offsets[first..=end],
+                first,
+                part_columns,
+                part_counts,
+            ));
+            first = end;
         }
+        parts
+            .into_par_iter()
+            .for_each(|(offsets, first, to_columns, to_counts)| {
+                let mut next: Vec<u32> = offsets.iter().map(|offset| offset - offsets[0]).collect();
+                let own = first..first + offsets.len() - 1;
+                for row in 0..self.len() {
+                    for (column, count) in self.row(row) {
+                        if own.contains(&(column as usize)) {
+                            let place = &mut next[column as usize - first];
+                            to_columns[*place as usize] = row as u32;
+                            to_counts[*place as usize] = count;
+                            *place += 1;
+                        }
+                    }
+                }
+            });
         turned
     }
 
@@ -107,6 +130,22 @@ impl Rows {
     }
 }
 
+/// A row and a column as one number, by which pairs are sorted.
+pub fn pair_key(row: u32, column: u32) -> u64 {
+    u64::from(row) << 32 | u64::from(column)
+}
+
+/// Counts equal pairs of `pairs`, which are sorted: rows, columns, and how often they occur together.
+pub fn count_pairs(pairs: &[u64]) -> Vec<(u32, u32, u32)> {
+    let groups = pairs.par_chunk_by(|left, right| left == right);
+    let counted = groups.map(|group| {
+        let pair = group[0];
+        // As many of a pair as pairs at most, and those fit u32.
+        ((pair >> 32) as u32, pair as u32, group.len() as u32)
+    });
+    counted.collect()
+}
+
 /// The group of each row, from 0; groups are below `groups`.
 ///
 /// The heaviest rows are the first centres. `column_class[column]`, below `classes`, is what a column counts as.
@@ -121,6 +160,7 @@ impl Groups {
     pub fn seeded(rows: &Rows, groups: usize) -> Groups {
         debug_assert!(groups > 0 && groups <= 256);
         let mut order: Vec<(u64, u32)> = (0..rows.len())
+            .into_par_iter()
             .map(|row| (rows.total(row), row as u32))
             .collect();
         order.par_sort_unstable_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(&right.1)));
@@ -239,9 +279,43 @@ const COUNT_SCALE: u32 = 32;
 mod tests {
     use super::*;
 
+    /// Rows of pairs, which are sorted.
+    fn rows_of(rows: usize, pairs: &[(u32, u32)]) -> Rows {
+        let keys: Vec<u64> = (pairs.iter())
+            .map(|&(row, column)| pair_key(row, column))
+            .collect();
+        Rows::from_sorted_counts(rows, &count_pairs(&keys), |&pair| pair)
+    }
+
+    #[test]
+    fn rows_turned_over_twice_are_the_same() {
+        for columns in [1, 2, 7, 300] {
+            let pairs: Vec<(u32, u32)> = (0..900u32)
+                .map(|i| (i / 30, i.wrapping_mul(2_654_435_761) >> 16))
+                .map(|(row, number)| (row, number % columns))
+                .collect();
+            let mut sorted = pairs.clone();
+            sorted.sort_unstable();
+            let rows = rows_of(31, &sorted);
+            let mut turned: Vec<(u32, u32)> =
+                pairs.iter().map(|&(row, column)| (column, row)).collect();
+            turned.sort_unstable();
+            let expected = rows_of(columns as usize + 1, &turned);
+            let found = rows.transposed(columns as usize + 1);
+            for column in 0..expected.len() {
+                assert!(found.row(column).eq(expected.row(column)), "{columns}");
+            }
+            let again = found.transposed(31);
+            assert!(
+                (0..31).all(|row| again.row(row).eq(rows.row(row))),
+                "{columns}"
+            );
+        }
+    }
+
     #[test]
     fn rows_count_pairs_and_turn_over() {
-        let rows = Rows::from_sorted_pairs(4, &[(0, 1), (0, 1), (0, 2), (2, 0), (2, 2)]);
+        let rows = rows_of(4, &[(0, 1), (0, 1), (0, 2), (2, 0), (2, 2)]);
         assert_eq!(rows.row(0).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
         assert_eq!(rows.row(1).count(), 0);
         assert_eq!(rows.total(2), 2);
@@ -267,7 +341,7 @@ mod tests {
                 }
             }
         }
-        let rows = Rows::from_sorted_pairs(60, &pairs);
+        let rows = rows_of(60, &pairs);
         let mut groups = Groups::seeded(&rows, 3);
         for _ in 0..5 {
             groups.improve(&rows, |column| column as u8, 10);

@@ -9,6 +9,7 @@ use super::history::{History, REPEATS, distance_bits, split_distance};
 use super::model::{ACTIONS, Chunk, FREQUENCIES, Ranking, action_row, action_rows, class_row};
 use super::runs::{Run, coded_symbols, runs};
 use crate::Grammar;
+use crate::segment::coding::cluster::{count_pairs, pair_key};
 use crate::segment::coding::rans::{self, Share};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -84,16 +85,11 @@ impl SymbolCoder for CpuCoder<'_> {
             };
             before
                 .zip(after)
-                .map(|(before, &after)| (rights[before as usize], lefts[after as usize]))
+                .map(|(before, &after)| pair_key(rights[before as usize], lefts[after as usize]))
         });
         pairs.par_sort_unstable();
-        let groups = pairs.par_chunk_by(|left, right| left == right);
-        let counted = groups.map(|group| NeighbourCount {
-            right: group[0].0,
-            left: group[0].1,
-            // Coded symbols fit u32.
-            count: group.len() as u32,
-        });
+        let counted = count_pairs(&pairs).into_par_iter();
+        let counted = counted.map(|(right, left, count)| NeighbourCount { right, left, count });
         Ok(counted.collect())
     }
 

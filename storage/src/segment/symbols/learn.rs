@@ -165,10 +165,9 @@ fn by_level<T: Copy + Default + Send + Sync>(
 
 /// Groups items, so many, twice: by what follows their right end, and by what is before their left end.
 fn group_items(neighbours: &[NeighbourCount], items: usize, classes: usize) -> (Groups, Groups) {
-    let counts = neighbours
-        .iter()
-        .map(|pair| (pair.right, pair.left, pair.count));
-    let following = Rows::from_sorted_counts(items, counts);
+    let following = Rows::from_sorted_counts(items, neighbours, |pair| {
+        (pair.right, pair.left, pair.count)
+    });
     let preceding = following.transposed(items);
     let mut rights = Groups::seeded(&following, classes);
     let mut lefts = Groups::seeded(&preceding, classes);

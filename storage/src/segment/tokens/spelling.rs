@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use crate::segment::coding::adaptive::{Bit, BitDecoder, BitEncoder, BitTree, Coder};
-use crate::segment::coding::cluster::{Groups, Rows};
+use crate::segment::coding::cluster::{Groups, Rows, count_pairs, pair_key};
 use crate::segment::coding::rans::{self, Share};
 use crate::segment::coding::tables::{Lookup, SYMBOLS_MAX, Tables};
 use crate::segment::coding::{DecodeError, Fault, NoMemory};
@@ -182,42 +182,95 @@ impl Alphabet {
     }
 }
 
+/// What the events of all blocks say without groups of contexts.
+struct FixedCounts {
+    /// Which bytes occur.
+    used: [bool; 256],
+    /// By table: how often each symbol occurs in each row.
+    fixed: [Vec<u32>; 3],
+    /// How many events are bytes.
+    bytes: usize,
+}
+
+impl FixedCounts {
+    fn none() -> FixedCounts {
+        FixedCounts {
+            used: [false; 256],
+            fixed: Table::ALL.map(|table| vec![0; table.size().0 * table.size().1]),
+            bytes: 0,
+        }
+    }
+
+    fn of(blocks: &[Vec<Event>]) -> FixedCounts {
+        let counted = in_parts(blocks).fold(FixedCounts::none, |mut counts, events| {
+            for event in events {
+                counts.count(event);
+            }
+            counts
+        });
+        let added = counted.reduce_with(|left, right| {
+            let mut rights = right.fixed.into_iter();
+            FixedCounts {
+                used: std::array::from_fn(|byte| left.used[byte] || right.used[byte]),
+                fixed: (left.fixed).map(|table| added(table, rights.next().unwrap_or_default())),
+                bytes: left.bytes + right.bytes,
+            }
+        });
+        added.unwrap_or_else(FixedCounts::none)
+    }
+
+    fn count(&mut self, event: &Event) {
+        match *event {
+            Event::Symbol { table, row, symbol } => {
+                let place = usize::from(row) * table.size().1 + usize::from(symbol);
+                self.fixed[table as usize][place] += 1;
+            }
+            Event::Byte { byte, .. } => {
+                self.bytes += 1;
+                if let Some(byte) = byte {
+                    self.used[usize::from(byte)] = true;
+                }
+            }
+            Event::Raw(_) => {}
+        }
+    }
+}
+
+/// Blocks in few parts, of which each has counts of its own.
+fn in_parts(blocks: &[Vec<Event>]) -> impl ParallelIterator<Item = &Vec<Event>> {
+    let part = blocks.len().div_ceil(rayon::current_num_threads());
+    blocks.par_iter().with_min_len(part.max(1))
+}
+
+/// Sums of as many counts.
+fn added(mut left: Vec<u32>, right: Vec<u32>) -> Vec<u32> {
+    (left.iter_mut().zip(right)).for_each(|(left, right)| *left += right);
+    left
+}
+
 impl Spelling {
     /// Learns from the events of all blocks.
     pub fn learn(blocks: &[Vec<Event>]) -> Spelling {
-        let mut used = [false; 256];
-        let mut fixed = Table::ALL.map(|table| vec![0u32; table.size().0 * table.size().1]);
-        let mut total = 0usize;
-        for event in blocks.iter().flatten() {
-            match *event {
-                Event::Symbol { table, row, symbol } => {
-                    fixed[table as usize]
-                        [usize::from(row) * table.size().1 + usize::from(symbol)] += 1;
-                }
-                Event::Byte { byte, .. } => {
-                    total += 1;
-                    if let Some(byte) = byte {
-                        used[usize::from(byte)] = true;
-                    }
-                }
-                Event::Raw(_) => {}
-            }
-        }
+        let FixedCounts { used, fixed, bytes } = FixedCounts::of(blocks);
         let alphabet = Alphabet::new(|byte| used[usize::from(byte)]);
-        let group_bits = (total / 2048).clamp(1, 128).ilog2();
+        let group_bits = (bytes / 2048).clamp(1, 128).ilog2();
         let groups = group_contexts(
             blocks,
             &alphabet,
-            total.div_ceil(SAMPLE).max(1),
+            bytes.div_ceil(SAMPLE).max(1),
             1 << group_bits,
         );
-        let mut counts = vec![0u32; alphabet.symbols() << group_bits];
-        for event in blocks.iter().flatten() {
-            if let Event::Byte { context, byte } = *event {
-                let group = usize::from(groups[alphabet.context(context)]);
-                counts[group * alphabet.symbols() + alphabet.number(byte)] += 1;
+        let none = || vec![0u32; alphabet.symbols() << group_bits];
+        let counts = in_parts(blocks).fold(none, |mut counts, events| {
+            for event in events {
+                if let Event::Byte { context, byte } = *event {
+                    let group = usize::from(groups[alphabet.context(context)]);
+                    counts[group * alphabet.symbols() + alphabet.number(byte)] += 1;
+                }
             }
-        }
+            counts
+        });
+        let counts = counts.reduce_with(added).unwrap_or_else(none);
         let bytes = Tables::from_counts(alphabet.symbols(), &counts);
         let mut tables = Table::ALL
             .into_iter()
@@ -314,13 +367,13 @@ fn group_contexts(
     groups: usize,
 ) -> Vec<u8> {
     let symbols = alphabet.symbols() as u32; // at most 256
-    let mut pairs: Vec<(u32, u32)> = blocks
+    let mut pairs: Vec<u64> = blocks
         .par_iter()
         .step_by(step)
         .flat_map_iter(|events| {
             events.iter().filter_map(|event| match *event {
                 // Contexts are below 2 * 256 * 256.
-                Event::Byte { context, byte } => Some((
+                Event::Byte { context, byte } => Some(pair_key(
                     alphabet.context(context) as u32,
                     alphabet.number(byte) as u32,
                 )),
@@ -329,7 +382,8 @@ fn group_contexts(
         })
         .collect();
     pairs.par_sort_unstable();
-    let all = Rows::from_sorted_pairs(alphabet.contexts(), &pairs);
+    let mut pairs = count_pairs(&pairs);
+    let all = Rows::from_sorted_counts(alphabet.contexts(), &pairs, |&pair| pair);
     // Rows to group: each frequent context, then what is left of each kind and near byte.
     let own: Vec<bool> = (0..all.len())
         .map(|context| all.total(context) >= OWN_COUNT)
@@ -347,11 +401,16 @@ fn group_contexts(
     {
         *row = rows + context as u32 / symbols; // below 2 * 256
     }
-    for (context, _) in &mut pairs {
+    for (context, _, _) in &mut pairs {
         *context = row_of[*context as usize];
     }
     pairs.par_sort_unstable();
-    let rows = Rows::from_sorted_pairs((rows + 2 * symbols) as usize, &pairs);
+    pairs.dedup_by(|next, (row, column, count)| {
+        let is_same = (next.0, next.1) == (*row, *column);
+        *count += if is_same { next.2 } else { 0 };
+        is_same
+    });
+    let rows = Rows::from_sorted_counts((rows + 2 * symbols) as usize, &pairs, |&pair| pair);
     let mut grouping = Groups::seeded(&rows, groups);
     for _ in 0..4 {
         grouping.improve(&rows, |symbol| symbol as u8, alphabet.symbols()); // below 256
