@@ -8,6 +8,9 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{CutText, TokenCut};
 use zipfdb_storage::{Dictionary, Tokenizer};
 
+/// Fewer bytes than most texts have for each token: what there is no room for is copied.
+const BYTES_A_TOKEN: usize = 4;
+
 /// Dictionaries that tokens are shared out to, for each thread, so that all threads merge them.
 const DICTIONARIES_A_THREAD: usize = 2;
 
@@ -22,6 +25,11 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
+    /// Makes room for the tokens of so many bytes, about.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.cuts.reserve(bytes / BYTES_A_TOKEN);
+    }
+
     /// Tokens and words so far.
     pub(super) fn counts(&self) -> (usize, u64) {
         (self.cuts.len(), self.words)
@@ -30,11 +38,8 @@ impl Cuts {
     /// The cuts of all tokens; none if one was too large for that.
     pub(super) fn take(&mut self) -> Option<Vec<u16>> {
         let Cuts {
-            mut cuts,
-            has_larger,
-            ..
+            cuts, has_larger, ..
         } = std::mem::take(self);
-        cuts.shrink_to_fit();
         (!has_larger).then_some(cuts)
     }
 

@@ -463,6 +463,7 @@ impl Worker {
             }
             ContentForm::Cut => {
                 let (tokens, words) = self.cuts.counts();
+                self.cuts.reserve(self.text.len());
                 tokenize(tokenizer, &self.text, &mut self.cuts);
                 let (tokens_after, words_after) = self.cuts.counts();
                 self.keep();

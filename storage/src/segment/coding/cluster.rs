@@ -6,6 +6,7 @@
 
 use super::logarithm::log2;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Rows of counts, sparse: the columns of a row and how often each occurs.
 #[derive(Clone, Debug, Default)]
@@ -67,46 +68,33 @@ impl Rows {
             counts: vec![0; self.counts.len()],
             offsets,
         };
-        // Each task passes over all rows and takes the columns that are its own.
-        let tasks = rayon::current_num_threads();
-        let mut parts = Vec::with_capacity(tasks);
+        // Each task goes through all rows and takes the columns that are its own, which lie together.
+        let mut parts = Vec::new();
         let (mut to_columns, mut to_counts) = (&mut turned.columns[..], &mut turned.counts[..]);
-        let mut first = 0;
-        for task in 1..=tasks {
-            let wanted = (self.columns.len() * task / tasks) as u32;
-            let end = match task == tasks {
-                true => columns,
-                false => turned.offsets.partition_point(|&offset| offset < wanted),
-            };
-            let end = end.clamp(first, columns);
-            let size = (turned.offsets[end] - turned.offsets[first]) as usize;
+        for own in even_parts(&turned.offsets, rayon::current_num_threads()) {
+            let offsets = &turned.offsets[own.start..=own.end];
+            let size = (offsets[own.len()] - offsets[0]) as usize;
             let (part_columns, part_counts);
             (part_columns, to_columns) = to_columns.split_at_mut(size);
             (part_counts, to_counts) = to_counts.split_at_mut(size);
-            parts.push((
-                &turned.offsets[first..=end],
-                first,
-                part_columns,
-                part_counts,
-            ));
-            first = end;
+            parts.push((own.start as u32, offsets, part_columns, part_counts)); // columns fit u32
         }
-        parts
-            .into_par_iter()
-            .for_each(|(offsets, first, to_columns, to_counts)| {
-                let mut next: Vec<u32> = offsets.iter().map(|offset| offset - offsets[0]).collect();
-                let own = first..first + offsets.len() - 1;
-                for row in 0..self.len() {
-                    for (column, count) in self.row(row) {
-                        if own.contains(&(column as usize)) {
-                            let place = &mut next[column as usize - first];
-                            to_columns[*place as usize] = row as u32;
-                            to_counts[*place as usize] = count;
-                            *place += 1;
-                        }
-                    }
+        let parts = parts.into_par_iter();
+        parts.for_each(|(first, offsets, to_columns, to_counts)| {
+            let mut next: Vec<u32> = offsets.iter().map(|offset| offset - offsets[0]).collect();
+            let end = first + (offsets.len() - 1) as u32;
+            for row in 0..self.len() {
+                let (columns, counts) = self.entries(row);
+                let from = columns.partition_point(|&column| column < first);
+                let entries = columns[from..].iter().zip(&counts[from..]);
+                for (column, count) in entries.take_while(|(column, _)| **column < end) {
+                    let place = &mut next[(column - first) as usize];
+                    to_columns[*place as usize] = row as u32;
+                    to_counts[*place as usize] = *count;
+                    *place += 1;
                 }
-            });
+            }
+        });
         turned
     }
 
@@ -115,19 +103,39 @@ impl Rows {
         self.offsets.len() - 1
     }
 
+    /// The columns of a row, which are sorted, and their counts.
+    fn entries(&self, row: usize) -> (&[u32], &[u32]) {
+        let range = self.offsets[row] as usize..self.offsets[row + 1] as usize;
+        (&self.columns[range.clone()], &self.counts[range])
+    }
+
     /// The columns of a row and their counts.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (u32, u32)> {
-        let range = self.offsets[row] as usize..self.offsets[row + 1] as usize;
-        self.columns[range.clone()]
-            .iter()
-            .copied()
-            .zip(self.counts[range].iter().copied())
+        let (columns, counts) = self.entries(row);
+        columns.iter().copied().zip(counts.iter().copied())
     }
 
     /// How often a row occurs.
     pub fn total(&self, row: usize) -> u64 {
         self.row(row).map(|(_, count)| u64::from(count)).sum()
     }
+}
+
+/// Rows with these offsets in so many parts, of which each has about as many entries.
+fn even_parts(offsets: &[u32], parts: usize) -> impl Iterator<Item = Range<usize>> {
+    let rows = offsets.len() - 1;
+    let entries = u64::from(offsets[rows]);
+    let mut start = 0;
+    (1..=parts).map(move |part| {
+        let wanted = entries * part as u64 / parts as u64;
+        let end = match part == parts {
+            true => rows,
+            false => offsets.partition_point(|&offset| u64::from(offset) < wanted),
+        };
+        let range = start..end.clamp(start, rows);
+        start = range.end;
+        range
+    })
 }
 
 /// A row and a column as one number, by which pairs are sorted.
@@ -180,44 +188,43 @@ impl Groups {
     ) {
         let costs = self.costs(rows, &column_class, classes);
         let groups = self.groups;
-        self.of
-            .par_iter_mut()
-            .enumerate()
-            .with_min_len(64)
-            .for_each_init(
-                || (vec![0u32; classes], vec![0u32; groups]),
-                |(counts, sums), (row, own)| {
-                    for (column, count) in rows.row(row) {
-                        counts[usize::from(column_class(column))] += count;
-                    }
-                    // Keeps sums below 2^32: a cost is below 2^10.
-                    let shift = (64 - rows.total(row).leading_zeros()).saturating_sub(21);
-                    sums.fill(0);
-                    for (class, count) in counts
-                        .iter_mut()
-                        .enumerate()
-                        .filter(|(_, count)| **count > 0)
-                    {
-                        let mut left = (*count >> shift).max(1);
-                        *count = 0;
-                        while left > 0 {
-                            let part = left.min(u32::from(u16::MAX)) as u16;
-                            left -= u32::from(part);
-                            for (sum, &cost) in
-                                sums.iter_mut().zip(&costs[class * groups..][..groups])
-                            {
-                                *sum += u32::from(part) * u32::from(cost);
-                            }
+        let mut rest = &mut self.of[..];
+        let parts = even_parts(&rows.offsets, PARTS_A_THREAD * rayon::current_num_threads());
+        let parts = parts.map(|part| {
+            let (of, after) = std::mem::take(&mut rest).split_at_mut(part.len());
+            rest = after;
+            (part, of)
+        });
+        let parts: Vec<(Range<usize>, &mut [u8])> = parts.collect();
+        parts.into_par_iter().for_each(|(part, of)| {
+            let (mut counts, mut sums) = (vec![0u32; classes], vec![0u32; groups]);
+            for (row, own) in part.zip(of) {
+                for (column, count) in rows.row(row) {
+                    counts[usize::from(column_class(column))] += count;
+                }
+                // Keeps sums below 2^32: a cost is below 2^10.
+                let shift = (64 - rows.total(row).leading_zeros()).saturating_sub(21);
+                sums.fill(0);
+                let classes = counts.iter_mut().enumerate();
+                for (class, count) in classes.filter(|(_, count)| **count > 0) {
+                    let mut left = (*count >> shift).max(1);
+                    *count = 0;
+                    while left > 0 {
+                        let part = left.min(u32::from(u16::MAX)) as u16;
+                        left -= u32::from(part);
+                        let costs = &costs[class * groups..][..groups];
+                        for (sum, &cost) in sums.iter_mut().zip(costs) {
+                            *sum += u32::from(part) * u32::from(cost);
                         }
                     }
-                    if let Some((best, &least)) =
-                        sums.iter().enumerate().min_by_key(|(_, sum)| **sum)
-                        && least < sums[usize::from(*own)]
-                    {
-                        *own = best as u8; // groups <= 256
-                    }
-                },
-            );
+                }
+                if let Some((best, &least)) = sums.iter().enumerate().min_by_key(|(_, sum)| **sum)
+                    && least < sums[usize::from(*own)]
+                {
+                    *own = best as u8; // groups <= 256
+                }
+            }
+        });
     }
 
     /// `[classes * groups]`: what one occurrence of a class costs under the table of a group.
@@ -228,22 +235,22 @@ impl Groups {
         classes: usize,
     ) -> Vec<u16> {
         // Sums that stay at the most they can be do not depend on their order.
-        let part = rows.len().div_ceil(rayon::current_num_threads());
-        let counts = (0..rows.len())
+        let parts = (rows.columns.len() / TASK_ENTRIES).clamp(1, rayon::current_num_threads());
+        let parts: Vec<Range<usize>> = even_parts(&rows.offsets, parts).collect();
+        let counts = parts
             .into_par_iter()
-            .with_min_len(part.max(TASK_ROWS))
-            .fold(
-                || vec![0u32; classes * self.groups],
-                |mut counts, row| {
+            .map(|part| {
+                let mut counts = vec![0u32; classes * self.groups];
+                for row in part {
                     let group = usize::from(self.of[row]);
                     for (column, count) in rows.row(row) {
                         let class = usize::from(column_class(column));
                         let count_of = &mut counts[class * self.groups + group];
                         *count_of = count_of.saturating_add(count.saturating_mul(COUNT_SCALE));
                     }
-                    counts
-                },
-            )
+                }
+                counts
+            })
             .reduce_with(|mut left, right| {
                 for (left, right) in left.iter_mut().zip(right) {
                     *left = left.saturating_add(right);
@@ -269,8 +276,11 @@ impl Groups {
     }
 }
 
-/// Rows that one task counts at least.
-const TASK_ROWS: usize = 512;
+/// Entries of rows that one task counts at least.
+const TASK_ENTRIES: usize = 1 << 13;
+
+/// Parts that rows are moved in, for each thread: some take longer than others.
+const PARTS_A_THREAD: usize = 4;
 
 /// What was never seen counts as one part in this many of something seen once.
 const COUNT_SCALE: u32 = 32;

@@ -4,7 +4,7 @@ use super::classes::Ends;
 use super::coder::{ChunkOffsets, EventCounts, SymbolCoder};
 use super::contexts::Contexts;
 use super::cpu_coder::CpuCoder;
-use super::learn::{Learned, learn};
+use super::learn::{Learned, learn, learn_contexts};
 use super::model::{
     ACTIONS, Chunk, CodeTables, FREQUENCY_ROWS, LEVEL_ROWS, Shapes, StoredClasses, action_parent,
     class_parent, frequency_row, set_level_rows,
@@ -52,10 +52,11 @@ impl EncodedGrammar {
         begin: impl FnOnce(&ChunkOffsets) -> Result<C, C::Error> + Send,
     ) -> Result<EncodedGrammar, C::Error> {
         let chunks = ChunkOffsets::new(grammar, &chunks_of(grammar));
-        // What needs no answer of the coder is made while it works.
-        let (rules, symbols) = join(
-            || encode_rules(grammar),
+        // What needs no answer of the coder is made while it works, by another thread: one that waits takes up what is
+        // second, which should not be what takes long.
+        let (symbols, rules) = join(
             || encode_symbols(grammar, dictionary, &chunks, begin),
+            || encode_rules(grammar),
         );
         let [model, bodies, root] = symbols?;
         Ok(EncodedGrammar {
@@ -91,23 +92,16 @@ fn encode_symbols<C: SymbolCoder>(
     let Learned {
         classes: mut stored,
         ends,
-        contexts,
     } = learned?;
     let classes = stored.classes;
-    let (counts, mut small) = join(
-        || coder.event_counts(&contexts),
-        || {
-            encode_classes(
-                grammar,
-                &shapes,
-                &frequencies,
-                &mut stored,
-                &ends,
-                &contexts,
-            )
-        },
+    let (contexts, mut small) = join(
+        || learn_contexts(total, &ends, classes, &mut coder),
+        || encode_classes(grammar, &shapes, &frequencies, &mut stored, &ends),
     );
-    let tables = tables(counts?, classes);
+    let contexts = contexts?;
+    Contexts::code(&mut small, classes, Some(&contexts)).expect("writing does not fail");
+    let counts = coder.event_counts(&contexts)?;
+    let tables = tables(counts, classes);
     let (class_shares, action_shares) = (tables.classes.shares(), tables.actions.shares());
     let (blocks, small) = join(
         || coder.blocks(&class_shares, &action_shares),
@@ -199,24 +193,21 @@ fn encode_frequencies(grammar: &Grammar, dictionary: &Dictionary, frequencies: &
     model
 }
 
-/// The beginning of the model's small part: classes and contexts. Tables follow.
+/// The beginning of the model's small part: classes. Contexts and tables follow.
 fn encode_classes(
     grammar: &Grammar,
     shapes: &Shapes,
     frequencies: &[u8],
     classes: &mut StoredClasses,
     ends: &[Ends],
-    contexts: &Contexts,
 ) -> BitEncoder {
     let first: Vec<u32> = (0..grammar.rule_count())
         .map(|rule| grammar.body(rule)[0])
         .collect();
     let mut coder = BitEncoder::default();
-    let known = "writing does not fail";
     let coded = Vec::with_capacity(frequencies.len());
     classes
         .code(&mut coder, shapes, frequencies, &first, Some(ends), coded)
-        .expect(known);
-    Contexts::code(&mut coder, classes.classes, Some(contexts)).expect(known);
+        .expect("writing does not fail");
     coder
 }

@@ -21,17 +21,15 @@ const OWN_MAX: usize = 16_384;
 /// Rounds of grouping tokens.
 const ROUNDS: usize = 4;
 
-/// Classes and contexts for a grammar.
+/// Classes for a grammar.
 pub struct Learned {
     /// What is stored of the classes.
     pub classes: StoredClasses,
     /// The ends of all symbols.
     pub ends: Vec<Ends>,
-    /// Pasts to contexts.
-    pub contexts: Contexts,
 }
 
-/// Learns classes and contexts of a grammar with so many coded symbols.
+/// Learns classes of a grammar with so many coded symbols.
 ///
 /// # Errors
 /// Those of the coder.
@@ -42,7 +40,7 @@ pub fn learn<C: SymbolCoder>(
     frequencies: &[u8],
     coder: &mut C,
 ) -> Result<Learned, C::Error> {
-    let step = total.div_ceil(SAMPLE).max(1);
+    let step = sample_step(total);
     // So many that each has something to learn from.
     let classes = (total / 1024).clamp(1, CLASSES_MAX).ilog2();
     let classes = 1usize << classes;
@@ -76,13 +74,30 @@ pub fn learn<C: SymbolCoder>(
             }
         },
     });
-    let counts = coder.past_counts(&ends, classes, step)?;
-    let contexts = learn_contexts(&counts, classes, step as u64);
     Ok(Learned {
         classes: stored,
         ends,
-        contexts,
     })
+}
+
+/// Learns contexts of a grammar with so many coded symbols, whose ends are known.
+///
+/// # Errors
+/// Those of the coder.
+pub fn learn_contexts<C: SymbolCoder>(
+    total: usize,
+    ends: &[Ends],
+    classes: usize,
+    coder: &mut C,
+) -> Result<Contexts, C::Error> {
+    let step = sample_step(total);
+    let counts = coder.past_counts(ends, classes, step)?;
+    Ok(contexts_of(&counts, classes, step as u64))
+}
+
+/// One chunk in so many is looked at, of a grammar with `total` coded symbols.
+fn sample_step(total: usize) -> usize {
+    total.div_ceil(SAMPLE).max(1)
 }
 
 /// What classes are given to: frequent symbols each, all other tokens by shape.
@@ -181,7 +196,7 @@ fn group_items(neighbours: &[NeighbourCount], items: usize, classes: usize) -> (
 }
 
 /// Learns contexts of `[pasts][pasts][classes]` counts; `step` times as many places as counted follow them.
-fn learn_contexts(of_pasts: &[u32], classes: usize, step: u64) -> Contexts {
+fn contexts_of(of_pasts: &[u32], classes: usize, step: u64) -> Contexts {
     let pasts = classes + 1;
     let mut by_before = vec![0u32; pasts * classes];
     for of_last in of_pasts.chunks_exact(pasts * classes) {
