@@ -8,9 +8,6 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{CutText, TokenCut};
 use zipfdb_storage::{Dictionary, Tokenizer};
 
-/// Fewer bytes than most texts have for each token: what there is no room for is copied.
-const BYTES_A_TOKEN: usize = 4;
-
 /// Dictionaries that tokens are shared out to, for each thread, so that all threads merge them.
 const DICTIONARIES_A_THREAD: usize = 2;
 
@@ -25,11 +22,6 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// Makes room for the tokens of so many bytes, about.
-    pub(super) fn reserve(&mut self, bytes: usize) {
-        self.cuts.reserve(bytes / BYTES_A_TOKEN);
-    }
-
     /// Tokens and words so far.
     pub(super) fn counts(&self) -> (usize, u64) {
         (self.cuts.len(), self.words)
@@ -38,8 +30,11 @@ impl Cuts {
     /// The cuts of all tokens; none if one was too large for that.
     pub(super) fn take(&mut self) -> Option<Vec<u16>> {
         let Cuts {
-            cuts, has_larger, ..
+            mut cuts,
+            has_larger,
+            ..
         } = std::mem::take(self);
+        cuts.shrink_to_fit();
         (!has_larger).then_some(cuts)
     }
 

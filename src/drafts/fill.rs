@@ -463,7 +463,6 @@ impl Worker {
             }
             ContentForm::Cut => {
                 let (tokens, words) = self.cuts.counts();
-                self.cuts.reserve(self.text.len());
                 tokenize(tokenizer, &self.text, &mut self.cuts);
                 let (tokens_after, words_after) = self.cuts.counts();
                 self.keep();
