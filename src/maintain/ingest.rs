@@ -7,32 +7,29 @@
 //!
 //! Where segments are written, and whether they become visible, is for the caller to say.
 
+mod build;
 mod view_texts;
 
-use crate::answer::cost::construction_costs;
+use self::build::{BuildStage, GrammarMaking, is_for_devices};
 use crate::drafts::{
-    ChunkContent, ContentForm, Draft, DraftFiles, Filling, Limits, SourceTexts, Texts, numbered,
-    sorted_tokens,
+    ChunkContent, ContentForm, Draft, DraftFiles, Filling, Limits, SourceTexts, Texts,
 };
 use crate::notice::Notice;
 use crate::paths::encodings::ForeignText;
 use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
-use crate::runtime::device::{Device, Devices};
+use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
 use crate::segment::cache::Cache;
 use crate::{Error, Progress, Result};
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 pub(crate) use view_texts::ViewTexts;
 use zipfdb_kernels::gompresso::{PackCodec, PackOptions, PackedError, PackedPieces, pack_pieces};
-use zipfdb_kernels::gpu::{CutText, Gpu, InternedTokens, TEXT_BYTES_MAX};
-use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu, token_buffer};
 use zipfdb_storage::{
-    CorpusSettings, Dictionary, FileEntry, Grammar, IngestMode, SegmentForm, SegmentInfo, Tokenizer,
+    CorpusSettings, Dictionary, FileEntry, Grammar, IngestMode, SegmentForm, SegmentInfo,
 };
 
 /// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
@@ -50,9 +47,6 @@ const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
 /// large it may be.
 const MEMORY_A_BYTE: u64 = 3;
 const MEMORY_A_TOKEN: u64 = 16;
-
-/// Bytes of text for each token, about.
-const BYTES_A_TOKEN: u64 = 5;
 
 /// A segment of packed text has no more: each is decoded as a whole by questions that need all of its words.
 const PACKED_BYTES_MAX: u64 = 256 << 20;
@@ -344,7 +338,9 @@ fn make_segments(
     let sizes = sizes.filter(|&size| size != SIZE_UNKNOWN);
     let mut bytes_left = sizes.fold(0, u64::saturating_add);
     let form = match form {
-        ContentForm::Tokens if is_for_devices(bytes_left, limits, means) => ContentForm::Cut,
+        ContentForm::Tokens if is_for_devices(bytes_left, limits, means.devices) => {
+            ContentForm::Cut
+        }
         form => form,
     };
     let mut filling = Filling::new(texts, settings, form, limits, on_error);
@@ -405,14 +401,6 @@ fn bytes_of(files: &[FileEntry]) -> u64 {
     files.iter().map(|file| file.bytes).sum()
 }
 
-/// What a grammar is built in, stage by stage.
-#[derive(Clone, Copy)]
-enum BuildStage {
-    Dictionary,
-    Rounds,
-    Prune,
-}
-
 /// Tells of the stages of a build and times them.
 struct BuildStages<'a> {
     progress: &'a dyn Progress,
@@ -457,60 +445,21 @@ fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewGrammar> {
         times: &mut report.times,
         current: None,
     };
-    let stop = new.means.stop;
-    let built = built(new, &mut stages);
-    stages.begin(None);
-    let built = built?;
-    check(stop)?;
-    Ok(built)
-}
-
-fn built(new: NewDraft<'_>, stages: &mut BuildStages<'_>) -> Result<NewGrammar> {
-    let NewDraft {
-        mut draft,
-        files,
-        file_offsets,
-        is_last,
-        settings,
-        progress: _,
-        means,
-    } = new;
-    let parameters = Parameters {
-        alpha_numerator: settings.alpha_numerator,
-        alpha_denominator: settings.alpha_denominator,
-    };
     let making = GrammarMaking {
-        file_offsets: &file_offsets,
-        parameters: &parameters,
-        means,
+        settings: new.settings,
+        file_offsets: &new.file_offsets,
+        devices: new.means.devices,
+        stop: new.means.stop,
     };
-    let made = match draft.cut_texts() {
-        Some(texts) => making.of_texts(settings.tokenizer, &texts, stages)?,
-        None => None,
-    };
-    let (dictionary, constructed) = match made {
-        Some(made) => made,
-        None => {
-            stages.begin(Some(BuildStage::Dictionary));
-            draft.intern(settings.tokenizer);
-            let buffer = |count| token_buffer(count, files.len());
-            let (dictionary, tokens) = numbered(settings.tokenizer, draft, buffer)?;
-            let constructed = making.of_tokens(tokens, dictionary.len(), stages)?;
-            (dictionary, constructed)
-        }
-    };
+    let made = making.make(new.draft, &mut |stage| stages.begin(Some(stage)));
+    stages.begin(None);
+    let (dictionary, grammar) = made?;
+    check(new.means.stop)?;
     Ok(NewGrammar {
-        files,
-        grammar: Grammar {
-            terminal_count: dictionary.len(),
-            rule_offsets: constructed.rule_offsets,
-            symbols: constructed.symbols,
-            level_offsets: constructed.level_offsets,
-            root_offsets: constructed.root_offsets,
-            root: constructed.root,
-        },
+        files: new.files,
         dictionary,
-        is_last,
+        grammar,
+        is_last: new.is_last,
     })
 }
 
@@ -569,115 +518,6 @@ fn gathered<'a>(texts: &[&'a [u8]], begins: &[u64], range: Range<u64>) -> Cow<'a
         }
     }
     bytes.into()
-}
-
-/// Whether devices number the tokens of so much text, as far as that is known before.
-fn is_for_devices(bytes: u64, limits: Limits, means: Means<'_>) -> bool {
-    let bytes = bytes.min(limits.bytes);
-    let tokens = usize::try_from(bytes / BYTES_A_TOKEN).unwrap_or(usize::MAX);
-    limits.bytes <= TEXT_BYTES_MAX as u64 && device_for(tokens, means).is_some()
-}
-
-/// The device for the grammar of so many tokens, if that is wanted and its memory allows it.
-fn device_for(tokens: usize, means: Means<'_>) -> Option<(&Devices, &Arc<Device>)> {
-    let devices = means.devices?;
-    let threads = rayon::current_num_threads();
-    let device = devices.for_construction(tokens, construction_costs(tokens, threads))?;
-    Some((devices, device))
-}
-
-/// What grammars are made of and with, but the tokens.
-struct GrammarMaking<'a> {
-    /// `[files + 1]`: where the tokens of each start.
-    file_offsets: &'a [u32],
-    parameters: &'a Parameters,
-    means: Means<'a>,
-}
-
-impl GrammarMaking<'_> {
-    /// Numbers the tokens of texts and builds their grammar on a device; none if none is to do it.
-    fn of_texts(
-        &self,
-        tokenizer: Tokenizer,
-        texts: &[CutText<'_>],
-        stages: &mut BuildStages<'_>,
-    ) -> Result<Option<(Dictionary, Constructed)>> {
-        let tokens = texts.iter().map(|text| text.cuts.len()).sum();
-        let stages = RefCell::new(stages);
-        self.on_device(tokens, &|gpu| {
-            stages.borrow_mut().begin(Some(BuildStage::Dictionary));
-            let interned = InternedTokens::new(gpu, texts)?;
-            let (dictionary, ids) = sorted_tokens(tokenizer, texts, interned.distinct());
-            let tokens = interned.renumbered(gpu, &ids)?;
-            stages.borrow_mut().begin(Some(BuildStage::Rounds));
-            let constructed = gpu::construct_uploaded(
-                gpu,
-                &tokens,
-                self.file_offsets,
-                dictionary.len(),
-                self.parameters,
-                &mut || stages.borrow_mut().begin(Some(BuildStage::Prune)),
-                self.means.stop,
-            )?;
-            Ok((dictionary, constructed))
-        })
-    }
-
-    /// Builds the grammar of numbered tokens, on a device if one is to do it: the same one.
-    fn of_tokens(
-        &self,
-        tokens: Vec<u32>,
-        terminal_count: u32,
-        stages: &mut BuildStages<'_>,
-    ) -> Result<Constructed> {
-        let (files, parameters, stop) = (self.file_offsets, self.parameters, self.means.stop);
-        let stages = RefCell::new(stages);
-        let on_stage = &|stage| {
-            stages.borrow_mut().begin(Some(match stage {
-                Stage::Rounds => BuildStage::Rounds,
-                Stage::Prune => BuildStage::Prune,
-            }));
-        };
-        let built = self.on_device(tokens.len(), &|gpu| {
-            let mut on_stage = on_stage;
-            let on_stage = &mut on_stage;
-            Ok(gpu::construct(
-                gpu,
-                &tokens,
-                files,
-                terminal_count,
-                parameters,
-                on_stage,
-                stop,
-            )?)
-        })?;
-        match built {
-            Some(built) => Ok(built),
-            None => Ok(construct_observed(
-                tokens,
-                files,
-                terminal_count,
-                parameters,
-                &mut { on_stage },
-                &mut |_| {},
-                stop,
-            )?),
-        }
-    }
-
-    /// What a device makes of so many tokens; none if none is to, or it fails and may.
-    fn on_device<T>(&self, tokens: usize, work: &dyn Fn(&Gpu) -> Result<T>) -> Result<Option<T>> {
-        let Some((devices, device)) = device_for(tokens, self.means) else {
-            return Ok(None);
-        };
-        match device.with_gpu(work) {
-            Err(error @ Error::Gpu(_)) if devices.falls_back() => {
-                device.count_failure(&error);
-                Ok(None)
-            }
-            built => built.map(Some),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,176 @@
+//! Drafts to grammars, on devices where those are to build them, else on the CPU: the same ones.
+
+use crate::answer::cost::construction_costs;
+use crate::drafts::{Draft, Limits, numbered, sorted_tokens};
+use crate::runtime::device::{Device, Devices};
+use crate::{Error, Result};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use zipfdb_kernels::gpu::{CutText, Gpu, InternedTokens, TEXT_BYTES_MAX};
+use zipfdb_kernels::{Constructed, Parameters, Stage, construct_observed, gpu, token_buffer};
+use zipfdb_storage::{CorpusSettings, Dictionary, Grammar};
+
+/// Bytes of text for each token, about.
+const BYTES_A_TOKEN: u64 = 5;
+
+/// What a build does, one after the other.
+#[derive(Clone, Copy)]
+pub(super) enum BuildStage {
+    Dictionary,
+    Rounds,
+    Prune,
+}
+
+/// Whether devices number the tokens of so much text, as far as that is known before.
+pub(super) fn is_for_devices(bytes: u64, limits: Limits, devices: Option<&Devices>) -> bool {
+    let bytes = bytes.min(limits.bytes);
+    let tokens = usize::try_from(bytes / BYTES_A_TOKEN).unwrap_or(usize::MAX);
+    limits.bytes <= TEXT_BYTES_MAX as u64 && device_for(tokens, devices).is_some()
+}
+
+/// The device for the grammar of so many tokens, if that is wanted and its memory allows it.
+fn device_for(tokens: usize, devices: Option<&Devices>) -> Option<(&Devices, &Arc<Device>)> {
+    let devices = devices?;
+    let threads = rayon::current_num_threads();
+    let device = devices.for_construction(tokens, construction_costs(tokens, threads))?;
+    Some((devices, device))
+}
+
+/// What grammars are made of and with, but the tokens.
+pub(super) struct GrammarMaking<'a> {
+    pub settings: &'a CorpusSettings,
+    /// `[files + 1]`: where the tokens of each start.
+    pub file_offsets: &'a [u32],
+    /// None for the CPU.
+    pub devices: Option<&'a Devices>,
+    /// Ends the work when it is set.
+    pub stop: &'a AtomicBool,
+}
+
+impl GrammarMaking<'_> {
+    /// Makes the dictionary and the grammar of a draft. `on_stage` is called as each stage begins.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`], [`Error::NoMemory`], [`Error::Interrupted`].
+    pub(super) fn make(
+        &self,
+        mut draft: Draft,
+        on_stage: &mut dyn FnMut(BuildStage),
+    ) -> Result<(Dictionary, Grammar)> {
+        let made = match draft.cut_texts() {
+            Some(texts) => self.of_texts(&texts, on_stage)?,
+            None => None,
+        };
+        let (dictionary, constructed) = match made {
+            Some(made) => made,
+            None => {
+                on_stage(BuildStage::Dictionary);
+                let tokenizer = self.settings.tokenizer;
+                draft.intern(tokenizer);
+                let buffer = |count| token_buffer(count, self.file_offsets.len() - 1);
+                let (dictionary, tokens) = numbered(tokenizer, draft, buffer)?;
+                let constructed = self.of_tokens(tokens, dictionary.len(), on_stage)?;
+                (dictionary, constructed)
+            }
+        };
+        let grammar = Grammar {
+            terminal_count: dictionary.len(),
+            rule_offsets: constructed.rule_offsets,
+            symbols: constructed.symbols,
+            level_offsets: constructed.level_offsets,
+            root_offsets: constructed.root_offsets,
+            root: constructed.root,
+        };
+        Ok((dictionary, grammar))
+    }
+
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            alpha_numerator: self.settings.alpha_numerator,
+            alpha_denominator: self.settings.alpha_denominator,
+        }
+    }
+
+    /// Numbers the tokens of texts and builds their grammar on a device; none if none is to do it.
+    fn of_texts(
+        &self,
+        texts: &[CutText<'_>],
+        on_stage: &mut dyn FnMut(BuildStage),
+    ) -> Result<Option<(Dictionary, Constructed)>> {
+        let tokens = texts.iter().map(|text| text.cuts.len()).sum();
+        let on_stage = RefCell::new(on_stage);
+        self.on_device(tokens, &|gpu| {
+            on_stage.borrow_mut()(BuildStage::Dictionary);
+            let interned = InternedTokens::new(gpu, texts)?;
+            let (dictionary, ids) =
+                sorted_tokens(self.settings.tokenizer, texts, interned.distinct());
+            let tokens = interned.renumbered(gpu, &ids)?;
+            on_stage.borrow_mut()(BuildStage::Rounds);
+            let constructed = gpu::construct_uploaded(
+                gpu,
+                &tokens,
+                self.file_offsets,
+                dictionary.len(),
+                &self.parameters(),
+                &mut || on_stage.borrow_mut()(BuildStage::Prune),
+                self.stop,
+            )?;
+            Ok((dictionary, constructed))
+        })
+    }
+
+    /// Builds the grammar of numbered tokens, on a device if one is to do it: the same one.
+    fn of_tokens(
+        &self,
+        tokens: Vec<u32>,
+        terminal_count: u32,
+        on_stage: &mut dyn FnMut(BuildStage),
+    ) -> Result<Constructed> {
+        let (files, parameters, stop) = (self.file_offsets, &self.parameters(), self.stop);
+        let on_stage = RefCell::new(on_stage);
+        let told = |stage| {
+            on_stage.borrow_mut()(match stage {
+                Stage::Rounds => BuildStage::Rounds,
+                Stage::Prune => BuildStage::Prune,
+            });
+        };
+        let built = self.on_device(tokens.len(), &|gpu| {
+            Ok(gpu::construct(
+                gpu,
+                &tokens,
+                files,
+                terminal_count,
+                parameters,
+                &mut &told,
+                stop,
+            )?)
+        })?;
+        match built {
+            Some(built) => Ok(built),
+            None => Ok(construct_observed(
+                tokens,
+                files,
+                terminal_count,
+                parameters,
+                &mut &told,
+                &mut |_| {},
+                stop,
+            )?),
+        }
+    }
+
+    /// What a device makes of so many tokens; none if none is to, or it fails and may.
+    fn on_device<T>(&self, tokens: usize, work: &dyn Fn(&Gpu) -> Result<T>) -> Result<Option<T>> {
+        let Some((devices, device)) = device_for(tokens, self.devices) else {
+            return Ok(None);
+        };
+        match device.with_gpu(work) {
+            Err(error @ Error::Gpu(_)) if devices.falls_back() => {
+                device.count_failure(&error);
+                Ok(None)
+            }
+            built => built.map(Some),
+        }
+    }
+}
