@@ -16,12 +16,12 @@ fn moved(bytes: &[u8; 64]) -> u64 {
     use std::arch::x86_64::{_mm_movemask_epi8, _mm_set_epi64x};
     let sixteen = |index: usize| {
         let sixteen = u128::from_le_bytes(bytes.as_chunks().0[index]);
+        let (high, low) = ((sixteen >> 64) as i64, sixteen as i64);
         // SAFETY: SSE2 is a part of x86-64.
-        let bits =
-            unsafe { _mm_movemask_epi8(_mm_set_epi64x((sixteen >> 64) as i64, sixteen as i64)) };
-        // They are 16.
-        (bits as u64) << (index * 16)
+        unsafe { _mm_movemask_epi8(_mm_set_epi64x(high, low)) }
     };
+    // Of each there are 16.
+    let sixteen = |index: usize| (sixteen(index) as u64) << (index * 16);
     sixteen(0) | sixteen(1) | sixteen(2) | sixteen(3)
 }
 
