@@ -9,7 +9,7 @@ use crate::bits::{count_bits, for_each_bit};
 use crate::count_table::CountTable;
 use crate::postings::keep_common_pairs;
 
-/// A row has a bit set if it has at least so many entries, of 8 bytes each, for each 8 bytes of the set.
+/// Entries of a row for each 64-bit word of its bit set, at least. Both take 8 bytes, so the set takes at most half as much.
 const ENTRIES_A_WORD: usize = 2;
 
 /// Bit sets of the long rows of a table.

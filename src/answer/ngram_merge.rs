@@ -22,7 +22,7 @@ use super::ngram_packing::{CountedNgrams, Counts, NgramCountPart, NgramFilePart,
 use crate::Result;
 use crate::bisect::partition_point;
 
-/// A task merges at least so many n-grams, and at least so many for each partition: about as many as a packed part has.
+/// N-grams that one task merges, at least: in all, which is about what a packed part has, and for each partition.
 const TASK_NGRAMS_MIN: usize = if cfg!(test) { 1 << 5 } else { 1 << 18 };
 const PARTITION_NGRAMS_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 

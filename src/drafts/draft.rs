@@ -78,6 +78,15 @@ pub(crate) enum ChunkContent {
     Text(Vec<u8>),
 }
 
+impl ChunkContent {
+    /// The tokens that an interner was given; none are left in it.
+    pub(super) fn taken(interner: &mut Interner) -> ChunkContent {
+        let (mut ids, dictionary) = interner.take();
+        ids.shrink_to_fit();
+        ChunkContent::Tokens { ids, dictionary }
+    }
+}
+
 impl DraftChunk {
     /// Cuts off the pieces from `piece`, which is not the first.
     fn split_off(&mut self, piece: usize) -> DraftChunk {
@@ -144,9 +153,7 @@ pub(super) fn interned(tokenizer: Tokenizer, text: &[u8], pieces: &[FileStretch]
         tokenize(tokenizer, text, &mut interner);
         rest = after;
     }
-    let (mut ids, dictionary) = interner.take();
-    ids.shrink_to_fit();
-    ChunkContent::Tokens { ids, dictionary }
+    ChunkContent::taken(&mut interner)
 }
 
 /// What a segment is made of.

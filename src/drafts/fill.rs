@@ -500,11 +500,7 @@ impl Worker {
         pieces: &[FileStretch],
     ) -> ChunkContent {
         match form {
-            ContentForm::Tokens => {
-                let (mut ids, dictionary) = self.interner.take();
-                ids.shrink_to_fit();
-                ChunkContent::Tokens { ids, dictionary }
-            }
+            ContentForm::Tokens => ChunkContent::taken(&mut self.interner),
             ContentForm::Cut => {
                 let text = self.take_kept();
                 match self.cuts.take() {
@@ -580,7 +576,7 @@ mod tests {
         }
     }
 
-    /// The texts of each draft, and the tokens of each of its chunks.
+    /// For each draft its texts and the tokens of each of its chunks.
     type Filled = Vec<(Vec<usize>, Vec<Vec<Vec<u8>>>)>;
 
     fn filled(form: ContentForm, threads: usize, tokens: usize, entries: usize) -> Filled {

@@ -221,7 +221,7 @@ impl HashPartition {
         }
     }
 
-    /// The distinct token at a place, which is so many of those of all partitions, ready to be sorted.
+    /// The distinct token at `place`, ready to be sorted. `distinct` is its place among those of all partitions.
     fn token<'a>(
         &'a self,
         tokenizer: Tokenizer,

@@ -605,6 +605,21 @@ mod tests {
     use crate::test_grammars;
 
     #[test]
+    fn pieces_are_copied_from_any_byte_on() {
+        let texts: [&[u8]; 6] = [b"", b"abc", b"", b"d", b"efghij", b""];
+        let all = texts.concat();
+        let pieces = [(0, texts[0]), (0, texts[1]), (3, texts[2])];
+        let pieces = [&pieces[..], &[(3, texts[3]), (4, texts[4]), (10, texts[5])]].concat();
+        for begin in 0..all.len() {
+            for end in begin..=all.len() {
+                let mut copy = vec![0; end - begin];
+                copy_pieces(&pieces, begin, &mut copy);
+                assert_eq!(copy, all[begin..end], "{begin}..{end}");
+            }
+        }
+    }
+
+    #[test]
     fn arguments_that_the_source_does_not_declare_are_refused() {
         on_devices(|gpu| {
             let (numbers, bytes) = (gpu.upload(&[1_u32, 2])?, gpu.upload(&[3_u8; 8])?);

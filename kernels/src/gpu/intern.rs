@@ -1,8 +1,8 @@
 //! Equal tokens get equal numbers on a GPU, from text that the host has cut into tokens.
 //!
 //! The invariant: two tokens have the same number if and only if they have the same bytes and are of the same kind. Where
-//! hashes of different tokens meet, another seed is tried. Which number a token has is not said: whoever sorts the tokens
-//! numbers them anew.
+//! different tokens have the same hash, another seed is tried. The numbers follow the slots of a hash table; the host sorts
+//! the tokens and gives them their final numbers.
 
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Source, THREADS};
@@ -12,11 +12,11 @@ use super::primitives;
 /// Slots of the table that are looked at for a token, at most.
 const PROBES_MAX: u64 = 64;
 
-/// One slot for so many tokens at first: text repeats most of them.
+/// The first table has one slot for each so many tokens, since text repeats most of them.
 const TOKENS_A_SLOT: usize = 4;
 const SLOTS_MIN: usize = 1 << 10;
 
-/// Slots for each token, at most.
+/// The largest table has so many slots for each token.
 const SLOTS_A_TOKEN_MAX: usize = 8;
 
 /// Hashes begin with one of these: with the next one where different tokens have the same hash.
@@ -55,11 +55,6 @@ impl TokenCut {
             .ok()
             .filter(|&size| size <= u16::MAX / 2)?;
         Some(TokenCut(size << 1 | u16::from(is_word)))
-    }
-
-    /// The cut with these bits.
-    pub fn from_bits(bits: u16) -> TokenCut {
-        TokenCut(bits)
     }
 
     /// Twice the size, and 1 for a word.
@@ -104,9 +99,7 @@ impl InternedTokens {
     ///
     /// If the tokens are not as long as the text.
     pub fn new(gpu: &Gpu, pieces: &[CutText<'_>]) -> Result<InternedTokens, GpuError> {
-        let text = DeviceText::new(gpu, pieces)?;
-        let ids = gpu.allocate(text.cuts.len())?;
-        text.interned(gpu, ids)
+        DeviceText::new(gpu, pieces)?.interned(gpu)
     }
 
     /// For each number where a token with it starts, and how that is cut.
@@ -159,11 +152,12 @@ impl DeviceText {
         Ok(DeviceText { text, cuts, starts })
     }
 
-    fn interned(&self, gpu: &Gpu, ids: Buffer<u32>) -> Result<InternedTokens, GpuError> {
-        let tokens = ids.len();
-        let mut slots = (tokens / TOKENS_A_SLOT).next_power_of_two().max(SLOTS_MIN);
+    fn interned(&self, gpu: &Gpu) -> Result<InternedTokens, GpuError> {
+        let tokens = self.cuts.len();
+        let ids = gpu.allocate::<u32>(tokens)?;
         for seed in SEEDS {
-            // A table with more room is full near hashes that are alike only.
+            let mut slots = (tokens / TOKENS_A_SLOT).next_power_of_two().max(SLOTS_MIN);
+            // No slot is free in a larger table only if many hashes lie close together.
             while slots / SLOTS_A_TOKEN_MAX <= tokens.max(SLOTS_MIN) {
                 let firsts = gpu.filled::<u32>(slots, u8::MAX)?;
                 match self.find_slots(gpu, seed, &firsts, &ids)? {
@@ -176,7 +170,7 @@ impl DeviceText {
         Err(GpuError::Call {
             device: gpu.facts().name.clone(),
             call: "numbering tokens".to_owned(),
-            reason: "different tokens have the same hash, whatever the seed".to_owned(),
+            reason: "hashes of tokens are the same or too close, whatever the seed".to_owned(),
         })
     }
 
@@ -377,7 +371,6 @@ mod tests {
     fn cuts_say_sizes_up_to_half_of_what_fits() {
         for (size, is_word) in [(1, false), (64, true), (32_767, true)] {
             let cut = TokenCut::new(size, is_word);
-            let cut = cut.map(|cut| TokenCut::from_bits(cut.bits()));
             assert_eq!(
                 cut.map(|cut| (cut.size(), cut.is_word())),
                 Some((size, is_word))

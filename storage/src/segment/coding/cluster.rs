@@ -121,7 +121,7 @@ impl Rows {
     }
 }
 
-/// Rows with these offsets in so many parts, of which each has about as many entries.
+/// Cuts rows with these offsets into `parts` ranges with about equal numbers of entries.
 fn even_parts(offsets: &[u32], parts: usize) -> impl Iterator<Item = Range<usize>> {
     let rows = offsets.len() - 1;
     let entries = u64::from(offsets[rows]);
