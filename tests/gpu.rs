@@ -379,31 +379,34 @@ fn segments_are_the_same_wherever_their_tokens_are_numbered() {
     for (name, text) in texts {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    let made = |device: &str, tokenizer: &str, segment_size: &str| {
-        let path = tempfile::tempdir().unwrap();
-        let database = Database::open(path.path()).unwrap();
-        let settings = format!("tokenizer = '{tokenizer}', segment_size = '{segment_size}'");
-        for statement in [
-            format!("SET device = '{device}'"),
-            format!("CREATE CORPUS c WITH ({settings})"),
-        ] {
-            database.execute(&statement).unwrap();
-        }
-        let corpus = database.corpus("c").unwrap();
-        corpus
-            .copy_from(folder.path(), &CopyOptions::default())
-            .unwrap();
-        segment_files(path.path())
-    };
     for (tokenizer, segment_size) in [
         ("unicode", "1MiB"),
         ("unicode", "64KiB"),
         ("alnum", "64KiB"),
         ("whitespace", "64KiB"),
     ] {
-        let [cuda, cpu] = ["cuda", "cpu"].map(|device| made(device, tokenizer, segment_size));
-        assert!(cuda == cpu, "{tokenizer} {segment_size}");
+        let settings = format!("tokenizer = '{tokenizer}', segment_size = '{segment_size}'");
+        let made = |device| {
+            copied(
+                folder.path(),
+                &format!("SET device = '{device}'"),
+                &settings,
+            )
+        };
+        assert!(made("cuda") == made("cpu"), "{settings}");
     }
+}
+
+/// The segment files of a new database into which a folder was copied.
+fn copied(folder: &Path, settings: &str, of_corpus: &str) -> Vec<(String, Vec<u8>)> {
+    let path = tempfile::tempdir().unwrap();
+    let database = Database::open(path.path()).unwrap();
+    for statement in [settings, &format!("CREATE CORPUS c WITH ({of_corpus})")] {
+        database.execute(statement).unwrap();
+    }
+    let corpus = database.corpus("c").unwrap();
+    corpus.copy_from(folder, &CopyOptions::default()).unwrap();
+    segment_files(path.path())
 }
 
 /// The segment files of a database, by name.

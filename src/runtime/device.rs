@@ -197,6 +197,9 @@ pub(crate) enum Candidates<'a> {
     Only(Vec<&'a Arc<Device>>),
 }
 
+/// Nanoseconds that opening the devices takes: 200 to 250 ms on a host of one H100.
+const FINDING_COST: u64 = 250_000_000;
+
 impl Devices {
     /// The devices of a database that has these threads.
     pub(crate) fn new(pool: Arc<ThreadPool>) -> Devices {
@@ -301,8 +304,6 @@ impl Devices {
     /// Records work of `cpu_cost` nanoseconds on the CPU that is about to begin. With `device = 'auto'` the devices are opened once
     /// the recorded work costs as much as opening them, the rule of ski rental. Returns whether this call opened any.
     pub(crate) fn look_for(&self, cpu_cost: f64) -> bool {
-        /// Nanoseconds that opening them takes: 200 to 250 ms on a host of one H100.
-        const FINDING_COST: u64 = 250_000_000;
         if self.opened.get().is_some()
             || cpu_cost < DEVICE_WORK_MIN
             || self.wanted.lock().device != Setting::Auto
@@ -327,6 +328,20 @@ impl Devices {
         tokens: usize,
         costs: (f64, f64),
     ) -> Option<&Arc<Device>> {
+        self.look_for(costs.0);
+        self.constructing(tokens, costs)
+    }
+
+    /// Whether [`Devices::for_construction`] will find a device. Records no work: that is done when the work begins. Work that takes
+    /// as long as opening the devices opens them here.
+    pub(crate) fn will_construct(&self, tokens: usize, costs: (f64, f64)) -> bool {
+        if costs.0 >= FINDING_COST as f64 {
+            self.look_for(costs.0);
+        }
+        self.constructing(tokens, costs).is_some()
+    }
+
+    fn constructing(&self, tokens: usize, costs: (f64, f64)) -> Option<&Arc<Device>> {
         /// What construction takes at its peak.
         const TOKEN_BYTES: u64 = 64;
         if tokens >= gpu::TOKENS_MAX {
@@ -351,6 +366,7 @@ impl Devices {
         if symbols >= symbol_coder::SYMBOLS_MAX {
             return None;
         }
+        self.look_for(costs.0);
         // Both are less than 2^32.
         let bytes = symbols as u64 * SYMBOL_BYTES + distinct as u64 * DISTINCT_BYTES;
         self.with_memory(bytes + COUNTS_BYTES, costs)
@@ -358,18 +374,18 @@ impl Devices {
 
     /// The first device with so much memory, for work that costs so much on the CPU and on a device; none if the CPU is to do it.
     fn with_memory(&self, bytes: u64, costs: (f64, f64)) -> Option<&Arc<Device>> {
-        let mut devices = self.cheaper(costs).into_iter();
+        let mut devices = self.chosen(costs).into_iter();
         devices.find(|device| bytes <= device.memory_limit())
     }
 
     /// The device for work that costs so much on the CPU and on a device; none if the CPU is to do it.
     pub(crate) fn for_work(&self, costs: (f64, f64)) -> Option<&Arc<Device>> {
-        self.cheaper(costs).into_iter().next()
+        self.look_for(costs.0);
+        self.chosen(costs).into_iter().next()
     }
 
-    /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it.
-    fn cheaper(&self, (on_cpu, on_device): (f64, f64)) -> Vec<&Arc<Device>> {
-        self.look_for(on_cpu);
+    /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it. Records no work.
+    fn chosen(&self, (on_cpu, on_device): (f64, f64)) -> Vec<&Arc<Device>> {
         match self.candidates(on_cpu) {
             Candidates::Maybe(devices) if on_device < on_cpu => devices,
             Candidates::Only(devices) => devices,

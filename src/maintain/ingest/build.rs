@@ -26,10 +26,12 @@ pub(super) enum BuildStage {
 pub(super) fn is_for_devices(bytes: u64, limits: Limits, devices: Option<&Devices>) -> bool {
     let bytes = bytes.min(limits.bytes);
     let tokens = usize::try_from(bytes / BYTES_A_TOKEN).unwrap_or(usize::MAX);
-    limits.bytes <= TEXT_BYTES_MAX as u64 && device_for(tokens, devices).is_some()
+    let costs = construction_costs(tokens, rayon::current_num_threads());
+    limits.bytes <= TEXT_BYTES_MAX as u64
+        && devices.is_some_and(|devices| devices.will_construct(tokens, costs))
 }
 
-/// The device for the grammar of so many tokens, if that is wanted and its memory allows it.
+/// The device that builds a grammar of `tokens` tokens; none if the CPU is to build it, or no device has the memory.
 fn device_for(tokens: usize, devices: Option<&Devices>) -> Option<(&Devices, &Arc<Device>)> {
     let devices = devices?;
     let threads = rayon::current_num_threads();
@@ -100,7 +102,7 @@ impl GrammarMaking<'_> {
     ) -> Result<Option<(Dictionary, Constructed)>> {
         let tokens = texts.iter().map(|text| text.cuts.len()).sum();
         let on_stage = RefCell::new(on_stage);
-        self.on_device(tokens, &|gpu| {
+        let made = self.on_device(tokens, &|gpu| {
             on_stage.borrow_mut()(BuildStage::Dictionary);
             let interned = InternedTokens::new(gpu, texts)?;
             let (dictionary, ids) =
@@ -117,7 +119,16 @@ impl GrammarMaking<'_> {
                 self.stop,
             )?;
             Ok((dictionary, constructed))
-        })
+        });
+        match made {
+            // The host can number the tokens as well, as where hashes of different tokens are the same. A device that has to build
+            // their grammar tells then whether it can.
+            Err(Error::Gpu(error)) => {
+                tracing::debug!("tokens are numbered by the CPU: {error}");
+                Ok(None)
+            }
+            made => made,
+        }
     }
 
     /// Builds the grammar of numbered tokens, on a device if one is to do it: the same one.
@@ -160,7 +171,8 @@ impl GrammarMaking<'_> {
         }
     }
 
-    /// What a device makes of so many tokens; none if none is to, or it fails and may.
+    /// Works on the device that builds a grammar of `tokens` tokens. None if the CPU is to do the work: no device is wanted or has
+    /// the memory, or a device has failed and the CPU may take its place.
     fn on_device<T>(&self, tokens: usize, work: &dyn Fn(&Gpu) -> Result<T>) -> Result<Option<T>> {
         let Some((devices, device)) = device_for(tokens, self.devices) else {
             return Ok(None);
