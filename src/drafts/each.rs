@@ -34,7 +34,12 @@ pub(crate) fn each_text<A: Send>(
             let chunk = reader.lock().next(&mut text, stop);
             match chunk.map_err(|failure| unreadable(texts, failure.source, &failure.error))? {
                 None => return Ok(found),
-                Some(Chunk::Part { source, .. }) => found.push((source, visit(source, &text))),
+                Some(Chunk::Part { source, unread, .. }) => {
+                    unread
+                        .map_or(Ok(()), |part| part.read(&mut text))
+                        .map_err(|error| unreadable(texts, source, &error))?;
+                    found.push((source, visit(source, &text)));
+                }
                 Some(Chunk::Files(sources)) => {
                     for source in sources {
                         read_file(texts, source, &mut text)

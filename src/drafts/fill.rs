@@ -73,9 +73,9 @@ struct Worker {
 }
 
 /// A chunk to read, and its number.
-struct NextChunk {
+struct NextChunk<'a> {
     number: usize,
-    chunk: Chunk,
+    chunk: Chunk<'a>,
     /// Texts that will be read soon.
     expected: Range<usize>,
     /// What reading the chunk needs.
@@ -285,7 +285,23 @@ impl<'a> Filling<'a> {
                 source,
                 first_byte,
                 is_last,
-            } => made.push(self, worker, source, first_byte, is_last),
+                unread,
+            } => {
+                let start = Instant::now();
+                let result = unread.map_or(Ok(()), |part| part.read(&mut worker.text));
+                made.read += start.elapsed();
+                match result {
+                    Ok(()) => made.push(self, worker, source, first_byte, is_last),
+                    Err(error) => self.fail(
+                        number,
+                        Failure {
+                            source,
+                            error,
+                            is_partly_read: true,
+                        },
+                    ),
+                }
+            }
         }
         progress.advance(made.pieces.iter().map(|piece| piece.bytes).sum());
         let start = Instant::now();
@@ -296,7 +312,7 @@ impl<'a> Filling<'a> {
     }
 
     /// Hands out the next chunk; none if there are no more, or a draft is full.
-    fn next(&self, worker: &mut Worker, stop: &AtomicBool) -> Option<NextChunk> {
+    fn next(&self, worker: &mut Worker, stop: &AtomicBool) -> Option<NextChunk<'a>> {
         let mut reader = self.reader.lock();
         let (reader, held) = &mut *reader;
         loop {

@@ -15,4 +15,4 @@ pub(crate) use draft::{ChunkContent, ContentForm, Draft, Limits};
 pub(crate) use each::each_text;
 pub(crate) use fill::Filling;
 pub(crate) use numbered::{DraftFiles, SegmentTokens, numbered};
-pub(crate) use texts::{HeldTexts, OpenText, SourceTexts, Texts};
+pub(crate) use texts::{HeldTexts, OpenText, RangedText, SourceTexts, Texts};

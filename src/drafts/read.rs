@@ -3,16 +3,17 @@
 //! A chunk is a few small files or a stretch of one large file that ends where [`chunk_end`] allows. Which is which
 //! depends on the files alone: on their order, sizes and bytes, never on where they come from ([`Texts`]).
 
-use super::texts::{OpenText, Texts, changed};
+use super::texts::{OpenText, RangedText, Texts, changed};
 use crate::paths::sources::SIZE_UNKNOWN;
 use crate::runtime::interrupt::{NEVER, check};
-use crate::tokenize::chunk_end;
+use crate::tokenize::{chunk_end, chunk_end_near};
 use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zipfdb_storage::Tokenizer;
 
-/// A stretch of a large file without a place to cut grows up to this, then it is cut where it is, perhaps in a word.
+/// A stretch of a large file without a place to cut grows up to this, then it is cut between two characters, perhaps in a word.
 const UNCUT_BYTES_MAX: usize = 64 << 20;
 
 /// Most files of one chunk.
@@ -21,11 +22,14 @@ const FILES_MAX: usize = 4096;
 /// Chunks of small texts that the system reads ahead.
 const EXPECTED_CHUNKS: u64 = 2;
 
+/// So much of the end of a chunk is looked at before the rest of it.
+const NEAR_BYTES: u64 = 4 << 10;
+
 /// What to read next.
-pub enum Chunk {
+pub enum Chunk<'a> {
     /// These files, still to be read one by one with [`read_file`].
     Files(Range<usize>),
-    /// A stretch of one file, in the buffer given to [`Reader::next`].
+    /// A stretch of one file, in the buffer given to [`Reader::next`] unless it is `unread`.
     Part {
         /// The file.
         source: usize,
@@ -33,7 +37,23 @@ pub enum Chunk {
         first_byte: u64,
         /// Whether the file ends with it.
         is_last: bool,
+        /// What is still to be read, not by the reader: never the first stretch of a file.
+        unread: Option<UnreadPart<'a>>,
     },
+}
+
+/// A stretch of a file that any thread can read.
+pub struct UnreadPart<'a> {
+    parts: Arc<dyn RangedText + 'a>,
+    range: Range<u64>,
+}
+
+impl UnreadPart<'_> {
+    /// Reads it into `text`, which is cleared before.
+    pub fn read(self, text: &mut Vec<u8>) -> io::Result<()> {
+        text.clear();
+        self.parts.read_part(self.range, text)
+    }
 }
 
 /// Hands out the chunks of all files.
@@ -51,6 +71,7 @@ pub struct Reader<'a> {
 }
 
 /// Why a file could not be read: which, and what happened.
+#[derive(Debug)]
 pub struct Failure {
     /// The file.
     pub source: usize,
@@ -61,12 +82,25 @@ pub struct Failure {
 }
 
 struct Large<'a> {
-    opened: ReadingText<'a>,
     source: usize,
     /// How much of the file has been handed out.
     first_byte: u64,
-    /// What has been read and not been handed out.
-    rest: Vec<u8>,
+    reading: Reading<'a>,
+}
+
+/// How a large file is read.
+enum Reading<'a> {
+    /// By the reader, from its start to its end.
+    InOrder {
+        opened: ReadingText<'a>,
+        /// What has been read and not been handed out.
+        rest: Vec<u8>,
+    },
+    /// By whoever gets a stretch of it; the reader finds where they end.
+    InParts {
+        parts: Arc<dyn RangedText + 'a>,
+        bytes: u64,
+    },
 }
 
 impl<'a> Reader<'a> {
@@ -112,7 +146,7 @@ impl<'a> Reader<'a> {
         &mut self,
         text: &mut Vec<u8>,
         stop: &AtomicBool,
-    ) -> Result<Option<Chunk>, Failure> {
+    ) -> Result<Option<Chunk<'a>>, Failure> {
         text.clear();
         if self.large.is_none() {
             let first = self.next_source;
@@ -135,16 +169,15 @@ impl<'a> Reader<'a> {
                 return Ok(None);
             }
             self.next_source += 1;
-            let opened = ReadingText::open(self.texts, first).map_err(|error| Failure {
+            let reading = Reading::begin(self.texts, first).map_err(|error| Failure {
                 source: first,
                 error,
                 is_partly_read: false,
             })?;
             self.large = Some(Large {
-                opened,
                 source: first,
                 first_byte: 0,
-                rest: Vec::new(),
+                reading,
             });
         }
         let mut large = self.large.take().expect("opened above");
@@ -164,42 +197,132 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Large<'_> {
+impl<'a> Reading<'a> {
+    fn begin(texts: &'a dyn Texts, text: usize) -> io::Result<Reading<'a>> {
+        Ok(match texts.open_ranged(text)? {
+            Some(parts) => Reading::InParts {
+                parts,
+                bytes: texts.bytes(text),
+            },
+            None => Reading::InOrder {
+                opened: ReadingText::open(texts, text)?,
+                rest: Vec::new(),
+            },
+        })
+    }
+}
+
+impl<'a> Large<'a> {
     fn next(
         &mut self,
         text: &mut Vec<u8>,
         tokenizer: Tokenizer,
         chunk_bytes: usize,
         stop: &AtomicBool,
-    ) -> io::Result<Chunk> {
-        text.try_reserve(self.rest.len())?;
-        text.append(&mut self.rest);
+    ) -> io::Result<Chunk<'a>> {
         let first_byte = self.first_byte;
-        let source = self.source;
-        let mut size = chunk_bytes;
-        let is_last = loop {
-            let wanted = size.saturating_sub(text.len());
-            self.opened.read(text, wanted, stop)?;
-            if self.opened.bytes_left == 0 {
-                self.opened.text.finish()?;
-                break true;
+        let mut unread = None;
+        let is_last = match &mut self.reading {
+            Reading::InOrder { opened, rest } => {
+                let is_last = next_in_order(opened, rest, text, tokenizer, chunk_bytes, stop)?;
+                self.first_byte += text.len() as u64;
+                is_last
             }
-            let end = chunk_end(tokenizer, text).or((size >= UNCUT_BYTES_MAX).then_some(size));
-            if let Some(end) = end {
-                self.rest.try_reserve(text.len() - end)?;
-                self.rest.extend_from_slice(&text[end..]);
-                text.truncate(end);
-                break false;
+            Reading::InParts { parts, bytes } => {
+                let end = part_end(&**parts, first_byte..*bytes, tokenizer, chunk_bytes)?;
+                let part = UnreadPart {
+                    parts: Arc::clone(parts),
+                    range: first_byte..end,
+                };
+                match first_byte {
+                    // A file that cannot be read fails before a part of it is handed out.
+                    0 => part.read(text)?,
+                    _ => unread = Some(part),
+                }
+                self.first_byte = end;
+                end == *bytes
             }
-            size *= 2;
         };
-        self.first_byte += text.len() as u64;
         Ok(Chunk::Part {
-            source,
+            source: self.source,
             first_byte,
             is_last,
+            unread,
         })
     }
+}
+
+/// Reads the next stretch of a text into `text`, beginning with the `rest` of the one before; whether it is the last.
+fn next_in_order(
+    opened: &mut ReadingText<'_>,
+    rest: &mut Vec<u8>,
+    text: &mut Vec<u8>,
+    tokenizer: Tokenizer,
+    chunk_bytes: usize,
+    stop: &AtomicBool,
+) -> io::Result<bool> {
+    text.try_reserve(rest.len())?;
+    text.append(rest);
+    let mut size = chunk_bytes;
+    loop {
+        let wanted = size.saturating_sub(text.len());
+        opened.read(text, wanted, stop)?;
+        if opened.bytes_left == 0 {
+            opened.text.finish()?;
+            return Ok(true);
+        }
+        if let Some(end) = stretch_end(tokenizer, text) {
+            rest.try_reserve(text.len() - end)?;
+            rest.extend_from_slice(&text[end..]);
+            text.truncate(end);
+            return Ok(false);
+        }
+        size *= 2;
+    }
+}
+
+/// Where the stretch ends that `rest` of a text begins with: where it would if the text were read in order.
+fn part_end(
+    parts: &dyn RangedText,
+    rest: Range<u64>,
+    tokenizer: Tokenizer,
+    chunk_bytes: usize,
+) -> io::Result<u64> {
+    let mut size = chunk_bytes as u64;
+    loop {
+        let end = rest.start + size;
+        if end >= rest.end {
+            return Ok(rest.end);
+        }
+        let mut text = Vec::new();
+        let near = end - NEAR_BYTES.min(size)..end;
+        parts.read(near.clone(), &mut text)?;
+        if let Some(place) = chunk_end_near(tokenizer, &text) {
+            return Ok(near.start + place as u64);
+        }
+        text.clear();
+        parts.read(rest.start..end, &mut text)?;
+        if let Some(place) = stretch_end(tokenizer, &text) {
+            return Ok(rest.start + place as u64);
+        }
+        size *= 2;
+    }
+}
+
+/// Where a stretch ends that begins with `text`, if it needs no more of it.
+fn stretch_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
+    let uncut = || (text.len() >= UNCUT_BYTES_MAX).then(|| whole_characters(text));
+    chunk_end(tokenizer, text).or_else(uncut)
+}
+
+/// How much of `text` lies before a character of UTF-8 that it only has the beginning of.
+fn whole_characters(text: &[u8]) -> usize {
+    let tail = text.len().saturating_sub(char::MAX.len_utf8() - 1);
+    let is_begun = |&place: &usize| match std::str::from_utf8(&text[place..]) {
+        Ok(_) => false,
+        Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
+    };
+    (tail..text.len()).find(is_begun).unwrap_or(text.len())
 }
 
 /// Reads a whole file into `text`, which is cleared before.
@@ -387,9 +510,13 @@ mod tests {
                 Chunk::Part {
                     first_byte,
                     is_last,
+                    unread,
                     ..
                 } => {
                     assert_eq!(first_byte, read.len() as u64);
+                    if let Some(part) = unread {
+                        part.read(&mut text).unwrap();
+                    }
                     read.extend_from_slice(&text);
                     format!("{} {is_last}", text.len())
                 }
@@ -412,5 +539,98 @@ mod tests {
         let mut text = Vec::new();
         assert!(reader.next(&mut text, &NEVER).is_ok());
         assert!(text.len() > 10_000 && text.len() < content.len());
+    }
+
+    /// Texts that are read in order alone.
+    struct InOrder<'a>(&'a SourceTexts);
+
+    impl Texts for InOrder<'_> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn name(&self, text: usize) -> &str {
+            self.0.name(text)
+        }
+
+        fn bytes(&self, text: usize) -> u64 {
+            self.0.bytes(text)
+        }
+
+        fn path(&self, text: usize) -> PathBuf {
+            self.0.path(text)
+        }
+
+        fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
+            self.0.open(text)
+        }
+    }
+
+    #[test]
+    fn parts_of_a_file_are_those_that_reading_it_in_order_finds() {
+        let top = TempDir::new().unwrap();
+        let mut random = 7u64;
+        let mut next = move || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random
+        };
+        let mixed: Vec<u8> = (0..400)
+            .flat_map(|_| {
+                let piece: &[u8] = match next() % 8 {
+                    0..3 => b"some words, and more",
+                    3 => "\u{4e2d}\u{6587}\u{3042}".as_bytes(),
+                    4 => "na\u{ef}ve \u{1f600}\u{301}".as_bytes(),
+                    5 => b"x",
+                    6 => b"\xff\xc3\n",
+                    _ => b"  ",
+                };
+                piece.repeat((next() % 400) as usize)
+            })
+            .collect();
+        let unbroken = "\u{1f600}".repeat(30_000);
+        for content in [&mixed[..], unbroken.as_bytes(), &mixed[..10_000]] {
+            let sources = vec![source(&top, "file", content)];
+            let texts = SourceTexts::new(sources, TextEncoding::BYTES);
+            for tokenizer in [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace] {
+                for chunk_bytes in [700, 5000, 9000] {
+                    let chunks = |texts: &dyn Texts| {
+                        let mut reader = Reader::new(texts, tokenizer, chunk_bytes, chunk_bytes);
+                        let (mut chunks, mut text) = (Vec::new(), Vec::new());
+                        while let Some(chunk) = reader.next(&mut text, &NEVER).unwrap() {
+                            let Chunk::Part { unread, .. } = chunk else {
+                                panic!("the file is larger than a chunk");
+                            };
+                            if let Some(part) = unread {
+                                part.read(&mut text).unwrap();
+                            }
+                            chunks.push(text.clone());
+                        }
+                        chunks
+                    };
+                    let found = chunks(&texts);
+                    assert_eq!(found.concat(), content);
+                    assert!(
+                        found == chunks(&InOrder(&texts)),
+                        "{tokenizer:?} {chunk_bytes}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_character_that_has_only_begun_is_left_for_the_next_stretch() {
+        for (text, whole) in [
+            (&b"a\xf0\x9f\x98"[..], 1),
+            (b"a\xc3", 1),
+            ("a\u{1f600}".as_bytes(), 5),
+            (b"a\x80\x80\x80\x80", 5),
+            (b"\xff", 1),
+            (b"", 0),
+        ] {
+            assert_eq!(whole_characters(text), whole, "{text:?}");
+        }
     }
 }

@@ -15,7 +15,9 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
+use crate::paths::encodings::{
+    BEGINNING, Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding,
+};
 use crate::paths::sources::{SIZE_UNKNOWN, Source};
 use crate::paths::streams;
 
@@ -31,6 +33,10 @@ pub trait Texts: Sync {
     fn path(&self, text: usize) -> PathBuf;
     /// Opens it.
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>>;
+    /// Opens a text of a known size for several threads at once, if it can be read like that.
+    fn open_ranged(&self, _text: usize) -> io::Result<Option<Arc<dyn RangedText + '_>>> {
+        Ok(None)
+    }
     /// Makes what reading some of them needs, which stays in memory as long as the result does: so threads that read them together do
     /// not each make it. One thread at a time calls this.
     fn hold(&self, _texts: Range<usize>, _stop: &AtomicBool) -> HeldTexts {
@@ -51,6 +57,16 @@ pub type HeldTexts = Option<Arc<dyn Any + Send + Sync>>;
 pub trait OpenText: Read + Send {
     /// Makes sure that it is still what was opened, once it has been read.
     fn finish(&self) -> io::Result<()>;
+}
+
+/// A text whose parts are read in any order, also at the same time.
+pub trait RangedText: Send + Sync {
+    /// Appends the bytes at `range` to `text`, and makes sure that the text is still what was opened.
+    fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()>;
+    /// [`RangedText::read`] of a part of the content: parts begin and end between characters, and together they are the text.
+    fn read_part(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        self.read(range, text)
+    }
 }
 
 /// Files of the operating system.
@@ -85,16 +101,7 @@ impl SourceTexts {
         if source.bytes == SIZE_UNKNOWN {
             return Ok(Box::new(Stream(streams::open_to_read(&source.path)?)));
         }
-        let file = File::open(&source.path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() != source.bytes {
-            return Err(changed());
-        }
-        Ok(Box::new(OpenFile {
-            file,
-            bytes: source.bytes,
-            modified: metadata.modified()?,
-        }))
+        Ok(Box::new(OpenFile::open(source)?))
     }
 }
 
@@ -161,6 +168,55 @@ impl Texts for SourceTexts {
             }),
             _ => Box::new(watched),
         })
+    }
+
+    #[cfg(unix)]
+    fn open_ranged(&self, text: usize) -> io::Result<Option<Arc<dyn RangedText + '_>>> {
+        let source = &self.sources[text];
+        if source.bytes < BEGINNING as u64
+            || source.bytes == SIZE_UNKNOWN
+            || source.decoding.is_some()
+        {
+            return Ok(None);
+        }
+        let opened = OpenFile::open(source)?;
+        let mut beginning = Vec::new();
+        opened.read_at(0..BEGINNING as u64, &mut beginning)?;
+        Ok(Some(Arc::new(RangedFile {
+            opened,
+            beginning,
+            text,
+            foreign: &self.foreign,
+        })))
+    }
+}
+
+/// A file that is read in parts.
+#[cfg(unix)]
+struct RangedFile<'a> {
+    opened: OpenFile,
+    /// Its first bytes.
+    beginning: Vec<u8>,
+    text: usize,
+    foreign: &'a Mutex<BTreeMap<usize, ForeignText>>,
+}
+
+#[cfg(unix)]
+impl RangedText for RangedFile<'_> {
+    fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        self.opened.read_at(range, text)?;
+        self.opened.finish()
+    }
+
+    fn read_part(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        let start = text.len();
+        self.read(range, text)?;
+        let mut watch = EncodingWatch::of_part(&self.beginning);
+        watch.see(&text[start..]);
+        if let Some(kind) = watch.verdict() {
+            self.foreign.lock().insert(self.text, kind);
+        }
+        Ok(())
     }
 }
 
@@ -288,6 +344,43 @@ struct OpenFile {
     file: File,
     bytes: u64,
     modified: SystemTime,
+}
+
+impl OpenFile {
+    fn open(source: &Source) -> io::Result<OpenFile> {
+        let file = File::open(&source.path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() != source.bytes {
+            return Err(changed());
+        }
+        Ok(OpenFile {
+            file,
+            bytes: source.bytes,
+            modified: metadata.modified()?,
+        })
+    }
+
+    /// Appends the bytes at `range`.
+    #[cfg(unix)]
+    fn read_at(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        use rustix::buffer::spare_capacity;
+        use rustix::io::{Errno, pread};
+        let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        text.try_reserve_exact(size)?;
+        let end = text.len() + size;
+        let mut offset = range.start;
+        while text.len() < end {
+            match pread(&self.file, spare_capacity(text), offset) {
+                Ok(0) => return Err(changed()),
+                Ok(read) => offset += read as u64,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // There may have been room for more.
+        text.truncate(end);
+        Ok(())
+    }
 }
 
 impl Read for OpenFile {

@@ -198,9 +198,17 @@ pub(crate) struct EncodingWatch {
 }
 
 /// Bytes of a text that tell whether it looks like UTF-16.
-const BEGINNING: usize = 256;
+pub(crate) const BEGINNING: usize = 256;
 
 impl EncodingWatch {
+    /// A watch of a part of a text that begins with a character and is told how the text begins: its first [`BEGINNING`] bytes.
+    pub(crate) fn of_part(beginning: &[u8]) -> EncodingWatch {
+        EncodingWatch {
+            beginning: beginning.to_vec(),
+            ..EncodingWatch::default()
+        }
+    }
+
     /// Takes the next bytes.
     pub(crate) fn see(&mut self, bytes: &[u8]) {
         let missing = BEGINNING.saturating_sub(self.beginning.len());

@@ -23,7 +23,8 @@ use super::structure::StructureKind;
 use super::word_search::WordSearch;
 use crate::answer::cost::TEXT_SCAN_BYTE_COST;
 use crate::drafts::{
-    ContentForm, DraftFiles, Filling, Limits, OpenText, SegmentTokens, Texts, each_text, numbered,
+    ContentForm, DraftFiles, Filling, Limits, OpenText, RangedText, SegmentTokens, Texts,
+    each_text, numbered,
 };
 use crate::paths::sources::OnError;
 use crate::{Error, NoProgress, Result};
@@ -465,6 +466,33 @@ impl Texts for StoredTexts<'_> {
             // Files are numbered by u32.
             rest: self.blocks.file(text as u32),
         }))
+    }
+
+    fn open_ranged(&self, text: usize) -> io::Result<Option<Arc<dyn RangedText + '_>>> {
+        Ok(Some(Arc::new(RangedStored {
+            texts: self,
+            // Files are numbered by u32.
+            file: self.blocks.file(text as u32),
+        })))
+    }
+}
+
+struct RangedStored<'a> {
+    texts: &'a StoredTexts<'a>,
+    /// Where it lies in the text of the segment.
+    file: Range<u64>,
+}
+
+impl RangedText for RangedStored<'_> {
+    fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        // It is to fit into memory.
+        text.try_reserve_exact((range.end - range.start) as usize)?;
+        let range = self.file.start + range.start..self.file.start + range.end;
+        let visited = self.texts.blocks.visit(self.texts.stored, range, |piece| {
+            text.extend_from_slice(piece);
+            Ok(())
+        });
+        visited.map_err(io::Error::other)?
     }
 }
 

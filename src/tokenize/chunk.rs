@@ -23,10 +23,20 @@ const JOINING_SPACE: &[u8] = "\u{202F}".as_bytes();
 /// `text` starts a file or a chunk and has more bytes of its file after it. The place is neither the start nor the end
 /// of `text`. Costs next to nothing in text with spaces or lines, and a tokenizer's pass over text without.
 pub fn chunk_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
-    (1..text.len())
+    last_edge(tokenizer, text, 1).or_else(|| last_certain_token(tokenizer, text))
+}
+
+/// [`chunk_end`] of a text of which only the last bytes are known, if they show where it is.
+pub fn chunk_end_near(tokenizer: Tokenizer, last_bytes: &[u8]) -> Option<usize> {
+    // An edge is told by the characters around it, so the one before must be here as a whole.
+    last_edge(tokenizer, last_bytes, char::MAX.len_utf8())
+}
+
+/// The last edge of a word in `text`, at `first` or after it.
+fn last_edge(tokenizer: Tokenizer, text: &[u8], first: usize) -> Option<usize> {
+    (first..text.len())
         .rev()
         .find(|&place| word_edge(tokenizer, text, place).is_some())
-        .or_else(|| last_certain_token(tokenizer, text))
 }
 
 /// What a place between two characters is to the words around it.

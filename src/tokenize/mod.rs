@@ -17,7 +17,7 @@ mod interner;
 mod runs;
 mod unicode;
 
-pub use chunk::{WordEdge, chunk_end, word_edge};
+pub use chunk::{WordEdge, chunk_end, chunk_end_near, word_edge};
 pub use cutter::{GAP_BYTES_MAX, Sink};
 pub use dictionary::merge;
 pub use fold::{fold, fold_character};
