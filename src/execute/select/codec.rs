@@ -6,8 +6,8 @@
 use std::io;
 
 use super::row::{BATCH_BYTES, value_size};
-use crate::Value;
 use crate::batch::{Batch, BatchColumn};
+use crate::{Error, Result, Value};
 
 /// What stands before a value.
 const NULL: u8 = 0;
@@ -104,14 +104,17 @@ impl<'a> Decoder<'a> {
     }
 
     /// Numbers of texts, all of which a dictionary of so many has.
-    fn texts(&mut self, count: usize, texts: usize) -> io::Result<Vec<u32>> {
+    fn texts(
+        &mut self,
+        count: usize,
+        texts: usize,
+    ) -> io::Result<impl Iterator<Item = io::Result<u32>> + use<'a>> {
         let bytes = self.take((count * size_of::<u32>()) as u64)?;
-        let numbers = bytes.chunks_exact(size_of::<u32>()).map(|bytes| {
+        Ok(bytes.chunks_exact(size_of::<u32>()).map(move |bytes| {
             let number = u32::from_le_bytes(bytes.try_into().map_err(|_| damaged())?);
             let is_there = (number as usize) < texts;
             is_there.then_some(number).ok_or_else(damaged)
-        });
-        numbers.collect()
+        }))
     }
 }
 
@@ -180,22 +183,54 @@ impl RowCodec {
                 target.push(value);
                 continue;
             }
-            let one = match kind {
-                BatchColumn::Words { dictionary, .. } => BatchColumn::Words {
-                    indices: decoder.texts(1, dictionary.len())?,
-                    dictionary: dictionary.clone(),
-                },
-                BatchColumn::Ngrams { n, dictionary, .. } => BatchColumn::Ngrams {
-                    n: *n,
-                    indices: decoder.texts(*n, dictionary.len())?,
-                    dictionary: dictionary.clone(),
-                },
+            let (n, dictionary) = match kind {
+                BatchColumn::Words { dictionary, .. } => (1, dictionary),
+                BatchColumn::Ngrams { n, dictionary, .. } => (*n, dictionary),
                 _ => return Err(damaged()),
             };
-            target.append(&one);
+            let texts = decoder.texts(n, dictionary.len())?;
+            match target {
+                BatchColumn::Words { indices, .. } | BatchColumn::Ngrams { indices, .. } => {
+                    for text in texts {
+                        indices.push(text?);
+                    }
+                }
+                // Other rows have values there.
+                target => {
+                    let indices = texts.collect::<io::Result<_>>()?;
+                    let dictionary = dictionary.clone();
+                    target.append(&match kind {
+                        BatchColumn::Ngrams { n, .. } => BatchColumn::Ngrams {
+                            n: *n,
+                            indices,
+                            dictionary,
+                        },
+                        _ => BatchColumn::Words {
+                            indices,
+                            dictionary,
+                        },
+                    });
+                }
+            }
         }
         rows.times.push(times);
         Ok(())
+    }
+
+    /// Rows that were written, as many as a batch may have: `next` puts the bytes of one after the other into what it is given, until
+    /// it says that there are no more. None if there are none. `failed` is what is said of bytes that are none of a row.
+    pub(super) fn read_batch(
+        &self,
+        rows_max: usize,
+        mut next: impl FnMut(&mut Vec<u8>) -> Result<bool>,
+        failed: impl Fn(io::Error) -> Error,
+    ) -> Result<Option<Batch>> {
+        let mut rows = self.rows();
+        let mut bytes = Vec::new();
+        while !rows.is_full(rows_max) && next(&mut bytes)? {
+            self.read(&bytes, &mut rows).map_err(&failed)?;
+        }
+        Ok(rows.finish())
     }
 }
 

@@ -137,11 +137,12 @@ impl Sort {
                 let width = batch.columns().len();
                 let batch = self.with_keys(batch)?;
                 if let Some(batch) = self.numbers.take(batch)? {
-                    // What was taken comes before the batch that it does not take.
-                    let before = self.numbers.give_back();
-                    for batch in before.into_iter().chain([batch]) {
-                        self.push(batch.narrowed(width), &mut sorter)?;
+                    // What was taken comes before the batch that it does not take, and equal rows stay in order.
+                    let mut before = self.numbers.finish()?;
+                    while let Some(batch) = before.next_batch(BATCH_ROWS)? {
+                        self.push(batch, &mut sorter)?;
                     }
+                    self.push(batch.narrowed(width), &mut sorter)?;
                 }
             }
             if is_last {
@@ -211,14 +212,14 @@ impl Sort {
 
     /// The next rows of records that are sorted.
     fn read(&self, sorted: &mut Sorted, rows_max: usize) -> Result<Option<Batch>> {
-        let mut rows = self.codec.rows();
-        while !rows.is_full(rows_max)
-            && let Some((_, payload)) = sorted.next()?
-        {
-            let error = |error| spill_error_in(&self.context.spill, error);
-            self.codec.read(&payload, &mut rows).map_err(error)?;
-        }
-        Ok(rows.finish())
+        let next = |payload: &mut Vec<u8>| {
+            let record = sorted.next()?;
+            let is_there = record.is_some();
+            *payload = record.map_or_else(Vec::new, |(_, payload)| payload);
+            Ok(is_there)
+        };
+        let failed = |error| spill_error_in(&self.context.spill, error);
+        self.codec.read_batch(rows_max, next, failed)
     }
 }
 

@@ -3,16 +3,18 @@
 //! A key becomes one or more numbers a row that compare as its values (`number_keys.rs`). Where the first key has long runs of
 //! equal values, as n-grams with their files have, runs are sorted and not rows, and then the rows of equal runs by the other
 //! keys. Where rows come in order of the first keys already, only rows that are equal in these are sorted. With a limit, rows
-//! that cannot be among the first are dropped now and then. Invariant: the order is that of `key.rs`, and equal rows keep
-//! theirs. Whoever gives rows has to take them back where they do not fit into memory.
+//! that cannot be among the first are dropped now and then. Rows that do not fit into memory are sorted and written as a run, with
+//! their numbers as its keys. Invariant: the order is that of `key.rs`, and equal rows keep theirs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::codec::{Encoder, RowCodec};
 use super::context::Context;
 use super::key::KeyOrder;
 use super::number_keys::{RowKey, keys_of, sort_by_keys, sorted_rows, where_rows_are_sorted};
 use super::row::BatchRest;
+use super::spill::{Merge, SpilledRuns, spill_error_in};
 use super::word_order::{TextOrder, text_order};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
@@ -45,8 +47,18 @@ pub(super) struct NumberSort {
     /// What was taken, and may be among the first.
     kept: Option<Batch>,
     kept_bytes: usize,
+    /// Empty columns of what was taken first.
+    kinds: Vec<BatchColumn>,
     /// A row with a first number beyond this is not among the first.
     bound: Option<u64>,
+    /// What was taken before that and did not fit.
+    spilled: Option<SpilledNumbers>,
+}
+
+/// Rows in runs, by the numbers of their keys.
+struct SpilledNumbers {
+    runs: SpilledRuns,
+    codec: RowCodec,
 }
 
 impl NumberSort {
@@ -70,11 +82,13 @@ impl NumberSort {
             context: context.clone(),
             kept: None,
             kept_bytes: 0,
+            kinds: Vec::new(),
             bound: None,
+            spilled: None,
         }
     }
 
-    /// Takes a batch, or gives it back: if its keys are no such numbers, or if it does not fit.
+    /// Takes a batch, or gives it back if its keys are no such numbers.
     pub(super) fn take(&mut self, mut batch: Batch) -> Result<Option<Batch>> {
         if !self.can_take(&batch)? {
             return Ok(Some(batch));
@@ -95,11 +109,16 @@ impl NumberSort {
             }
         }
         let bytes = bytes_of(&batch);
-        if self.kept_bytes + bytes > self.context.memory {
+        let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
+        if self.kept_bytes + bytes > self.context.memory || u32::try_from(rows).is_err() {
             self.keep_first()?;
+            // Dropping what is behind the limit may have helped.
+            if self.kept_bytes > self.context.memory / 2 {
+                self.spill()?;
+            }
         }
-        if self.kept_bytes + bytes > self.context.memory {
-            return Ok(Some(batch));
+        if self.kinds.is_empty() {
+            self.kinds = batch.columns().iter().map(BatchColumn::empty).collect();
         }
         self.kept_bytes += bytes;
         self.reservation.cover(self.kept_bytes);
@@ -117,16 +136,21 @@ impl NumberSort {
         Ok(None)
     }
 
-    /// What was taken and may be among the first, in order of arrival.
-    pub(super) fn give_back(&mut self) -> Option<Batch> {
-        self.kept_bytes = 0;
-        self.bound = None;
-        self.reservation.set(0);
-        self.kept.take()
-    }
-
     /// All rows that were taken, in order; with a limit perhaps more than it. Others may be taken from now on.
     pub(super) fn finish(&mut self) -> Result<SortedNumbers> {
+        self.kinds = Vec::new();
+        if self.spilled.is_some() {
+            self.spill()?;
+        }
+        if let Some(SpilledNumbers { runs, codec }) = self.spilled.take() {
+            self.bound = None;
+            return Ok(SortedNumbers::Spilled {
+                merge: runs.merge(&mut self.context.pace())?,
+                codec,
+                width: self.width,
+                context: self.context.clone(),
+            });
+        }
         let batch = (self.kept.take()).unwrap_or_else(|| Batch::new(Vec::new(), 0, None));
         let order = self.order(&batch)?;
         self.kept_bytes = 0;
@@ -135,14 +159,56 @@ impl NumberSort {
         let Context {
             pool, interrupt, ..
         } = &self.context;
-        Ok(SortedNumbers {
+        Ok(SortedNumbers::Kept(KeptNumbers {
             batch: Arc::new(batch.narrowed(self.width)),
             order: Arc::new(order),
             next: 0,
             ahead: WorkAhead::new(pool, interrupt),
             rest: BatchRest::default(),
             _reservation: std::mem::replace(&mut self.reservation, unused),
-        })
+        }))
+    }
+
+    /// Writes what is kept as a run.
+    fn spill(&mut self) -> Result<()> {
+        let Some(mut batch) = self.kept.take() else {
+            return Ok(());
+        };
+        let mut order = self.order(&batch)?;
+        order.truncate(self.limit.unwrap_or(usize::MAX));
+        let mut pace = self.context.pace();
+        let mut spilled = self.spilled.take().unwrap_or_else(|| SpilledNumbers {
+            runs: SpilledRuns::new(self.context.memory, &self.context.spill),
+            codec: RowCodec::default(),
+        });
+        let SpilledNumbers { runs, codec } = &mut spilled;
+        let (mut keys, mut encoder) = (Vec::new(), Encoder::default());
+        runs.write(|writer| {
+            for rows in order.chunks(BATCH_ROWS) {
+                keys.clear();
+                let row_keys = self.keys_from(&batch, 0);
+                for &row in rows {
+                    let numbers = row_keys.iter().map(|key| key.number(row));
+                    numbers.for_each(|number| keys.extend_from_slice(&number.to_be_bytes()));
+                }
+                let key_bytes = keys.len() / rows.len();
+                for (index, &row) in rows.iter().enumerate() {
+                    pace.step()?;
+                    codec.write(&mut batch, row as usize, &mut encoder);
+                    let key = &keys[index * key_bytes..(index + 1) * key_bytes];
+                    writer.push(&[key], &encoder.bytes)?;
+                }
+            }
+            Ok(())
+        })?;
+        drop(batch);
+        self.kept_bytes = 0;
+        self.reservation.set(0);
+        if runs.is_full() {
+            runs.settle(&mut pace)?;
+        }
+        self.spilled = Some(spilled);
+        Ok(())
     }
 
     /// Whether the keys of a batch are numbers of the same kind as those before, and its rows can be numbered.
@@ -155,14 +221,13 @@ impl NumberSort {
                 BatchColumn::Ngrams { dictionary, .. } => self.settle(index, dictionary, true)?,
                 BatchColumn::Texts(_) | BatchColumn::Values(_) => false,
             };
-            let is_like_others = (self.kept.as_ref())
-                .is_none_or(|kept| kept.columns()[self.keys[index].column].is_like(column));
+            let is_like_others =
+                (self.kinds.get(self.keys[index].column)).is_none_or(|kind| kind.is_like(column));
             if !can_take || !is_like_others {
                 return Ok(false);
             }
         }
-        let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
-        Ok(u32::try_from(rows).is_ok())
+        Ok(true)
     }
 
     /// Finds out how numbers of texts tell the order of a key; says whether they do.
@@ -223,7 +288,7 @@ impl NumberSort {
     /// The rows of a batch in order.
     fn order(&self, batch: &Batch) -> Result<Vec<u32>> {
         if self.keys.is_empty() || batch.is_empty() {
-            // Rows are numbered by u32: `can_take` saw to it.
+            // Rows are numbered by u32: `take` saw to it.
             return Ok((0..batch.len() as u32).collect());
         }
         let Context {
@@ -256,7 +321,7 @@ impl NumberSort {
             let mut columns = columns.iter();
             row == 0 || columns.any(|column| column.has_equal_numbers(row - 1, row) == Some(false))
         };
-        // Rows are numbered by u32: `can_take` saw to it.
+        // Rows are numbered by u32: `take` saw to it.
         (0..batch.len() as u32).filter(changes).collect()
     }
 }
@@ -371,7 +436,7 @@ impl<'a> SpanSort<'a> {
 
 /// The first row behind a run.
 fn end_of(starts: &[u32], run: u32, rows: usize) -> u32 {
-    // Rows are numbered by u32: `can_take` saw to it.
+    // Rows are numbered by u32: `take` saw to it.
     (starts.get(run as usize + 1).copied()).unwrap_or(rows as u32)
 }
 
@@ -381,8 +446,40 @@ fn bytes_of(batch: &Batch) -> usize {
     columns.sum::<usize>() + batch.len() * (size_of::<u64>() + ROW_BYTES)
 }
 
+/// Rows in order.
+pub(super) enum SortedNumbers {
+    Kept(KeptNumbers),
+    Spilled {
+        merge: Merge,
+        codec: RowCodec,
+        /// Columns behind these are keys alone.
+        width: usize,
+        context: Context,
+    },
+}
+
+impl SortedNumbers {
+    pub(super) fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        match self {
+            SortedNumbers::Kept(kept) => kept.next_batch(rows_max),
+            SortedNumbers::Spilled {
+                merge,
+                codec,
+                width,
+                context,
+            } => {
+                let mut key = Vec::new();
+                let next = |payload: &mut Vec<u8>| merge.read_next(&mut key, payload);
+                let failed = |error| spill_error_in(&context.spill, error);
+                let batch = codec.read_batch(rows_max, next, failed)?;
+                Ok(batch.map(|batch| batch.narrowed(*width)))
+            }
+        }
+    }
+}
+
 /// Gives rows in order. Those of many are gathered by the threads of the pool, some batches ahead.
-pub(super) struct SortedNumbers {
+pub(super) struct KeptNumbers {
     batch: Arc<Batch>,
     order: Arc<Vec<u32>>,
     /// The first place in `order` that is not begun.
@@ -396,8 +493,8 @@ pub(super) struct SortedNumbers {
 /// Fewer rows are gathered when they are asked for.
 const AHEAD_ROWS_MIN: usize = 1 << 16;
 
-impl SortedNumbers {
-    pub(super) fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+impl KeptNumbers {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let rows = self.order.len();
         if rows < AHEAD_ROWS_MIN {
             let order = &self.order[self.next..rows.min(self.next.saturating_add(rows_max.max(1)))];
