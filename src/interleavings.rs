@@ -96,6 +96,9 @@ struct Worker {
     done: Arc<Mutex<BTreeMap<u64, u32>>>,
     /// What fails the next time.
     refused: Arc<Mutex<BTreeSet<u64>>>,
+    /// How much there is to do, and how much there was when the last work began that is done.
+    wanted: Arc<Mutex<u32>>,
+    reached: Arc<Mutex<u32>>,
 }
 
 impl Worker {
@@ -115,8 +118,10 @@ impl Worker {
         }
         let (queue, done) = (self.queue.clone(), self.done.clone());
         let refused = self.refused.clone();
+        let (wanted, reached) = (self.wanted.clone(), self.reached.clone());
         *running = Some(thread::spawn(move || {
             queue.run(|corpus, stop| {
+                let wanted = *wanted.lock();
                 for _ in 0..3 {
                     thread::yield_now();
                     if stop.load(Ordering::SeqCst) {
@@ -127,6 +132,7 @@ impl Worker {
                     return Some(Duration::ZERO);
                 }
                 *done.lock().entry(corpus).or_default() += 1;
+                *reached.lock() = wanted;
                 None
             });
         }));
@@ -160,6 +166,30 @@ fn whoever_waits_for_queued_work_finds_it_done() {
         for thread in threads {
             thread.join().unwrap();
         }
+        worker.close();
+    });
+}
+
+#[test]
+fn work_that_is_asked_for_while_it_is_done_is_done_once_more() {
+    explore(2_000, || {
+        let worker = Arc::new(Worker::default());
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let worker = worker.clone();
+                thread::spawn(move || {
+                    *worker.wanted.lock() += 1;
+                    worker.add(0);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        while !worker.queue.rest() {
+            thread::yield_now();
+        }
+        assert_eq!(*worker.reached.lock(), 2);
         worker.close();
     });
 }

@@ -16,7 +16,7 @@ use crate::api::opened::Writing;
 use crate::execute::copy_notices;
 use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::ingest::{Means, Report, ingest};
-use crate::maintain::recompress::{Scope, recompress, write};
+use crate::maintain::recompress::{Scope, check_is_same, recompress, write};
 use crate::maintain::replace::{NewFiles, replace};
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
@@ -215,7 +215,7 @@ fn add(
         )
     })?;
     interrupt.check()?;
-    let Some((recompressing, turn)) = turns(writing, &record, listing, options, interrupt)? else {
+    let Some(turn) = turn(writing, &record, listing, options, interrupt)? else {
         return Ok(None);
     };
     let (record, stored) = writing.stored_view(corpus.name())?;
@@ -232,7 +232,7 @@ fn add(
     (writing.edits).rebase(&turn, record.id, start, base, end, |swap| {
         Ok(publication.commit_with(swap)?)
     })?;
-    drop((turn, recompressing));
+    drop(turn);
     Ok(Some(report))
 }
 
@@ -244,28 +244,21 @@ fn new_files<'a>(listing: &'a Listing, options: &CopyOptions<'_>) -> NewFiles<'a
     }
 }
 
-/// The turns to publish files to a corpus, of whose names the log says nothing then; none if the corpus has one of them.
+/// The turn to publish files to a corpus, of whose names the log says nothing then; none if the corpus has one of them.
 ///
 /// # Errors
 /// If the corpus is gone, and that of `interrupt`.
-fn turns(
+fn turn(
     writing: &Writing,
     corpus: &CorpusRecord,
     listing: &Listing,
     options: &CopyOptions<'_>,
     interrupt: &Interrupt,
-) -> Result<Option<(Turn, Turn)>> {
+) -> Result<Option<Turn>> {
     let runtime = &writing.runtime;
     loop {
-        // Segments that come while others are recompressed would be missing from what later edits are made on.
-        let recompressing = runtime.recompressing.wait_while(|| interrupt.check())?;
         let turn = runtime.turn(interrupt)?;
-        if writing.store.corpus(&corpus.name)?.id != corpus.id {
-            // Dropped, and another one created that has the name.
-            return Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
-                corpus: corpus.name.clone(),
-            }));
-        }
+        check_is_same(corpus, &writing.store.corpus(&corpus.name)?)?;
         let (_, stored) = writing.stored_view(&corpus.name)?;
         let edits = writing.edits.tip(corpus.id).unwrap_or_default();
         if (listing.sources.iter()).any(|source| edits.has(&source.name, &*stored)) {
@@ -273,10 +266,10 @@ fn turns(
         }
         let edited = writing.edits.files(corpus.id);
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
-            return Ok(Some((recompressing, turn)));
+            return Ok(Some(turn));
         }
         // The log knows files by name: what it says of a file of this name must be over before there is another one.
-        drop((turn, recompressing));
+        drop(turn);
         interrupt.attend(|stop| {
             recompress(
                 writing,

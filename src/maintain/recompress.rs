@@ -1,8 +1,8 @@
 //! Edits and segments to new segments.
 //!
 //! The invariant: texts do not change. All edits that stand in the log when a recompression begins are in its segments;
-//! what is committed meanwhile is applied anew to these. Readers go on with what they have, writers wait only while the new
-//! segments take the place of the old ones.
+//! what is committed meanwhile is applied anew to these, and files that are imported meanwhile stay in segments of their own. Readers
+//! go on with what they have, writers wait only while the new segments take the place of the old ones.
 //!
 //! A full recompression makes all segments as one COPY of the current files would, so the bytes are the same. One that is
 //! *due* takes the segments that edits touch, those of packed text, and small ones when there are too many of about one size, so
@@ -73,6 +73,40 @@ impl StoredFiles for ViewFiles<'_> {
     }
 }
 
+/// The sizes of files as they are in a view, and of those that came since with segments that are not `known`.
+struct FilesSince<'a> {
+    view: &'a CorpusView,
+    stored: &'a StoredView,
+    known: &'a [u64],
+}
+
+impl StoredFiles for FilesSince<'_> {
+    fn bytes(&self, file: &str) -> Option<u64> {
+        let in_view = ViewFiles(self.view).bytes(file);
+        in_view.or_else(|| {
+            let file = self.stored.find_file(file)?;
+            let segments = self.stored.segments();
+            let mut places = self.stored.segments_of(file);
+            let is_new = places.all(|place| !self.known.contains(&segments[place].id()));
+            is_new.then(|| self.stored.files()[file].bytes)
+        })
+    }
+
+    fn no_such_file(&self, file: &str) -> Error {
+        self.view.no_such_file(file)
+    }
+}
+
+/// Makes sure that a corpus is the one that it was, and not another one that was created since with its name.
+pub(crate) fn check_is_same(before: &CorpusRecord, now: &CorpusRecord) -> Result<()> {
+    match before.id == now.id {
+        true => Ok(()),
+        false => Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
+            corpus: before.name.clone(),
+        })),
+    }
+}
+
 /// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`, of which the caller
 /// is no thread: it waits for its turns.
 ///
@@ -123,12 +157,7 @@ pub(crate) fn recompress(
     let mut publication = core
         .store
         .begin_recompression(corpus, &replaced, position)?;
-    if publication.corpus().id != record.id {
-        // Dropped, and another one created that has the name: what was read here is not its.
-        return Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
-            corpus: record.name,
-        }));
-    }
+    check_is_same(&record, publication.corpus())?;
     let mut segments = Vec::new();
     let form = match scope {
         Scope::All | Scope::Due => SegmentForm::Grammar,
@@ -157,13 +186,20 @@ pub(crate) fn recompress(
             },
         )
     })?;
-    let kept = record.segments.iter().filter(|id| !replaced.contains(id));
-    let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
-    base.sort_unstable();
 
     let turn = core.runtime.writing.wait_while(go_on)?;
     go_on()?;
-    let files = ViewFiles(&view);
+    // Files may have come meanwhile, in segments of their own.
+    let (now, stored) = core.stored_view(corpus)?;
+    check_is_same(&record, &now)?;
+    let files = FilesSince {
+        view: &view,
+        stored: &stored,
+        known: &record.segments,
+    };
+    let kept = now.segments.iter().filter(|id| !replaced.contains(id));
+    let mut base: Vec<u64> = segments.iter().chain(kept).copied().collect();
+    base.sort_unstable();
     let base = Base {
         segments: base.into(),
         files: &files,

@@ -23,6 +23,8 @@ pub(crate) struct Queue {
 struct QueueState {
     /// The first one is what the thread works on or will next.
     corpora: Vec<u64>,
+    /// Whether the first one was asked for while it was worked on: there may be more to do then.
+    is_asked_again: bool,
     /// What is to be tried again, and when.
     later: Vec<(u64, Instant)>,
     /// What is to be looked at when its time has come.
@@ -63,13 +65,17 @@ impl QueueState {
 }
 
 impl Queue {
-    /// Queues a corpus if it is not yet, and does not wait to be tried again. Without a thread, `start` starts one that calls
+    /// Queues a corpus if it does not wait to be tried again; one that is being worked on comes once more after that. Without a thread, `start` starts one that calls
     /// [`Queue::run`], or says that it cannot: nothing is queued then. A thread that was started before has returned from
     /// [`Queue::run`] by then.
     pub(crate) fn add(&self, corpus: u64, start: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         let is_later = state.later.iter().any(|&(later, _)| later == corpus);
-        if is_later || state.corpora.contains(&corpus) {
+        if is_later {
+            return;
+        }
+        if state.corpora.contains(&corpus) {
+            state.is_asked_again |= state.corpora.first() == Some(&corpus);
             return;
         }
         state.corpora.push(corpus);
@@ -164,6 +170,7 @@ impl Queue {
                     state.take_up();
                     if let Some(&corpus) = state.corpora.first() {
                         self.stop.store(state.is_closed, Ordering::Relaxed);
+                        state.is_asked_again = false;
                         break corpus;
                     }
                     let Some(due) = state.next_due() else {
@@ -198,12 +205,14 @@ impl Drop for Done<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.corpora.retain(|&other| other != self.corpus);
+        let is_asked_again = std::mem::take(&mut state.is_asked_again);
         // What was stopped is not wanted any more.
-        let again = self
-            .again
-            .filter(|_| !self.queue.stop.load(Ordering::Relaxed));
-        if let Some(delay) = again {
-            state.later.push((self.corpus, Instant::now() + delay));
+        if !self.queue.stop.load(Ordering::Relaxed) {
+            match self.again {
+                Some(delay) => state.later.push((self.corpus, Instant::now() + delay)),
+                None if is_asked_again => state.corpora.push(self.corpus),
+                None => {}
+            }
         }
         if thread::panicking() {
             state.is_running = false;
