@@ -15,9 +15,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::paths::encodings::{
-    BEGINNING, Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding,
-};
+use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
 use crate::paths::sources::{SIZE_UNKNOWN, Source};
 use crate::paths::streams;
 
@@ -172,6 +170,7 @@ impl Texts for SourceTexts {
 
     #[cfg(unix)]
     fn open_ranged(&self, text: usize) -> io::Result<Option<Arc<dyn RangedText + '_>>> {
+        use crate::paths::encodings::BEGINNING;
         let source = &self.sources[text];
         if source.bytes < BEGINNING as u64
             || source.bytes == SIZE_UNKNOWN

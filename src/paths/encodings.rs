@@ -202,6 +202,7 @@ pub(crate) const BEGINNING: usize = 256;
 
 impl EncodingWatch {
     /// A watch of a part of a text that begins with a character and is told how the text begins: its first [`BEGINNING`] bytes.
+    #[cfg(unix)]
     pub(crate) fn of_part(beginning: &[u8]) -> EncodingWatch {
         EncodingWatch {
             beginning: beginning.to_vec(),
