@@ -3,13 +3,9 @@
 //! Invariant: the tokens are those that an interner is given, and the dictionary is that of all of them, sorted, so it does not show
 //! who numbered them.
 
-use crate::tokenize::{LocalDictionary, Sink, merge};
-use rayon::prelude::*;
+use crate::tokenize::{Sink, sort_distinct};
 use zipfdb_kernels::gpu::{CutText, TokenCut};
 use zipfdb_storage::{Dictionary, Tokenizer};
-
-/// Dictionaries that tokens are shared out to, for each thread, so that all threads merge them.
-const DICTIONARIES_A_THREAD: usize = 2;
 
 /// How the tokens of some texts are cut.
 #[derive(Default)]
@@ -74,21 +70,13 @@ pub(crate) fn sorted_tokens(
             Some(this)
         })
         .collect();
-    let dictionaries = DICTIONARIES_A_THREAD * rayon::current_num_threads();
-    let locals: Vec<LocalDictionary> = tokens
-        .par_chunks(tokens.len().div_ceil(dictionaries).max(1))
-        .map(|tokens| {
-            let mut local = LocalDictionary::default();
-            for &(start, cut) in tokens {
-                let start = start as usize;
-                // Texts that are empty share their beginning with the next one.
-                let text = begins.partition_point(|&begin| begin <= start) - 1;
-                let start = start - begins[text];
-                local.push(&texts[text].text[start..start + cut.size()], cut.is_word());
-            }
-            local
-        })
-        .collect();
-    let merged = merge(tokenizer, &locals);
-    (merged.dictionary, merged.ids.concat())
+    sort_distinct(tokenizer, tokens.len(), |token| {
+        let (start, cut) = tokens[token];
+        let start = start as usize;
+        // Texts that are empty share their beginning with the next one.
+        let text = begins.partition_point(|&begin| begin <= start) - 1;
+        let start = start - begins[text];
+        let token = &texts[text].text[start..start + cut.size()];
+        (token, cut.is_word())
+    })
 }

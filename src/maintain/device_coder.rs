@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use rayon::prelude::*;
 use zipfdb_kernels::gpu::symbol_coder::{self as kernel, SymbolBlocks, SymbolChunks};
 use zipfdb_kernels::gpu::{DeviceGrammar, Gpu};
 use zipfdb_storage::symbol_coder::{
@@ -107,13 +108,13 @@ impl SymbolCoder for DeviceCoder {
         step: usize,
     ) -> Result<Vec<NeighbourCount>> {
         let counts = self.coder.neighbours(lefts, rights, items, step)?;
-        let counts = counts.into_iter();
+        let counts = counts.into_par_iter();
         let counts = counts.map(|(right, left, count)| NeighbourCount { right, left, count });
         Ok(counts.collect())
     }
 
     fn past_counts(&mut self, ends: &[Ends], classes: usize, step: usize) -> Result<Vec<u32>> {
-        let packed = ends.iter().zip(&self.frequencies);
+        let packed = ends.par_iter().zip(&self.frequencies);
         let packed = packed.map(|(ends, &frequency)| {
             u32::from_le_bytes([ends.left, ends.right, ends.before, frequency])
         });

@@ -53,35 +53,132 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
         bases.push(distinct);
         distinct += partition.distinct.len() as u32;
     }
-    let mut tokens: Vec<FoldedToken<'_>> = (0..distinct)
+    let tokens: Vec<FoldedToken<'_>> = (0..distinct)
         .into_par_iter()
         .map(|distinct| {
             // An empty partition has the base of the next one.
             let partition = bases.partition_point(|&base| base <= distinct) - 1;
             let place = distinct - bases[partition];
-            partitions[partition].token(tokenizer, locals, place as usize, distinct)
+            partitions[partition].token(tokenizer, locals, place as usize)
         })
         .collect();
-    tokens.par_sort_unstable_by(FoldedToken::compare);
+    let (dictionary, ids) = sorted(&tokens);
+    Merged {
+        dictionary,
+        ids: local_ids(&partitioned, &partitions, &bases, &ids),
+    }
+}
 
+/// Sorts `count` tokens, no two of which are equal: a dictionary, and for each token its id there. `token` gives the bytes of one, and
+/// whether it is a word token. Parallel on the current pool.
+///
+/// # Panics
+/// If there are more than `u32::MAX`.
+pub fn sort_distinct<'a>(
+    tokenizer: Tokenizer,
+    count: usize,
+    token: impl Fn(usize) -> (&'a [u8], bool) + Sync,
+) -> (Dictionary, Vec<u32>) {
+    assert!(u32::try_from(count).is_ok(), "token ids fit 32 bits");
+    // Copied, so that tokens that are compared lie close together.
+    let parts = (0..count.div_ceil(TASK_TOKENS)).into_par_iter();
+    let parts: Vec<LocalDictionary> = parts
+        .map(|part| {
+            let part = part * TASK_TOKENS..count.min((part + 1) * TASK_TOKENS);
+            let mut copied = LocalDictionary::default();
+            for (text, is_word) in part.map(&token) {
+                copied.push(text, is_word);
+            }
+            copied
+        })
+        .collect();
+    let folded = parts.par_iter().map(|copied| {
+        // Checked above.
+        let ids = 0..copied.len() as u32;
+        Folded::new(tokenizer, ids.map(|id| copied.entry(id)))
+    });
+    let folded: Vec<Folded> = folded.collect();
+    let tokens = (0..count).into_par_iter().map(|token| {
+        let (part, place) = (token / TASK_TOKENS, token % TASK_TOKENS);
+        let entry = parts[part].entry(place as u32);
+        folded[part].token(tokenizer, place, entry)
+    });
+    let tokens: Vec<FoldedToken<'_>> = tokens.collect();
+    let (dictionary, ids) = sorted(&tokens);
+    (
+        dictionary,
+        ids.into_iter().map(AtomicU32::into_inner).collect(),
+    )
+}
+
+/// Sorts distinct tokens: their dictionary, and the id of each.
+fn sorted(tokens: &[FoldedToken<'_>]) -> (Dictionary, Vec<AtomicU32>) {
+    let parts = in_order(tokens);
+    let starts = parts.iter().scan(0, |start, part| {
+        let this = *start;
+        *start += part.len() as u32; // the caller has counted them
+        Some(this)
+    });
+    let starts: Vec<u32> = starts.collect();
     let mut ids = Vec::new();
     ids.resize_with(tokens.len(), AtomicU32::default);
-    let numbered = (0..distinct).into_par_iter().zip(&tokens);
-    numbered.for_each(|(id, token)| ids[token.distinct as usize].store(id, Relaxed));
-    let words = tokens.partition_point(|token| !token.is_gap);
-    let own_spaces = (0..words as u32).into_par_iter().filter(|&id| {
-        let token = &tokens[id as usize];
-        !token.has_space && token.text[0] == b' '
+    let numbered = parts.par_iter().zip(&starts);
+    numbered.clone().for_each(|(part, &start)| {
+        let numbered = part.iter().zip(start..);
+        numbered.for_each(|(&token, id)| ids[token as usize].store(id, Relaxed));
+    });
+    let words = parts
+        .par_iter()
+        .map(|part| part.partition_point(|&token| !tokens[token as usize].is_gap));
+    let words: usize = words.sum();
+    let own_spaces = numbered.flat_map_iter(|(part, &start)| {
+        let own = part.iter().zip(start..).filter(|&(&token, _)| {
+            let token = &tokens[token as usize];
+            !token.is_gap && !token.has_space && token.text[0] == b' '
+        });
+        own.map(|(_, id)| id)
     });
     let own_spaces = own_spaces.collect();
-    let (offsets, bytes) = written(&tokens);
-    let word_tokens = words as u32;
+    let (offsets, bytes) = written(tokens, &parts);
+    let dictionary = Dictionary::new(offsets, bytes, words as u32, own_spaces);
+    (dictionary, ids)
+}
 
-    let local_ids = local_ids(&partitioned, &partitions, &bases, &ids);
-    Merged {
-        dictionary: Dictionary::new(offsets, bytes, word_tokens, own_spaces),
-        ids: local_ids,
-    }
+/// The tokens in order, in parts that follow one another: a sample of them says where parts end, so that all threads sort from the
+/// beginning. Parallel on the current pool.
+fn in_order(tokens: &[FoldedToken<'_>]) -> Vec<Vec<u32>> {
+    /// Tokens that are looked at for each part.
+    const SAMPLED: usize = 8;
+    let parts = tokens.len().div_ceil(TASK_TOKENS);
+    let sample = (0..parts * SAMPLED).map(|index| {
+        let spread = index as u64 * tokens.len() as u64 / (parts * SAMPLED) as u64;
+        tokens[spread as usize].key()
+    });
+    let mut sample: Vec<_> = sample.collect();
+    sample.sort_unstable();
+    let ends: Vec<_> = (1..parts).map(|part| sample[part * SAMPLED]).collect();
+    // The caller has counted them: numbers fit u32.
+    let chunks = tokens.par_chunks(TASK_TOKENS).enumerate();
+    let shared_out: Vec<Vec<Vec<u32>>> = chunks
+        .map(|(chunk, tokens)| {
+            let mut shares = vec![Vec::new(); parts];
+            for (number, token) in (chunk * TASK_TOKENS..).zip(tokens) {
+                let key = token.key();
+                shares[ends.partition_point(|end| *end <= key)].push(number as u32);
+            }
+            shares
+        })
+        .collect();
+    let parts = (0..parts).into_par_iter().map(|part| {
+        let mut part: Vec<u32> = (shared_out.iter())
+            .flat_map(|shares| shares[part].iter().copied())
+            .collect();
+        part.sort_unstable_by(|&left, &right| {
+            tokens[left as usize].compare(&tokens[right as usize])
+        });
+        part
+    });
+    parts.collect()
 }
 
 /// For each local dictionary the final ids of its tokens, from `ids`, those of the distinct tokens.
@@ -166,10 +263,8 @@ struct HashPartition {
     distinct: Vec<(u32, u32)>,
     /// For each token of the partition, in order of local dictionaries, its place in `distinct`.
     places: Vec<u32>,
-    /// Folded words.
-    folded: Vec<u8>,
-    /// `[distinct + 1]` into `folded`; an empty range where the word folds to itself or there is no word.
-    folded_offsets: Vec<usize>,
+    /// Of the distinct ones.
+    folded: Folded,
 }
 
 impl HashPartition {
@@ -201,80 +296,102 @@ impl HashPartition {
                 places.push(place);
             }
         }
-        let mut folded = Vec::new();
-        let mut folded_offsets = Vec::with_capacity(distinct.len() + 1);
-        folded_offsets.push(0);
-        for &(local, id) in &distinct {
-            let local = &locals[local as usize];
-            let token = local.token(id);
-            if local.is_word(id) && !is_folded(token) {
-                let space = usize::from(has_glued_space(tokenizer, token));
-                fold(&token[space..], &mut folded);
-            }
-            folded_offsets.push(folded.len());
-        }
+        let folded = distinct
+            .iter()
+            .map(|&(local, id)| locals[local as usize].entry(id));
         HashPartition {
+            folded: Folded::new(tokenizer, folded),
             distinct,
             places,
-            folded,
-            folded_offsets,
         }
     }
 
-    /// The distinct token at `place`, ready to be sorted. `distinct` is its place among those of all partitions.
+    /// The distinct token at `place`, ready to be sorted.
     fn token<'a>(
         &'a self,
         tokenizer: Tokenizer,
         locals: &'a [LocalDictionary],
         place: usize,
-        distinct: u32,
     ) -> FoldedToken<'a> {
         let (local, id) = self.distinct[place];
-        let local = &locals[local as usize];
-        let token = local.token(id);
-        if !local.is_word(id) {
+        let token = locals[local as usize].entry(id);
+        self.folded.token(tokenizer, place, token)
+    }
+}
+
+/// The words of some tokens, folded, one after the other.
+struct Folded {
+    words: Vec<u8>,
+    /// `[tokens + 1]` into `words`; an empty range where the word folds to itself or there is no word.
+    offsets: Vec<usize>,
+}
+
+impl Folded {
+    /// Of tokens, with whether each is a word token.
+    fn new<'a>(tokenizer: Tokenizer, tokens: impl Iterator<Item = (&'a [u8], bool)>) -> Folded {
+        let mut words = Vec::new();
+        let mut offsets = vec![0];
+        offsets.reserve(tokens.size_hint().0);
+        for (token, is_word) in tokens {
+            if is_word && !is_folded(token) {
+                let space = usize::from(has_glued_space(tokenizer, token));
+                fold(&token[space..], &mut words);
+            }
+            offsets.push(words.len());
+        }
+        Folded { words, offsets }
+    }
+
+    /// The token at `place`, ready to be sorted.
+    fn token<'a>(
+        &'a self,
+        tokenizer: Tokenizer,
+        place: usize,
+        (token, is_word): (&'a [u8], bool),
+    ) -> FoldedToken<'a> {
+        if !is_word {
             return FoldedToken {
                 is_gap: true,
-                ..FoldedToken::new(token, token, false, distinct)
+                ..FoldedToken::new(token, token, false)
             };
         }
         let has_space = has_glued_space(tokenizer, token);
         let word = &token[usize::from(has_space)..];
-        let folded = &self.folded[self.folded_offsets[place]..self.folded_offsets[place + 1]];
+        let folded = &self.words[self.offsets[place]..self.offsets[place + 1]];
         let folded = if folded.is_empty() { word } else { folded };
-        FoldedToken::new(folded, word, has_space, distinct)
+        FoldedToken::new(folded, word, has_space)
     }
 }
 
-/// Tokens one after the other: where each begins, and where the last one ends; and their bytes. Parallel on the current pool.
-fn written(tokens: &[FoldedToken<'_>]) -> (Vec<u64>, Vec<u8>) {
-    let parts = tokens.par_chunks(TASK_TOKENS);
-    let sizes: Vec<usize> = parts
-        .map(|tokens| tokens.iter().map(FoldedToken::size).sum())
+/// Tokens in the order of `parts`, one after the other: where each begins, and where the last one ends; and their bytes. Parallel on
+/// the current pool.
+fn written(tokens: &[FoldedToken<'_>], parts: &[Vec<u32>]) -> (Vec<u64>, Vec<u8>) {
+    let token_of = |&token: &u32| &tokens[token as usize];
+    let sizes = parts.par_iter();
+    let sizes: Vec<usize> = sizes
+        .map(|part| part.iter().map(token_of).map(FoldedToken::size).sum())
         .collect();
     let mut bytes = vec![0; sizes.iter().sum()];
     let mut offsets = vec![0; tokens.len() + 1];
-    let (mut rest, mut begin) = (&mut bytes[..], 0);
-    let mut parts = Vec::with_capacity(sizes.len());
-    let ends = offsets[1..].chunks_mut(TASK_TOKENS);
-    for ((tokens, ends), size) in tokens.chunks(TASK_TOKENS).zip(ends).zip(sizes) {
-        let (part, after) = rest.split_at_mut(size);
-        rest = after;
-        parts.push((tokens, ends, part, begin));
+    let (mut rest, mut ends, mut begin) = (&mut bytes[..], &mut offsets[1..], 0);
+    let mut work = Vec::with_capacity(sizes.len());
+    for (part, size) in parts.iter().zip(sizes) {
+        let (part_bytes, part_ends);
+        (part_bytes, rest) = rest.split_at_mut(size);
+        (part_ends, ends) = ends.split_at_mut(part.len());
+        work.push((part, part_ends, part_bytes, begin));
         begin += size as u64;
     }
-    parts
-        .into_par_iter()
-        .for_each(|(tokens, ends, part, begin)| {
-            let mut written = 0;
-            for (token, end) in tokens.iter().zip(ends) {
-                let bytes = &mut part[written..written + token.size()];
-                bytes[..usize::from(token.has_space)].fill(b' ');
-                bytes[usize::from(token.has_space)..].copy_from_slice(token.text);
-                written += token.size();
-                *end = begin + written as u64;
-            }
-        });
+    work.into_par_iter().for_each(|(part, ends, bytes, begin)| {
+        let mut written = 0;
+        for (token, end) in part.iter().map(token_of).zip(ends) {
+            let bytes = &mut bytes[written..written + token.size()];
+            bytes[..usize::from(token.has_space)].fill(b' ');
+            bytes[usize::from(token.has_space)..].copy_from_slice(token.text);
+            written += token.size();
+            *end = begin + written as u64;
+        }
+    });
     (offsets, bytes)
 }
 
@@ -285,8 +402,6 @@ struct FoldedToken<'a> {
     folded: &'a [u8],
     /// The word, or the gap token.
     text: &'a [u8],
-    /// Its place among the distinct tokens of all partitions.
-    distinct: u32,
     /// Whether the token has a space before `text`.
     has_space: bool,
     /// Gap tokens come after all words.
@@ -294,7 +409,7 @@ struct FoldedToken<'a> {
 }
 
 impl<'a> FoldedToken<'a> {
-    fn new(folded: &'a [u8], text: &'a [u8], has_space: bool, distinct: u32) -> FoldedToken<'a> {
+    fn new(folded: &'a [u8], text: &'a [u8], has_space: bool) -> FoldedToken<'a> {
         let mut prefix = [0; 16];
         let size = folded.len().min(prefix.len());
         prefix[..size].copy_from_slice(&folded[..size]);
@@ -303,7 +418,6 @@ impl<'a> FoldedToken<'a> {
             prefix: [(prefix >> 64) as u64, prefix as u64],
             folded,
             text,
-            distinct,
             has_space,
             is_gap: false,
         }
@@ -313,9 +427,13 @@ impl<'a> FoldedToken<'a> {
         self.text.len() + usize::from(self.has_space)
     }
 
+    /// What settles most comparisons, the first thing that is compared.
+    fn key(&self) -> (bool, [u64; 2]) {
+        (self.is_gap, self.prefix)
+    }
+
     fn compare(&self, other: &FoldedToken<'_>) -> Ordering {
-        (self.is_gap.cmp(&other.is_gap))
-            .then_with(|| self.prefix.cmp(&other.prefix))
+        (self.key().cmp(&other.key()))
             .then_with(|| self.folded.cmp(other.folded))
             .then_with(|| self.text.cmp(other.text))
             .then_with(|| self.has_space.cmp(&other.has_space))
@@ -350,6 +468,25 @@ mod tests {
                     .collect()
             })
             .collect()
+    }
+
+    #[test]
+    fn distinct_tokens_are_sorted_as_they_are_merged() {
+        let words = (0..20_000u32).map(|word| {
+            let word = word.wrapping_mul(2_654_435_761) >> 12;
+            format!("{word:x} Stra\u{df}e{} x-{word}\n", word % 900)
+        });
+        let text: String = words.collect();
+        let texts = ["", "one", &text];
+        for text in texts {
+            let (_, locals) = intern(Tokenizer::Unicode, &[text.as_bytes()]);
+            let merged = merge(Tokenizer::Unicode, &locals);
+            let local = &locals[0];
+            let token = |id: usize| local.entry(id as u32);
+            let (dictionary, ids) = sort_distinct(Tokenizer::Unicode, local.len(), token);
+            assert_eq!(dictionary, merged.dictionary);
+            assert_eq!(ids, merged.ids[0]);
+        }
     }
 
     #[test]

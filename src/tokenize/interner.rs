@@ -63,6 +63,11 @@ impl LocalDictionary {
         self.ends[id as usize] >> END_BITS != 0
     }
 
+    /// The bytes of token `id`, and whether it is a word token.
+    pub fn entry(&self, id: u32) -> (&[u8], bool) {
+        (self.token(id), self.is_word(id))
+    }
+
     /// The tokens that `ids` uses, and the ids changed to what they are there.
     pub fn select(&self, ids: &mut [u32]) -> LocalDictionary {
         let mut selected = LocalDictionary::default();

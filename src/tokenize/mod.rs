@@ -19,7 +19,7 @@ mod unicode;
 
 pub use chunk::{WordEdge, chunk_end, chunk_end_near, word_edge};
 pub use cutter::{GAP_BYTES_MAX, Sink};
-pub use dictionary::merge;
+pub use dictionary::{merge, sort_distinct};
 pub use fold::{fold, fold_character};
 pub use interner::{Interner, LocalDictionary};
 

@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
@@ -297,8 +299,8 @@ impl SymbolCoder {
         let keys = self.gpu.download(&keys)?;
         let counts = self.gpu.download(&counts)?;
         // Each half has `bits` bits, counts are at most the number of symbols; what is no pair comes last.
-        let pairs = keys.iter().zip(&counts);
-        let pairs = pairs.take_while(|(key, _)| **key < 1 << (2 * bits));
+        let end = keys.partition_point(|&key| key < 1 << (2 * bits));
+        let pairs = keys[..end].par_iter().zip(&counts[..end]);
         let mask = (1 << bits) - 1;
         Ok(pairs
             .map(|(key, &count)| ((key >> bits) as u32, (key & mask) as u32, count as u32))
