@@ -45,4 +45,4 @@ mod workers;
 pub use catalog::{
     CATALOG, FILES_SCHEMA, SCHEMA, ZipfCatalog, context, context_with_workers, register,
 };
-pub use workers::{Worker, WorkerLimits, WorkerOptions, WorkerPool, import};
+pub use workers::{Imported, Worker, WorkerLimits, WorkerOptions, WorkerPool, import};

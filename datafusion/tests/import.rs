@@ -13,8 +13,8 @@ use datafusion::error::Result;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use zipfdb::{CopyOptions, CorpusSettings, Database, Value};
-use zipfdb_datafusion::{Worker, WorkerLimits, WorkerOptions, WorkerPool, import};
-use zipfdb_remote::{CacheOptions, Pushed, RemoteStore};
+use zipfdb_datafusion::{Imported, Worker, WorkerLimits, WorkerOptions, WorkerPool, import};
+use zipfdb_remote::{CacheOptions, RemoteStore};
 
 /// A published database whose corpus `books` has one file, and texts to import.
 struct Setup {
@@ -77,7 +77,7 @@ impl Setup {
         address
     }
 
-    async fn import(&self, addresses: &[String], path: &Path) -> Result<Pushed> {
+    async fn import(&self, addresses: &[String], path: &Path) -> Result<Imported> {
         let mut options = WorkerOptions::default();
         options.silence = Duration::from_secs(1);
         // Several files, and many parts.
@@ -164,8 +164,9 @@ async fn workers_import_what_one_process_would() {
     for _ in 0..3 {
         addresses.push(setup.worker(setup.limits()).await);
     }
-    let pushed = setup.import(&addresses, &setup.texts()).await.unwrap();
-    assert_eq!(pushed.version, 2);
+    let imported = setup.import(&addresses, &setup.texts()).await.unwrap();
+    assert_eq!(imported.pushed.version, 2);
+    assert!(imported.notices.is_empty());
     setup.check(10);
     // Its files are there now.
     let shown = setup.refused(&addresses, &setup.texts()).await;
@@ -197,10 +198,10 @@ async fn workers_that_fail_are_replaced() {
         assert!(shown.contains(address), "{shown}");
     }
     let [first, second, third] = bad;
-    let pushed = setup
+    let imported = setup
         .import(&[first, second, good, third], &setup.texts())
         .await;
-    assert_eq!(pushed.unwrap().version, 2);
+    assert_eq!(imported.unwrap().pushed.version, 2);
     setup.check(10);
 }
 
@@ -221,7 +222,16 @@ async fn what_a_worker_must_not_or_cannot_read_is_an_error() {
     }
     let shown = setup.refused(&part, &setup.texts().join("c")).await;
     assert!(shown.contains("texts/c"), "{shown}");
-    setup.import(&part, &setup.texts().join("a")).await.unwrap();
+    std::fs::write(setup.texts().join("a/99.txt"), b"caf\xe9").unwrap();
+    let imported = setup.import(&part, &setup.texts().join("a")).await.unwrap();
+    let [notice] = &imported.notices[..] else {
+        panic!("one file is not UTF-8: {:?}", imported.notices);
+    };
+    assert!(notice.starts_with("files `"), "{notice}");
+    assert!(
+        notice.contains("a/99.txt") && notice.contains("hint: "),
+        "{notice}"
+    );
     // Another publisher is faster.
     let local = setup.directory.path().join("books.zdb");
     setup.store.push(&local, true).unwrap();
@@ -304,7 +314,7 @@ async fn workers_that_are_killed_or_stopped_during_an_import_are_replaced() {
         assert!(stop.unwrap().success());
     };
     let (imported, ()) = tokio::join!(imported, stop);
-    assert_eq!(imported.unwrap().version, 2);
+    assert_eq!(imported.unwrap().pushed.version, 2);
     setup.check(10);
 }
 

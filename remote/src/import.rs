@@ -89,6 +89,15 @@ pub struct ImportedPart {
     /// Numbers of segments.
     segments: Vec<u64>,
     files: Vec<VersionFile>,
+    /// What is worth a word about the files that were imported.
+    notices: Vec<String>,
+}
+
+impl ImportedPart {
+    /// What is worth a word about the files that were imported, as a COPY has it.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
 }
 
 impl RemoteStore {
@@ -200,6 +209,7 @@ impl RemoteStore {
         Ok(ImportedPart {
             segments: made,
             files: files.into_inner(),
+            notices: report.notices.iter().map(ToString::to_string).collect(),
         })
     }
 

@@ -228,7 +228,11 @@ fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
                 fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             let told = |done, all| eprintln!("{done} of {all} parts");
             let imported = zipfdb_datafusion::import(&store, &pool, &corpus, &path, told);
-            let pushed = tokio::runtime::Runtime::new()?.block_on(imported)?;
+            let imported = tokio::runtime::Runtime::new()?.block_on(imported)?;
+            for notice in &imported.notices {
+                eprintln!("notice: {notice}");
+            }
+            let pushed = imported.pushed;
             let (version, files, uploaded) = (pushed.version, pushed.files, pushed.uploaded);
             writeln!(
                 output,

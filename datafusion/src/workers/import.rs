@@ -38,6 +38,15 @@ fn part_bytes(all: u64, left: u64, workers: u64) -> u64 {
     (left / (PARTS_LEFT * workers)).clamp(least, PART_BYTES_MAX)
 }
 
+/// What came of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The version that has it.
+    pub pushed: Pushed,
+    /// What is worth a word about the files, part by part in order.
+    pub notices: Vec<String>,
+}
+
 /// What workers do together.
 struct Shared {
     import: Import,
@@ -103,7 +112,7 @@ pub async fn import(
     corpus: &str,
     path: &Path,
     mut progress: impl FnMut(usize, usize),
-) -> Result<Pushed> {
+) -> Result<Imported> {
     let (begun, name, from) = (store.clone(), corpus.to_owned(), path.to_owned());
     let (workers, told) = (pool.len() as u64, pool.options().part_bytes);
     let (import, parts) = blocking(move || {
@@ -148,8 +157,15 @@ pub async fn import(
     // Workers that still make a part which another one has made are interrupted by that.
     drop(working);
     let Shared { import, done, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let parts = done.into_iter().flatten().collect();
-    blocking(move || import.publish(parts).map_err(failed)).await
+    let done: Vec<ImportedPart> = done.into_iter().flatten().collect();
+    let notices = parts.iter().zip(&done).flat_map(|(part, done)| {
+        let (first, last) = &part.names;
+        let notices = done.notices().iter();
+        notices.map(move |notice| format!("files `{first}` to `{last}`: {notice}"))
+    });
+    let notices = notices.collect();
+    let pushed = blocking(move || import.publish(done).map_err(failed)).await?;
+    Ok(Imported { pushed, notices })
 }
 
 /// Has a worker do one part after the other, until all are done or it failed several times.

@@ -18,7 +18,7 @@ mod pool;
 mod service;
 mod task;
 
-pub use import::import;
+pub use import::{Imported, import};
 pub use pool::{WorkerOptions, WorkerPool};
 pub use service::{Worker, WorkerLimits};
 
