@@ -149,7 +149,13 @@ fn sorted(tokens: &[FoldedToken<'_>]) -> (Dictionary, Vec<AtomicU32>) {
 fn in_order(tokens: &[FoldedToken<'_>]) -> Vec<Vec<u32>> {
     /// Tokens that are looked at for each part.
     const SAMPLED: usize = 8;
-    let parts = tokens.len().div_ceil(TASK_TOKENS);
+    /// However many tokens there are, what is shared out between chunks and parts stays small.
+    const PARTS_MAX: usize = 512;
+    /// Chunks that are shared out, for each thread.
+    const CHUNKS_A_THREAD: usize = 4;
+    let parts = tokens.len().div_ceil(TASK_TOKENS).min(PARTS_MAX);
+    let chunks = CHUNKS_A_THREAD * rayon::current_num_threads();
+    let chunk_tokens = tokens.len().div_ceil(chunks).max(TASK_TOKENS);
     let sample = (0..parts * SAMPLED).map(|index| {
         let spread = index as u64 * tokens.len() as u64 / (parts * SAMPLED) as u64;
         tokens[spread as usize].key()
@@ -158,11 +164,11 @@ fn in_order(tokens: &[FoldedToken<'_>]) -> Vec<Vec<u32>> {
     sample.sort_unstable();
     let ends: Vec<_> = (1..parts).map(|part| sample[part * SAMPLED]).collect();
     // The caller has counted them: numbers fit u32.
-    let chunks = tokens.par_chunks(TASK_TOKENS).enumerate();
+    let chunks = tokens.par_chunks(chunk_tokens).enumerate();
     let shared_out: Vec<Vec<Vec<u32>>> = chunks
         .map(|(chunk, tokens)| {
             let mut shares = vec![Vec::new(); parts];
-            for (number, token) in (chunk * TASK_TOKENS..).zip(tokens) {
+            for (number, token) in (chunk * chunk_tokens..).zip(tokens) {
                 let key = token.key();
                 shares[ends.partition_point(|end| *end <= key)].push(number as u32);
             }

@@ -65,9 +65,9 @@ impl QueueState {
 }
 
 impl Queue {
-    /// Queues a corpus if it does not wait to be tried again; one that is being worked on comes once more after that. Without a thread, `start` starts one that calls
-    /// [`Queue::run`], or says that it cannot: nothing is queued then. A thread that was started before has returned from
-    /// [`Queue::run`] by then.
+    /// Queues a corpus if it does not wait to be tried again; one that is being worked on comes once more after that. Without a
+    /// thread, `start` starts one that calls [`Queue::run`], or says that it cannot: nothing is queued then. A thread that was
+    /// started before has returned from [`Queue::run`] by then.
     pub(crate) fn add(&self, corpus: u64, start: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         let is_later = state.later.iter().any(|&(later, _)| later == corpus);
