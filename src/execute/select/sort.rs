@@ -47,7 +47,7 @@ pub(super) struct Sort {
 /// Rows in order.
 enum SortedRows {
     None,
-    Numbers(SortedNumbers),
+    Numbers(Box<SortedNumbers>),
     Records(Sorted),
 }
 
@@ -151,7 +151,7 @@ impl Sort {
         }
         Ok(match sorter {
             Some(sorter) => SortedRows::Records(sorter.finish()?),
-            None => SortedRows::Numbers(self.numbers.finish()?),
+            None => SortedRows::Numbers(Box::new(self.numbers.finish()?)),
         })
     }
 
