@@ -109,11 +109,10 @@ impl NumberSort {
             }
         }
         let bytes = bytes_of(&batch);
-        let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
-        if self.kept_bytes + bytes > self.context.memory || u32::try_from(rows).is_err() {
+        if !self.has_room(&batch, bytes) {
             self.keep_first()?;
-            // Dropping what is behind the limit may have helped.
-            if self.kept_bytes > self.context.memory / 2 {
+            // What is behind the limit has gone; soon there would be no room again if that was little.
+            if self.kept_bytes > self.context.memory / 2 || !self.has_room(&batch, bytes) {
                 self.spill()?;
             }
         }
@@ -167,6 +166,12 @@ impl NumberSort {
             rest: BatchRest::default(),
             _reservation: std::mem::replace(&mut self.reservation, unused),
         }))
+    }
+
+    /// Whether a batch that takes so many bytes fits beside what is kept.
+    fn has_room(&self, batch: &Batch, bytes: usize) -> bool {
+        let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
+        self.kept_bytes + bytes <= self.context.memory && u32::try_from(rows).is_ok()
     }
 
     /// Writes what is kept as a run.
