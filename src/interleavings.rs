@@ -147,25 +147,30 @@ impl Worker {
     }
 }
 
+/// Runs `work` on so many threads, each with its number, and waits for them.
+fn on_threads(worker: &Arc<Worker>, count: u64, work: fn(&Worker, u64)) {
+    let threads: Vec<_> = (0..count)
+        .map(|number| {
+            let worker = worker.clone();
+            thread::spawn(move || work(&worker, number))
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
 #[test]
 fn whoever_waits_for_queued_work_finds_it_done() {
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
-        let threads: Vec<_> = (0..3)
-            .map(|number| {
-                let worker = worker.clone();
-                thread::spawn(move || {
-                    for corpus in [number % 2, 2] {
-                        worker.add(corpus);
-                        let Ok(()) = worker.queue.wait(corpus, || Ok::<_, Infallible>(true));
-                        assert!(worker.done.lock().contains_key(&corpus));
-                    }
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
+        on_threads(&worker, 3, |worker, number| {
+            for corpus in [number % 2, 2] {
+                worker.add(corpus);
+                let Ok(()) = worker.queue.wait(corpus, || Ok::<_, Infallible>(true));
+                assert!(worker.done.lock().contains_key(&corpus));
+            }
+        });
         worker.close();
     });
 }
@@ -174,18 +179,10 @@ fn whoever_waits_for_queued_work_finds_it_done() {
 fn work_that_is_asked_for_while_it_is_done_is_done_once_more() {
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
-        let threads: Vec<_> = (0..2)
-            .map(|_| {
-                let worker = worker.clone();
-                thread::spawn(move || {
-                    *worker.wanted.lock() += 1;
-                    worker.add(0);
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
+        on_threads(&worker, 2, |worker, _| {
+            *worker.wanted.lock() += 1;
+            worker.add(0);
+        });
         while !worker.queue.rest() {
             thread::yield_now();
         }
@@ -223,21 +220,13 @@ fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() 
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
         worker.refused.lock().extend([0, 1]);
-        let threads: Vec<_> = (0..2)
-            .map(|number| {
-                let worker = worker.clone();
-                thread::spawn(move || {
-                    worker.add(number);
-                    let Ok(()) = worker.queue.wait(number, || Ok::<_, Infallible>(true));
-                    while !worker.done.lock().contains_key(&number) {
-                        thread::yield_now();
-                    }
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
+        on_threads(&worker, 2, |worker, number| {
+            worker.add(number);
+            let Ok(()) = worker.queue.wait(number, || Ok::<_, Infallible>(true));
+            while !worker.done.lock().contains_key(&number) {
+                thread::yield_now();
+            }
+        });
         worker.close();
     });
 }

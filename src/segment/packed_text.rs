@@ -175,16 +175,26 @@ impl TextBlocks {
         let start = start.saturating_add(offset).min(end);
         let range = start..start.saturating_add(length).min(end);
         let mut bytes = Vec::new();
-        let read = self.visit(stored, range, |piece| {
-            bytes.try_reserve(piece.len())?;
-            bytes.extend_from_slice(piece);
-            Ok(())
-        })?;
+        let read = self.append(stored, range, &mut bytes)?;
         read.map_err(|_| Error::NoMemory {
             what: "a text".into(),
             bytes: length.min(end - start),
         })?;
         Ok(bytes)
+    }
+
+    /// Appends the bytes of a range of the text. The inner result is an error where there is no memory for them.
+    fn append(
+        &self,
+        stored: &SegmentReader,
+        range: Range<u64>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<io::Result<()>> {
+        self.visit(stored, range, |piece| {
+            bytes.try_reserve(piece.len())?;
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })
     }
 
     /// The content of a file, by its place in the file table.
@@ -488,11 +498,9 @@ impl RangedText for RangedStored<'_> {
         // It is to fit into memory.
         text.try_reserve_exact((range.end - range.start) as usize)?;
         let range = self.file.start + range.start..self.file.start + range.end;
-        let visited = self.texts.blocks.visit(self.texts.stored, range, |piece| {
-            text.extend_from_slice(piece);
-            Ok(())
-        });
-        visited.map_err(io::Error::other)?
+        let blocks = self.texts.blocks;
+        let appended = blocks.append(self.texts.stored, range, text);
+        appended.map_err(io::Error::other)?
     }
 }
 
