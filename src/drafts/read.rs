@@ -96,7 +96,7 @@ enum Reading<'a> {
         /// What has been read and not been handed out.
         rest: Vec<u8>,
     },
-    /// By whoever gets a stretch of it; the reader finds where they end.
+    /// Each thread reads the stretch that it works on; the reader only finds where a stretch ends.
     InParts {
         parts: Arc<dyn RangedText + 'a>,
         bytes: u64,

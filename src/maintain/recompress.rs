@@ -73,7 +73,7 @@ impl StoredFiles for ViewFiles<'_> {
     }
 }
 
-/// The sizes of files as they are in a view, and of those that came since with segments that are not `known`.
+/// The files of a view, and those that were imported after it: their segments are not among `known`, the segments of the view.
 struct FilesSince<'a> {
     view: &'a CorpusView,
     stored: &'a StoredView,

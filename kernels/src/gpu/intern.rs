@@ -12,11 +12,11 @@ use super::primitives;
 /// Slots of the table that are looked at for a token, at most.
 const PROBES_MAX: u64 = 64;
 
-/// The first table has one slot for each so many tokens, since text repeats most of them.
+/// Tokens per slot of the first table. Text repeats most tokens, so few slots are used.
 const TOKENS_A_SLOT: usize = 4;
 const SLOTS_MIN: usize = 1 << 10;
 
-/// The largest table has so many slots for each token.
+/// Slots per token of the largest table.
 const SLOTS_A_TOKEN_MAX: usize = 8;
 
 /// Hashes begin with one of these: with the next one where different tokens have the same hash.
