@@ -29,10 +29,18 @@ impl ColumnBuilder {
         }
     }
 
+    /// Appends a copy of a value.
+    pub(crate) fn push_copy(&mut self, value: &Value) {
+        match (&mut self.column, value) {
+            (Some(BatchColumn::Texts(texts)), Value::Text(text)) => texts.push(text.as_bytes()),
+            _ => self.push(value.clone()),
+        }
+    }
+
     /// A column with `value` in each row.
     pub(crate) fn repeated(value: &Value, rows: usize) -> BatchColumn {
         let mut column = ColumnBuilder::default();
-        (0..rows).for_each(|_| column.push(value.clone()));
+        (0..rows).for_each(|_| column.push_copy(value));
         column.finish()
     }
 

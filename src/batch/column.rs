@@ -25,7 +25,7 @@ pub enum BatchColumn {
     Words {
         /// Numbers in the dictionary.
         indices: Vec<u32>,
-        /// Words or names of files, the same in all batches of an answer.
+        /// Words, names of files or texts that the query made, the same in all batches of an answer.
         dictionary: TextDictionary,
     },
     /// Words joined by a space: the values of a `FixedSizeList<Dictionary<UInt32, LargeUtf8>>` array.

@@ -1,53 +1,72 @@
 //! `TextDictionary`: the texts that numbers of a column stand for.
 //!
 //! Invariant: a number stands for the same text as long as the dictionary is there, and different numbers for different texts.
-//! It keeps the snapshot that it is of, and copies no text.
+//! It keeps the snapshot that it is of and copies no text, or it has the texts that a query made.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+
+use rayon::prelude::*;
 
 use super::texts::TextColumn;
 use crate::Value;
 use crate::answer::{CorpusView, StoredCorpus};
 use crate::expression::text_or_blob;
 
-/// Which texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DictionaryKind {
-    Words,
-    Files,
-}
-
-/// The words of a corpus or the names of its files, by number. Cheap to clone.
+/// The words of a corpus, the names of its files, or texts that a query made, by number. Cheap to clone.
 #[derive(Clone)]
 pub struct TextDictionary {
-    view: Arc<CorpusView>,
-    kind: DictionaryKind,
+    texts: DictionaryTexts,
+}
+
+/// Which texts.
+#[derive(Clone)]
+enum DictionaryTexts {
+    Words(Arc<CorpusView>),
+    Files(Arc<CorpusView>),
+    Made(Arc<MadeTexts>),
+}
+
+/// Texts that a query made, of which no two are the same.
+struct MadeTexts {
+    texts: Vec<String>,
+    /// For each its place in order of bytes.
+    ranks: OnceLock<Vec<u32>>,
 }
 
 impl TextDictionary {
     /// The words of a view, whose vocabulary is there.
     pub(crate) fn words(view: &Arc<CorpusView>) -> TextDictionary {
         TextDictionary {
-            view: view.clone(),
-            kind: DictionaryKind::Words,
+            texts: DictionaryTexts::Words(view.clone()),
         }
     }
 
     /// The names of the files of a view.
     pub(crate) fn files(view: &Arc<CorpusView>) -> TextDictionary {
         TextDictionary {
-            view: view.clone(),
-            kind: DictionaryKind::Files,
+            texts: DictionaryTexts::Files(view.clone()),
+        }
+    }
+
+    /// Texts of which no two are the same and of which there are fewer than 2^32.
+    pub(crate) fn made(texts: Vec<String>) -> TextDictionary {
+        let made = MadeTexts {
+            texts,
+            ranks: OnceLock::new(),
+        };
+        TextDictionary {
+            texts: DictionaryTexts::Made(Arc::new(made)),
         }
     }
 
     /// How many texts there are; numbers are below.
     pub fn len(&self) -> usize {
-        match self.kind {
+        match &self.texts {
             // It was made when the dictionary was.
-            DictionaryKind::Words => self.view.vocabulary().map_or(0, |words| words.len()),
-            DictionaryKind::Files => self.view.files().len(),
+            DictionaryTexts::Words(view) => view.vocabulary().map_or(0, |words| words.len()),
+            DictionaryTexts::Files(view) => view.files().len(),
+            DictionaryTexts::Made(made) => made.texts.len(),
         }
     }
 
@@ -61,9 +80,10 @@ impl TextDictionary {
     /// # Panics
     /// If there is no such number.
     pub fn bytes(&self, number: u32) -> &[u8] {
-        match self.kind {
-            DictionaryKind::Words => self.view.word(number),
-            DictionaryKind::Files => self.view.files()[number as usize].name.as_bytes(),
+        match &self.texts {
+            DictionaryTexts::Words(view) => view.word(number),
+            DictionaryTexts::Files(view) => view.files()[number as usize].name.as_bytes(),
+            DictionaryTexts::Made(made) => made.texts[number as usize].as_bytes(),
         }
     }
 
@@ -72,9 +92,10 @@ impl TextDictionary {
     /// # Panics
     /// If there is no such number.
     pub fn value(&self, number: u32) -> Value {
-        match self.kind {
-            DictionaryKind::Words => text_or_blob(self.view.word(number).to_vec()),
-            DictionaryKind::Files => Value::Text(self.view.files()[number as usize].name.clone()),
+        match &self.texts {
+            DictionaryTexts::Words(view) => text_or_blob(view.word(number).to_vec()),
+            DictionaryTexts::Files(view) => Value::Text(view.files()[number as usize].name.clone()),
+            DictionaryTexts::Made(made) => Value::Text(made.texts[number as usize].clone()),
         }
     }
 
@@ -88,45 +109,65 @@ impl TextDictionary {
 
     /// Whether numbers of both mean the same.
     pub fn is_same(&self, other: &TextDictionary) -> bool {
-        self.kind == other.kind && Arc::ptr_eq(&self.view, &other.view)
+        match (&self.texts, &other.texts) {
+            (DictionaryTexts::Words(view), DictionaryTexts::Words(other))
+            | (DictionaryTexts::Files(view), DictionaryTexts::Files(other)) => {
+                Arc::ptr_eq(view, other)
+            }
+            (DictionaryTexts::Made(made), DictionaryTexts::Made(other)) => Arc::ptr_eq(made, other),
+            _ => false,
+        }
     }
 
     /// What tells it again in later answers, and does not keep it.
     pub fn downgrade(&self) -> WeakTextDictionary {
-        let owner = match self.view.pending() {
-            None => DictionaryOwner::Stored(self.view.stored().downgrade()),
-            Some(_) => DictionaryOwner::Edited(Arc::downgrade(&self.view)),
+        let owner = |view: &Arc<CorpusView>| match view.pending() {
+            None => DictionaryOwner::Stored(view.stored().downgrade()),
+            Some(_) => DictionaryOwner::Edited(Arc::downgrade(view)),
         };
-        WeakTextDictionary {
-            owner,
-            kind: self.kind,
-        }
-    }
-
-    /// What it is of.
-    pub(crate) fn view(&self) -> &Arc<CorpusView> {
-        &self.view
+        WeakTextDictionary(match &self.texts {
+            DictionaryTexts::Words(view) => WeakTexts::Words(owner(view)),
+            DictionaryTexts::Files(view) => WeakTexts::Files(owner(view)),
+            DictionaryTexts::Made(made) => WeakTexts::Made(Arc::downgrade(made)),
+        })
     }
 
     /// Whether it has names of files, whose numbers are in order of their bytes.
     pub(crate) fn is_of_files(&self) -> bool {
-        self.kind == DictionaryKind::Files
+        matches!(self.texts, DictionaryTexts::Files(_))
     }
 
-    /// For each word its place in order of bytes; none for files, whose numbers are those places.
+    /// For each text its place in order of bytes; none for files, whose numbers are those places.
     pub(crate) fn byte_ranks(&self) -> Option<&[u32]> {
-        match self.kind {
-            DictionaryKind::Words => Some(self.view.byte_ranks()),
-            DictionaryKind::Files => None,
+        match &self.texts {
+            DictionaryTexts::Words(view) => Some(view.byte_ranks()),
+            DictionaryTexts::Files(_) => None,
+            DictionaryTexts::Made(made) => Some(made.ranks.get_or_init(|| ranks(&made.texts))),
         }
     }
 }
 
+/// For each text its place in order of bytes.
+fn ranks(texts: &[String]) -> Vec<u32> {
+    // Numbers are u32.
+    let mut order: Vec<u32> = (0..texts.len() as u32).collect();
+    order.par_sort_unstable_by_key(|&number| &texts[number as usize]);
+    let mut ranks = vec![0; texts.len()];
+    for (rank, number) in order.into_iter().enumerate() {
+        ranks[number as usize] = rank as u32;
+    }
+    ranks
+}
+
 /// Tells a [`TextDictionary`] again, for who keeps something that was made of its texts.
 #[derive(Clone)]
-pub struct WeakTextDictionary {
-    owner: DictionaryOwner,
-    kind: DictionaryKind,
+pub struct WeakTextDictionary(WeakTexts);
+
+#[derive(Clone)]
+enum WeakTexts {
+    Words(DictionaryOwner),
+    Files(DictionaryOwner),
+    Made(Weak<MadeTexts>),
 }
 
 /// What has the texts: numbers of a corpus without edits are those of its stored files, of whatever snapshot.
@@ -136,24 +177,42 @@ enum DictionaryOwner {
     Edited(Weak<CorpusView>),
 }
 
-impl WeakTextDictionary {
-    /// Whether the numbers of a dictionary mean the same.
-    pub fn is_of(&self, dictionary: &TextDictionary) -> bool {
-        let view = &dictionary.view;
-        let is_owner = match &self.owner {
+impl DictionaryOwner {
+    fn is_of(&self, view: &Arc<CorpusView>) -> bool {
+        match self {
             DictionaryOwner::Stored(stored) => {
                 view.pending().is_none() && stored.ptr_eq(&view.stored().downgrade())
             }
             DictionaryOwner::Edited(edited) => edited.ptr_eq(&Arc::downgrade(view)),
-        };
-        is_owner && self.kind == dictionary.kind
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        match self {
+            DictionaryOwner::Stored(stored) => stored.strong_count() > 0,
+            DictionaryOwner::Edited(edited) => edited.strong_count() > 0,
+        }
+    }
+}
+
+impl WeakTextDictionary {
+    /// Whether the numbers of a dictionary mean the same.
+    pub fn is_of(&self, dictionary: &TextDictionary) -> bool {
+        match (&self.0, &dictionary.texts) {
+            (WeakTexts::Words(owner), DictionaryTexts::Words(view))
+            | (WeakTexts::Files(owner), DictionaryTexts::Files(view)) => owner.is_of(view),
+            (WeakTexts::Made(made), DictionaryTexts::Made(other)) => {
+                made.ptr_eq(&Arc::downgrade(other))
+            }
+            _ => false,
+        }
     }
 
     /// Whether there may be answers yet that have it.
     pub fn is_alive(&self) -> bool {
-        match &self.owner {
-            DictionaryOwner::Stored(stored) => stored.strong_count() > 0,
-            DictionaryOwner::Edited(edited) => edited.strong_count() > 0,
+        match &self.0 {
+            WeakTexts::Words(owner) | WeakTexts::Files(owner) => owner.is_alive(),
+            WeakTexts::Made(made) => made.strong_count() > 0,
         }
     }
 }
@@ -162,7 +221,6 @@ impl fmt::Debug for WeakTextDictionary {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("WeakTextDictionary")
-            .field("kind", &self.kind)
             .finish_non_exhaustive()
     }
 }
@@ -171,7 +229,6 @@ impl fmt::Debug for TextDictionary {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("TextDictionary")
-            .field("kind", &self.kind)
             .finish_non_exhaustive()
     }
 }

@@ -220,13 +220,12 @@ impl Accumulator {
         })
     }
 
-    /// About how many bytes the state takes.
-    pub(super) fn size(&self) -> usize {
-        size_of::<Accumulator>()
-            + match self {
-                Accumulator::Extreme(value) => value_size(value),
-                _ => 0,
-            }
+    /// Bytes that the state keeps outside of itself.
+    pub(super) fn kept_bytes(&self) -> usize {
+        match self {
+            Accumulator::Extreme(value) => value_size(value),
+            _ => 0,
+        }
     }
 }
 

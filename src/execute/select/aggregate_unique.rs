@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::{Aggregate, Aggregation};
 
-use super::aggregate::take_arguments;
-use super::batch_argument::counts_rows;
-use super::groups::{Group, is_distinct};
+use super::argument::counts_rows;
+use super::group::{Group, is_distinct};
 use super::row::{Input, LateError, Operator, RowAtHand};
-use crate::Result;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program, integer_of_count};
+use crate::{Result, Value};
 
 pub(super) struct AggregateUnique {
     input: Input,
@@ -126,4 +125,28 @@ fn group_sizes(aggregate: &Aggregate, batch: &Batch) -> BatchColumn {
         Some(times) if !aggregate.distinct => times.iter().copied().map(integer_of_count).collect(),
         _ => vec![1; batch.len()],
     })
+}
+
+/// Hands the arguments of a row to `take`, by index of their aggregates: those that are not NULL and pass their FILTER.
+fn take_arguments(
+    evaluator: &mut Evaluator<Arc<Program>>,
+    aggregation: &Aggregation,
+    row: &[Value],
+    mut take: impl FnMut(usize, &Value) -> Result<()>,
+) -> Result<()> {
+    for (index, aggregate) in aggregation.aggregates.iter().enumerate() {
+        if let Some(filter) = aggregate.filter
+            && !evaluator.are_true(row, &[filter])?
+        {
+            continue;
+        }
+        match aggregate.argument {
+            None => take(index, &Value::Integer(1))?,
+            Some(argument) => match evaluator.value(row, argument)? {
+                Value::Null => {}
+                value => take(index, value)?,
+            },
+        }
+    }
+    Ok(())
 }

@@ -305,7 +305,7 @@ impl Builder<'_> {
         outputs: Vec<ExpressionId>,
     ) -> Input {
         let count = outputs.len();
-        let project = Project::new(input, program, outputs);
+        let project = Project::new(input, program, outputs, self.context.memory);
         self.plan.add(Box::new(project), |rows| {
             Description::new("project", counted(count, "column"), rows)
         })

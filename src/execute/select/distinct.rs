@@ -1,17 +1,16 @@
 //! DISTINCT: equal rows are given once.
 //!
-//! Rows that are new are given at once, as long as their keys fit into memory. From then on, rows with unknown keys are
+//! Rows that are new are given at once, as long as their numbers fit into memory. From then on, rows that are not known are
 //! sorted, and given at the end. Invariant: of equal rows the first is given, once.
-
-use std::collections::HashSet;
 
 use zipfdb_sql::query::Collation;
 
 use super::codec::{Encoder, RowCodec};
 use super::context::Context;
 use super::key::{KeyOrder, add_key};
+use super::key_numbers::{KeyNumbers, Look};
+use super::numbered_rows::{NumberedRows, RowSteps};
 use super::row::{BatchRest, Input, KEPT_BYTES_MAX, LateError, Operator, RowAtHand};
-use super::row_numbers::RowNumbers;
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
 use crate::batch::{BATCH_ROWS, Batch};
@@ -19,25 +18,21 @@ use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
 use crate::{Result, Value};
 
-/// What a key in the set takes besides its bytes.
-const KEY_BYTES: usize = 80;
-
-/// The part of memory that numbers of rows may take.
-const NUMBERS_SHARE: usize = 8;
+/// The part of memory that numbers for the texts of a dictionary may take.
+const TEXTS_SHARE: usize = 8;
 
 pub(super) struct Distinct {
     state: DistinctState,
-    known: HashSet<Vec<u8>>,
-    /// Bytes that the set may still take.
-    memory: usize,
-    /// Takes what the set does.
+    /// Rows that were given, once there is a batch.
+    known: Option<NumberedRows>,
+    /// Takes what they do.
     reservation: Reservation,
-    /// Rows whose keys did not fit into the set.
+    steps: RowSteps,
+    /// Rows for which there was no room.
     rest: Option<Sorter>,
     codec: RowCodec,
     encoder: Encoder,
-    /// Of rows whose keys are known, and the row that is looked at; once there is a batch.
-    looking: Option<(RowNumbers, RowAtHand)>,
+    at_hand: RowAtHand,
     /// Rows that are new and not given yet.
     new: BatchRest,
     late: LateError,
@@ -64,28 +59,17 @@ enum DistinctState {
     Done,
 }
 
-/// What is known of a row when it has been looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Met {
-    /// It was met before.
-    Before,
-    /// It is the first, and its key is kept.
-    First,
-    /// It may be the first, and was put to the rest.
-    Unknown,
-}
-
 impl Distinct {
     pub(super) fn new(input: Input, context: &Context) -> Distinct {
         Distinct {
             state: DistinctState::Taking(input),
-            known: HashSet::new(),
-            memory: context.memory / 2,
+            known: None,
             reservation: context.reservation(),
+            steps: RowSteps::default(),
             rest: None,
             codec: RowCodec::default(),
             encoder: Encoder::default(),
-            looking: None,
+            at_hand: RowAtHand::new(Vec::new()),
             new: BatchRest::default(),
             late: LateError::default(),
             pace: context.pace(),
@@ -93,20 +77,58 @@ impl Distinct {
         }
     }
 
-    /// Says whether a row with this key was met before. If its key does not fit into memory, the row is put to the rest.
-    fn look(&mut self, key: Vec<u8>, batch: &mut Batch, row: usize) -> Result<Met> {
-        if self.known.contains(&key) {
-            return Ok(Met::Before);
+    /// Finds the rows of a batch that are new; where there is no room for more, they go to the rest.
+    fn take(&mut self, batch: &mut Batch, new: &mut Vec<u32>) -> Result<()> {
+        let memory = self.context.memory / 2;
+        let mut known = self.known.take().unwrap_or_else(|| {
+            let columns = 0..batch.columns().len();
+            self.at_hand = RowAtHand::new(columns.clone().collect());
+            let share = memory / TEXTS_SHARE / columns.len().max(1);
+            let keys = columns.map(|column| KeyNumbers::of_column(column, share));
+            NumberedRows::new(keys.collect())
+        });
+        let mut first = 0;
+        while first < batch.len() {
+            let rows = self.steps.next(first, batch.len());
+            first = rows.end;
+            self.pace.work(rows.len() * size_of::<u64>())?;
+            let before = known.bytes();
+            let with = Look {
+                evaluator: None,
+                memory: &self.context.values,
+                keeps: self.rest.is_none(),
+            };
+            known.look(batch, rows.clone(), with)?;
+            for (index, row) in rows.enumerate() {
+                if known.contains(index) {
+                    continue;
+                }
+                if self.rest.is_none() && known.bytes() <= memory {
+                    known.find_or_add(index, None);
+                    // A batch has fewer rows than 2^32.
+                    new.push(row as u32);
+                } else {
+                    self.push(batch, row)?;
+                }
+            }
+            self.steps.grow(known.bytes().saturating_sub(before));
+            self.reservation.cover(known.bytes().min(memory));
         }
-        let size = key.len() + KEY_BYTES;
-        if self.rest.is_none() && size <= self.memory {
-            self.memory -= size;
-            self.known.insert(key);
-            self.reservation
-                .cover(self.context.memory / 2 - self.memory);
-            return Ok(Met::First);
-        }
+        self.known = Some(known);
+        Ok(())
+    }
+
+    /// Puts a row to the rest.
+    fn push(&mut self, batch: &mut Batch, row: usize) -> Result<()> {
         let context = &self.context;
+        let key = self.at_hand.with(batch, row, |row: &[Value]| {
+            let mut key = Vec::new();
+            let order = KeyOrder::ascending(Collation::Binary);
+            for value in row {
+                add_key(value, order, &mut key, &context.values)?;
+            }
+            Ok(key)
+        })?;
         let rest = self.rest.get_or_insert_with(|| {
             let memory = context.memory / 2;
             Sorter::new(
@@ -121,42 +143,6 @@ impl Distinct {
         rest.push(&key, &self.encoder.bytes)?;
         self.encoder.bytes.clear();
         self.encoder.bytes.shrink_to(KEPT_BYTES_MAX);
-        Ok(Met::Unknown)
-    }
-
-    /// Finds the rows of a batch that are new; others go to the rest. A row whose numbers were met before is not looked at.
-    fn take(&mut self, batch: &mut Batch, new: &mut Vec<u32>) -> Result<()> {
-        let memory = self.context.memory / NUMBERS_SHARE;
-        let (mut numbers, mut at_hand) = self.looking.take().unwrap_or_else(|| {
-            let columns: Vec<usize> = (0..batch.columns().len()).collect();
-            let numbers = RowNumbers::new(columns.clone(), memory);
-            (numbers, RowAtHand::new(columns))
-        });
-        let has_numbers = numbers.takes(batch);
-        for row in 0..batch.len() {
-            self.pace.step()?;
-            if has_numbers && numbers.find(batch, row).is_some() {
-                continue;
-            }
-            let values = &self.context.values;
-            let key = at_hand.with(batch, row, |row: &[Value]| {
-                let mut key = Vec::new();
-                let order = KeyOrder::ascending(Collation::Binary);
-                for value in row {
-                    add_key(value, order, &mut key, values)?;
-                }
-                Ok(key)
-            })?;
-            let met = self.look(key, batch, row)?;
-            if has_numbers && met != Met::Unknown {
-                numbers.remember(batch, row, 0);
-            }
-            if met == Met::First {
-                // A batch has fewer rows than 2^32.
-                new.push(row as u32);
-            }
-        }
-        self.looking = Some((numbers, at_hand));
         Ok(())
     }
 
@@ -194,8 +180,7 @@ impl Operator for Distinct {
             match std::mem::replace(&mut self.state, DistinctState::Done) {
                 DistinctState::Taking(mut input) => {
                     let Some(mut batch) = input.next_batch(wanted)? else {
-                        self.known = HashSet::new();
-                        self.looking = None;
+                        self.known = None;
                         self.reservation.set(0);
                         match self.rest.take() {
                             None => return Ok(None),

@@ -1,326 +1,549 @@
 //! `Groups`: the groups of an aggregation that are in memory, and how they are written to a run.
 //!
-//! A record of a run is the state of a group, or one argument of a DISTINCT aggregate. Its key is the group's key, the
-//! number of the aggregate (0 for the state), and the key of the argument. Invariant: in the merge of runs all records of a
-//! group are together, states first, and equal arguments are neighbours; a group's arguments never stand without its state.
+//! Groups are told apart by numbers (`numbered_rows.rs`), and the states of an aggregate are an array: rows of a batch are taken
+//! key by key, then aggregate by aggregate. Invariant: a row adds to the group whose keys are equal to its own, and its arguments
+//! count once if they are DISTINCT.
 
-use std::collections::HashMap;
-use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
-use zipfdb_sql::query::{AggregateFunction, Aggregation};
+use zipfdb_sql::query::{Aggregate, AggregateFunction, Aggregation};
 
-use super::accumulate::{Accumulator, tie};
-use super::codec::{Decoder, Encoder, damaged};
+use super::accumulate::Accumulator;
+use super::argument::{BatchArgument, extreme_text};
+use super::codec::Encoder;
+use super::expression_values::ExpressionValues;
+use super::group::{Group, STATE, is_distinct, number_of};
 use super::key::{KeyOrder, add_key};
+use super::key_numbers::{KeyNumbers, Look};
+use super::numbered_rows::NumberedRows;
 use super::ordered::sort_until;
-use super::row::value_size;
-use super::spill::{Record, RunWriter};
+use super::row::{BATCH_BYTES, value_size};
+use super::spill::RunWriter;
+use crate::batch::{Batch, BatchColumn, ColumnBuilder};
+use crate::expression::{Evaluator, Program, integer_of_count, truth};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
-/// What an allocation takes beside its bytes.
-const ALLOCATION_BYTES: usize = 16;
+/// The part of memory that what is known of texts may take, of all expressions together.
+const TEXTS_SHARE: usize = 4;
 
-/// Times of its entries that a map takes at most: when it grows, the old one is 7/8 full and the new one twice as large. Writing
-/// the entries takes less: the map, and a list of them.
-const MAP_FACTOR: usize = 4;
+/// What a group or an argument takes where it is written: its key in a list, and the allocation of that.
+const KEY_BYTES: usize = size_of::<(Vec<u8>, u32)>() + 32;
 
-/// What a group takes beside its bytes: its place in the map and in the list, which may be half empty after it has grown, and
-/// the allocations of its key, keys and states.
-const GROUP_BYTES: usize =
-    MAP_FACTOR * size_of::<(Vec<u8>, usize)>() + 2 * size_of::<Group>() + 3 * ALLOCATION_BYTES;
-
-/// What an argument of a DISTINCT aggregate takes beside its bytes: its place in the map, and the allocations of key and value.
-const ARGUMENT_BYTES: usize = MAP_FACTOR * size_of::<(Argument, Value)>() + 2 * ALLOCATION_BYTES;
-
-/// A group: the keys that are shown, and a state for each aggregate.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Group {
-    pub(super) keys: Vec<Value>,
-    pub(super) states: Vec<Accumulator>,
+/// The groups in memory.
+pub(super) struct Groups {
+    aggregation: Aggregation,
+    program: Arc<Program>,
+    evaluator: Evaluator<Arc<Program>>,
+    /// For each aggregate whether a row counts once, however often it occurs.
+    once: Vec<bool>,
+    rows: NumberedRows,
+    aggregates: Vec<AggregateState>,
+    /// The groups of the rows at hand.
+    group_of: Vec<u32>,
+    memory: ValueMemory,
 }
 
-impl Group {
-    pub(super) fn new(aggregation: &Aggregation, keys: Vec<Value>) -> Group {
-        let aggregates = aggregation.aggregates.iter();
+/// What is known of an aggregate.
+struct AggregateState {
+    states: States,
+    filter: Option<ExpressionValues>,
+    argument: Option<ExpressionValues>,
+    /// The arguments that were taken, each with its group, if it is DISTINCT.
+    taken: Option<NumberedRows>,
+}
+
+/// The states of an aggregate, by group.
+enum States {
+    Counts(Vec<u64>),
+    Others {
+        states: Vec<Accumulator>,
+        /// What they take beside themselves.
+        bytes: usize,
+    },
+}
+
+impl Groups {
+    /// No groups yet. Of the memory for them so much is for what is known of texts.
+    pub(super) fn new(
+        aggregation: Aggregation,
+        program: Arc<Program>,
+        once: Vec<bool>,
+        (memory, values): (usize, &ValueMemory),
+    ) -> Groups {
+        let expressions = aggregation.keys.len() + 2 * aggregation.aggregates.len();
+        let share = memory / TEXTS_SHARE / expressions.max(1);
+        let keys = aggregation.keys.iter();
+        let keys = keys.map(|key| KeyNumbers::new(key.expression, key.collation, &program, share));
+        let aggregates = (0..aggregation.aggregates.len()).map(|index| {
+            let aggregate = &aggregation.aggregates[index];
+            let values = |id| ExpressionValues::new(id, &program, share);
+            let distinct = aggregate
+                .argument
+                .filter(|_| is_distinct(&aggregation, index));
+            AggregateState {
+                states: States::new(aggregate.function),
+                filter: aggregate.filter.map(values),
+                argument: aggregate.argument.map(values),
+                taken: distinct.map(|id| {
+                    let key = KeyNumbers::new(id, aggregate.collation, &program, share);
+                    NumberedRows::with_given(key)
+                }),
+            }
+        });
+        Groups {
+            rows: NumberedRows::new(keys.collect()),
+            aggregates: aggregates.collect(),
+            evaluator: Evaluator::of(program.clone()),
+            group_of: Vec::new(),
+            memory: values.clone(),
+            aggregation,
+            program,
+            once,
+        }
+    }
+
+    /// Adds rows of a batch to their groups.
+    ///
+    /// # Errors
+    /// If a key or an argument cannot be computed, or there is no memory for it.
+    pub(super) fn take(&mut self, batch: &mut Batch, rows: Range<usize>) -> Result<()> {
+        let with = Look {
+            evaluator: Some(&mut self.evaluator),
+            memory: &self.memory,
+            keeps: true,
+        };
+        self.rows.look(batch, rows.clone(), with)?;
+        self.group_of.clear();
+        if self.aggregation.keys.is_empty() {
+            self.rows.find_or_add(0, None);
+            self.group_of.resize(rows.len(), 0);
+        } else {
+            // There are fewer than 2^32 groups.
+            let groups = (0..rows.len()).map(|index| self.rows.find_or_add(index, None).0 as u32);
+            self.group_of.extend(groups);
+        }
+        for index in 0..self.aggregates.len() {
+            let function = self.aggregation.aggregates[index].function;
+            self.aggregates[index]
+                .states
+                .grow(self.rows.len(), function);
+            self.take_arguments(index, batch, rows.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the arguments of an aggregate, by index, of rows that have their groups.
+    fn take_arguments(
+        &mut self,
+        index: usize,
+        batch: &mut Batch,
+        rows: Range<usize>,
+    ) -> Result<()> {
+        let aggregate = &self.aggregation.aggregates[index];
+        let AggregateState {
+            states,
+            filter,
+            argument,
+            taken,
+        } = &mut self.aggregates[index];
+        let (evaluator, first) = (&mut self.evaluator, rows.start);
+        let mut passing = None;
+        if let Some(filter) = filter {
+            let mut passed = Vec::new();
+            for row in rows.clone() {
+                if filter.with(
+                    batch,
+                    row,
+                    evaluator,
+                    |value| Ok(truth(value) == Some(true)),
+                )? {
+                    passed.push(row);
+                }
+            }
+            passing = Some(passed);
+        }
+        if let Some(taken) = taken {
+            let mut take = |run: Range<usize>| -> Result<()> {
+                let with = Look {
+                    evaluator: Some(&mut *evaluator),
+                    memory: &self.memory,
+                    keeps: true,
+                };
+                taken.look(batch, run.clone(), with)?;
+                for (index, row) in run.enumerate() {
+                    let group = self.group_of[row - first];
+                    if taken.ends_with_null(index) {
+                        continue;
+                    }
+                    let (argument, is_known) = taken.find_or_add(index, Some(u64::from(group)));
+                    if is_known {
+                        continue;
+                    }
+                    match aggregate.function {
+                        AggregateFunction::Count => states.count(group, 1),
+                        _ => states.take(group, aggregate, &taken.value(argument, 0), 1),
+                    }
+                }
+                Ok(())
+            };
+            return match passing {
+                None => take(rows),
+                // What FILTER refuses is not computed.
+                Some(passing) => (passing.into_iter()).try_for_each(|row| take(row..row + 1)),
+            };
+        }
+        let is_once = self.once[index];
+        let way = BatchArgument::of(aggregate, &self.program, batch);
+        if self.aggregation.keys.is_empty() && passing.is_none() {
+            let times = batch.times.as_deref().filter(|_| !is_once);
+            let times = times.map(|times| &times[rows.clone()]);
+            if states.take_together(aggregate, way, batch, rows.clone(), times) {
+                return Ok(());
+            }
+        }
+        let mut take = |row: usize| -> Result<()> {
+            let group = self.group_of[row - first];
+            let times = if is_once { 1 } else { batch.times_of(row) };
+            match (way, &mut *argument) {
+                (BatchArgument::Rows, _) => states.count(group, times),
+                (BatchArgument::Integers(column) | BatchArgument::Texts(column), _) => {
+                    states.take(group, aggregate, &batch.columns()[column].value(row), times);
+                }
+                (BatchArgument::Computed, Some(argument)) => {
+                    argument.with(batch, row, evaluator, |value| {
+                        if *value != Value::Null {
+                            states.take(group, aggregate, value, times);
+                        }
+                        Ok(())
+                    })?;
+                }
+                (BatchArgument::Computed, None) => {
+                    states.take(group, aggregate, &Value::Integer(1), times);
+                }
+            }
+            Ok(())
+        };
+        match passing {
+            None => rows.into_iter().try_for_each(&mut take),
+            Some(passing) => passing.into_iter().try_for_each(take),
+        }
+    }
+
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// About how many bytes all this takes, while it is written too.
+    pub(super) fn bytes(&self) -> usize {
+        let aggregates = self.aggregates.iter().map(|aggregate| {
+            let values = [&aggregate.filter, &aggregate.argument];
+            let values = values.into_iter().flatten().map(ExpressionValues::bytes);
+            let taken = aggregate.taken.iter();
+            let taken = taken.map(|taken| taken.bytes() + taken.len() * KEY_BYTES);
+            aggregate.states.bytes() + values.chain(taken).sum::<usize>()
+        });
+        let written = match self.aggregation.keys.len() {
+            0 => 0,
+            _ => self.len() * KEY_BYTES,
+        };
+        self.rows.bytes() + written + aggregates.sum::<usize>()
+    }
+
+    /// Ends taking rows. Without keys there is one group, even if it has no rows.
+    pub(super) fn finish(&mut self) {
+        if self.aggregation.keys.is_empty() && self.len() == 0 {
+            self.rows.find_or_add(0, None);
+            for (state, aggregate) in self.aggregates.iter_mut().zip(&self.aggregation.aggregates) {
+                state.states.grow(1, aggregate.function);
+            }
+        }
+        self.rows.finish();
+        for state in &mut self.aggregates {
+            (state.filter, state.argument, state.taken) = (None, None, None);
+        }
+    }
+
+    /// The rows of groups from `first` on, at most `rows_max`, up to one whose aggregates fail.
+    pub(super) fn batch(&mut self, first: usize, rows_max: usize) -> (Option<Batch>, Result<()>) {
+        let mut columns = Vec::new();
+        columns.resize_with(self.aggregates.len(), ColumnBuilder::default);
+        let end = first.saturating_add(rows_max.max(1)).min(self.len());
+        let (mut next, mut bytes) = (first, 0);
+        let mut ended = Ok(());
+        while next < end && bytes < BATCH_BYTES {
+            let values = self.values(next);
+            let values = match values {
+                Ok(values) => values,
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            };
+            for (value, column) in values.into_iter().zip(&mut columns) {
+                bytes += value_size(&value);
+                column.push(value);
+            }
+            bytes += self.rows.text_bytes(next);
+            next += 1;
+        }
+        if next == first {
+            return (None, ended);
+        }
+        let mut given = self.rows.columns(first..next);
+        given.extend(columns.into_iter().map(ColumnBuilder::finish));
+        (Some(Batch::new(given, next - first, None)), ended)
+    }
+
+    /// The values of the aggregates of a group, which has none from then on.
+    fn values(&mut self, group: usize) -> Result<Vec<Value>> {
+        let pairs = self.aggregates.iter_mut().zip(&self.aggregation.aggregates);
+        pairs
+            .map(|(state, aggregate)| state.states.finish(group, aggregate.function))
+            .collect()
+    }
+
+    /// Writes all groups as a run and forgets them.
+    ///
+    /// # Errors
+    /// If the run cannot be written, or the query has to end.
+    pub(super) fn write(&mut self, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
+        let mut keys = Vec::with_capacity(self.len());
+        for group in 0..self.len() {
+            let mut key = Vec::new();
+            for (index, part) in self.aggregation.keys.iter().enumerate() {
+                let order = KeyOrder::ascending(part.collation);
+                add_key(
+                    &self.rows.value(group, index),
+                    order,
+                    &mut key,
+                    &self.memory,
+                )?;
+            }
+            pace.work(key.len())?;
+            keys.push((key, group as u32));
+        }
+        sort_until(&mut keys, pace, Ord::cmp)?;
+        let mut taken = self.arguments(&keys, pace)?.into_iter().peekable();
+        let mut encoder = Encoder::default();
+        for (place, (key, group)) in keys.into_iter().enumerate() {
+            pace.step()?;
+            encoder.bytes.clear();
+            encoder.number(key.len() as u64);
+            self.group(group as usize).encode(&mut encoder);
+            writer.push(&[&key, &STATE], &encoder.bytes)?;
+            while let Some(argument) = taken.next_if(|argument| argument.place as usize == place) {
+                pace.step()?;
+                encoder.bytes.clear();
+                encoder.number(key.len() as u64);
+                let aggregate = &self.aggregates[argument.aggregate as usize];
+                // COUNT does not look at what it counts.
+                match (aggregate.states.is_of_counts(), &aggregate.taken) {
+                    (false, Some(taken)) => encoder.value(&taken.value(argument.row as usize, 0)),
+                    _ => encoder.value(&Value::Integer(1)),
+                }
+                let number = number_of(argument.aggregate);
+                writer.push(&[&key, &number, &argument.key], &encoder.bytes)?;
+            }
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// The arguments of DISTINCT aggregates, in the order in which they are written behind groups that come in order of `keys`.
+    fn arguments(&self, keys: &[(Vec<u8>, u32)], pace: &mut Pace) -> Result<Vec<Argument>> {
+        let mut places = vec![0; keys.len()];
+        for (place, (_, group)) in keys.iter().enumerate() {
+            places[*group as usize] = place as u32;
+        }
+        let mut arguments = Vec::new();
+        for (index, state) in self.aggregates.iter().enumerate() {
+            let Some(taken) = &state.taken else {
+                continue;
+            };
+            let order = KeyOrder::ascending(self.aggregation.aggregates[index].collation);
+            for row in 0..taken.len() {
+                let mut key = Vec::new();
+                add_key(&taken.value(row, 0), order, &mut key, &self.memory)?;
+                pace.work(key.len())?;
+                arguments.push(Argument {
+                    place: places[taken.given(row) as usize],
+                    aggregate: index as u32,
+                    key,
+                    row: row as u32,
+                });
+            }
+        }
+        sort_until(&mut arguments, pace, |left, right| {
+            let place = |argument: &Argument| (argument.place, argument.aggregate);
+            (place(left), &left.key).cmp(&(place(right), &right.key))
+        })?;
+        Ok(arguments)
+    }
+
+    /// A group as it is written.
+    fn group(&self, group: usize) -> Group {
+        let keys = 0..self.aggregation.keys.len();
+        let states = self.aggregates.iter().zip(&self.aggregation.aggregates);
         Group {
-            keys,
-            states: aggregates
-                .map(|aggregate| Accumulator::new(aggregate.function))
+            keys: keys
+                .map(|key| self.rows.value(group, key).into_owned())
+                .collect(),
+            states: states
+                .map(|(state, aggregate)| match &state.taken {
+                    // What it has taken is counted again in the merge, once.
+                    Some(_) => Accumulator::new(aggregate.function),
+                    None => state.states.state(group),
+                })
                 .collect(),
         }
     }
 
-    /// Takes an argument.
-    pub(super) fn take(
-        &mut self,
-        aggregation: &Aggregation,
-        index: usize,
-        value: &Value,
-        times: u64,
-    ) {
-        self.states[index].take(&aggregation.aggregates[index], value, times);
+    fn clear(&mut self) {
+        self.rows.clear();
+        for (state, aggregate) in self.aggregates.iter_mut().zip(&self.aggregation.aggregates) {
+            state.states = States::new(aggregate.function);
+            let values = [&mut state.filter, &mut state.argument];
+            values
+                .into_iter()
+                .flatten()
+                .for_each(ExpressionValues::clear);
+            state.taken.iter_mut().for_each(NumberedRows::clear);
+        }
     }
+}
 
-    /// Takes another part of the same group.
-    pub(super) fn merge(&mut self, aggregation: &Aggregation, other: Group) {
-        self.show_smaller(other.keys);
-        let pairs = self.states.iter_mut().zip(&other.states);
-        for ((state, other), aggregate) in pairs.zip(&aggregation.aggregates) {
-            state.merge(aggregate, other);
+/// An argument of a DISTINCT aggregate where it is written.
+struct Argument {
+    /// Of its group among the keys.
+    place: u32,
+    aggregate: u32,
+    key: Vec<u8>,
+    /// Among those that the aggregate has taken.
+    row: u32,
+}
+
+impl States {
+    fn new(function: AggregateFunction) -> States {
+        match function {
+            AggregateFunction::Count => States::Counts(Vec::new()),
+            _ => States::Others {
+                states: Vec::new(),
+                bytes: 0,
+            },
         }
     }
 
-    /// Of keys that are equal by collation the smallest by bytes is shown.
-    fn show_smaller(&mut self, keys: Vec<Value>) {
-        for (shown, key) in self.keys.iter_mut().zip(keys) {
-            if tie(&key, shown).is_lt() {
-                *shown = key;
+    /// Makes states for so many groups.
+    fn grow(&mut self, groups: usize, function: AggregateFunction) {
+        match self {
+            States::Counts(counts) => counts.resize(groups, 0),
+            States::Others { states, .. } => {
+                states.resize_with(groups, || Accumulator::new(function));
             }
         }
     }
 
-    /// The row of the group: its keys and the values of its aggregates.
-    pub(super) fn finish(self, aggregation: &Aggregation) -> Result<Vec<Value>> {
-        let mut values = self.keys;
-        for (state, aggregate) in self.states.into_iter().zip(&aggregation.aggregates) {
-            values.push(state.finish(aggregate.function)?);
+    /// Takes that a row is there so many times.
+    #[inline]
+    fn count(&mut self, group: u32, times: u64) {
+        if let States::Counts(counts) = self {
+            counts[group as usize] += times;
         }
-        Ok(values)
-    }
-
-    fn size(&self) -> usize {
-        let keys = self
-            .keys
-            .iter()
-            .map(|key| size_of::<Value>() + value_size(key));
-        keys.chain(self.states.iter().map(Accumulator::size)).sum()
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        self.keys.iter().for_each(|key| encoder.value(key));
-        self.states.iter().for_each(|state| state.encode(encoder));
-    }
-
-    fn decode(aggregation: &Aggregation, decoder: &mut Decoder<'_>) -> io::Result<Group> {
-        let keys = aggregation.keys.iter().map(|_| decoder.value());
-        let keys = keys.collect::<io::Result<_>>()?;
-        let aggregates = aggregation.aggregates.iter();
-        let states = aggregates.map(|aggregate| Accumulator::decode(aggregate.function, decoder));
-        Ok(Group {
-            keys,
-            states: states.collect::<io::Result<_>>()?,
-        })
-    }
-}
-
-/// Whether an aggregate has to know the arguments it has taken. The smallest and greatest do not change with repetition.
-pub(super) fn is_distinct(aggregation: &Aggregation, index: usize) -> bool {
-    let aggregate = &aggregation.aggregates[index];
-    let is_extreme = matches!(
-        aggregate.function,
-        AggregateFunction::Min | AggregateFunction::Max
-    );
-    aggregate.distinct && !is_extreme
-}
-
-/// An argument of a DISTINCT aggregate: group, aggregate, key of the argument. Of neither are there 2^32 in memory.
-type Argument = (u32, u32, Box<[u8]>);
-
-/// The groups in memory.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
-    by_key: HashMap<Vec<u8>, usize>,
-    /// In the order they were first seen.
-    groups: Vec<Group>,
-    /// The arguments that DISTINCT aggregates have taken.
-    taken: HashMap<Argument, Value>,
-    /// About how many bytes all this takes.
-    pub(super) size: usize,
-}
-
-impl Groups {
-    /// The number of the group with a key.
-    pub(super) fn find(&self, key: &[u8]) -> Option<usize> {
-        self.by_key.get(key).copied()
-    }
-
-    /// Shows `value` as a key of a group if what is shown is not smaller.
-    pub(super) fn show(&mut self, group: usize, key: usize, value: &Value) {
-        let shown = &mut self.groups[group].keys[key];
-        if tie(value, shown).is_lt() {
-            self.size = self.size + value_size(value) - value_size(shown);
-            *shown = value.clone();
-        }
-    }
-
-    /// Adds the group of a key that is not there.
-    pub(super) fn add(&mut self, aggregation: &Aggregation, key: &[u8], keys: Vec<Value>) -> usize {
-        let group = Group::new(aggregation, keys);
-        self.size += group.size() + key.len() + GROUP_BYTES;
-        self.by_key.insert(key.to_vec(), self.groups.len());
-        self.groups.push(group);
-        self.groups.len() - 1
     }
 
     /// Takes an argument that is not NULL.
-    ///
-    /// # Errors
-    /// If it is too long.
-    pub(super) fn take(
-        &mut self,
-        aggregation: &Aggregation,
-        (group, index): (usize, usize),
-        value: &Value,
-        times: u64,
-        memory: &ValueMemory,
-    ) -> Result<()> {
-        let state = &self.groups[group].states[index];
-        let before = state.size();
-        let mut times = times;
-        if is_distinct(aggregation, index) {
-            times = 1;
-            let mut key = Vec::new();
-            let aggregate = &aggregation.aggregates[index];
-            let order = KeyOrder::ascending(aggregate.collation);
-            add_key(value, order, &mut key, memory)?;
-            let argument = (group as u32, index as u32, key.into_boxed_slice());
-            if self.taken.contains_key(&argument) {
-                return Ok(());
+    fn take(&mut self, group: u32, aggregate: &Aggregate, value: &Value, times: u64) {
+        match self {
+            States::Counts(counts) => counts[group as usize] += times,
+            States::Others { states, bytes } => {
+                let state = &mut states[group as usize];
+                let before = state.kept_bytes();
+                state.take(aggregate, value, times);
+                *bytes = *bytes + state.kept_bytes() - before;
             }
-            // COUNT does not look at what it counts.
-            let kept = match aggregate.function {
-                AggregateFunction::Count => Value::Integer(1),
-                _ => value.clone(),
-            };
-            self.size += argument.2.len() + value_size(&kept) + ARGUMENT_BYTES;
-            self.taken.insert(argument, kept);
         }
-        let group = &mut self.groups[group];
-        group.take(aggregation, index, value, times);
-        self.size = self.size + group.states[index].size() - before;
-        Ok(())
     }
 
-    /// Takes integers, each as often as `times` says or else once, for an aggregate that is not DISTINCT.
-    pub(super) fn take_integers(
+    /// Takes rows that are all of the first group, if columns tell their arguments; says whether it did.
+    fn take_together(
         &mut self,
-        aggregation: &Aggregation,
-        (group, index): (usize, usize),
-        integers: &[i64],
+        aggregate: &Aggregate,
+        way: BatchArgument,
+        batch: &Batch,
+        rows: Range<usize>,
         times: Option<&[u64]>,
-    ) {
-        let state = &mut self.groups[group].states[index];
-        let before = state.size();
-        state.take_integers(&aggregation.aggregates[index], integers, times);
-        self.size = self.size + state.size() - before;
-    }
-
-    pub(super) fn into_groups(self) -> Vec<Group> {
-        self.groups
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
-
-    /// Writes all groups as a run and forgets them.
-    pub(super) fn write(
-        &mut self,
-        aggregation: &Aggregation,
-        writer: &mut RunWriter,
-        pace: &mut Pace,
-    ) -> Result<()> {
-        let Groups {
-            by_key,
-            mut groups,
-            taken,
-            ..
-        } = std::mem::take(self);
-        let mut keys: Vec<(Vec<u8>, usize)> = by_key.into_iter().collect();
-        sort_until(&mut keys, pace, Ord::cmp)?;
-        let mut taken: Vec<(Argument, Value)> = taken.into_iter().collect();
-        let mut places = vec![0; keys.len()];
-        for (place, (_, group)) in keys.iter().enumerate() {
-            places[*group] = place;
-        }
-        sort_until(&mut taken, pace, |(a, _), (b, _)| {
-            let place = |argument: &Argument| places[argument.0 as usize];
-            (place(a), a.1, &a.2).cmp(&(place(b), b.1, &b.2))
-        })?;
-        let mut taken = taken.into_iter().peekable();
-        let mut encoder = Encoder::default();
-        for (key, number) in keys {
-            pace.step()?;
-            let group = &mut groups[number];
-            for (index, state) in group.states.iter_mut().enumerate() {
-                // What it has taken is counted again in the merge, once.
-                if is_distinct(aggregation, index) {
-                    *state = Accumulator::new(aggregation.aggregates[index].function);
+    ) -> bool {
+        match (way, &mut *self) {
+            (BatchArgument::Rows, _) => {
+                let count = match times {
+                    None => rows.len() as u64,
+                    Some(times) => times.iter().sum(),
+                };
+                self.count(0, count);
+            }
+            (BatchArgument::Integers(column), States::Others { states, .. }) => {
+                if let BatchColumn::Integers(integers) = &batch.columns()[column] {
+                    states[0].take_integers(aggregate, &integers[rows], times);
                 }
             }
-            encoder.bytes.clear();
-            encoder.number(key.len() as u64);
-            group.encode(&mut encoder);
-            writer.push(&[&key, &STATE], &encoder.bytes)?;
-            while let Some(((_, index, argument), value)) =
-                taken.next_if(|((group, ..), _)| *group as usize == number)
-            {
-                pace.step()?;
-                encoder.bytes.clear();
-                encoder.number(key.len() as u64);
-                encoder.value(&value);
-                writer.push(&[&key, &number_of(index), &argument], &encoder.bytes)?;
+            (BatchArgument::Texts(column), States::Others { .. }) => {
+                if let BatchColumn::Words {
+                    indices,
+                    dictionary,
+                } = &batch.columns()[column]
+                    && let Some(text) = extreme_text(aggregate.function, &indices[rows], dictionary)
+                {
+                    self.take(0, aggregate, &dictionary.value(text), 1);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn is_of_counts(&self) -> bool {
+        matches!(self, States::Counts(_))
+    }
+
+    /// The state of a group.
+    fn state(&self, group: usize) -> Accumulator {
+        match self {
+            States::Counts(counts) => Accumulator::Count(counts[group]),
+            States::Others { states, .. } => states[group].clone(),
+        }
+    }
+
+    /// The value of the aggregate of a group, whose state is gone then.
+    fn finish(&mut self, group: usize, function: AggregateFunction) -> Result<Value> {
+        match self {
+            States::Counts(counts) => Ok(Value::Integer(integer_of_count(counts[group]))),
+            States::Others { states, .. } => {
+                std::mem::replace(&mut states[group], Accumulator::Count(0)).finish(function)
             }
         }
-        Ok(())
     }
-}
 
-/// The number of the state, behind the group's key in a record's key.
-const STATE: [u8; 4] = [0; 4];
-
-/// The number of an aggregate's arguments there.
-fn number_of(aggregate: u32) -> [u8; 4] {
-    (aggregate + 1).to_be_bytes()
-}
-
-/// A record of a run, read.
-pub(super) enum GroupRecord {
-    State(Group),
-    /// The argument of an aggregate, by index.
-    Argument(usize, Value),
-}
-
-/// Takes a record apart: the group's key and what it says of the group.
-pub(super) fn read_part<'a>(
-    aggregation: &Aggregation,
-    record: &'a Record,
-) -> io::Result<(&'a [u8], GroupRecord)> {
-    let mut decoder = Decoder { bytes: &record.1 };
-    let length = usize::try_from(decoder.number()?).map_err(|_| damaged())?;
-    let (group, rest) = record.0.split_at_checked(length).ok_or_else(damaged)?;
-    let number = rest.first_chunk().ok_or_else(damaged)?;
-    // 32 bits fit.
-    let number = u32::from_be_bytes(*number) as usize;
-    let part = match number.checked_sub(1) {
-        None => GroupRecord::State(Group::decode(aggregation, &mut decoder)?),
-        Some(index) if index < aggregation.aggregates.len() => {
-            GroupRecord::Argument(index, decoder.value()?)
+    fn bytes(&self) -> usize {
+        match self {
+            States::Counts(counts) => 2 * size_of_val(&counts[..]),
+            States::Others { states, bytes } => 2 * size_of_val(&states[..]) + bytes,
         }
-        Some(_) => return Err(damaged()),
-    };
-    Ok((group, part))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use zipfdb_sql::query::{Aggregate, Collation, ExpressionId, GroupKey};
+    use zipfdb_sql::query::{Collation, Expression, ExpressionId, GroupKey};
 
+    use super::super::group::{GroupRecord, read_part};
     use super::super::spill::{SpillDirectory, SpilledRuns};
     use super::*;
+    use crate::expression::Layout;
     use crate::runtime::interrupt::Interrupts;
 
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
@@ -350,32 +573,32 @@ mod tests {
     #[test]
     fn large_values_count_as_often_as_they_are_kept_and_are_merged_again() {
         let aggregation = aggregation();
+        let interrupt = Interrupts::default().begin(0);
+        let layout = Layout::whole(1, 0);
+        let program = Program::new(&[Expression::Column(0)], &layout, 0, &interrupt).unwrap();
         let memory = ValueMemory::default();
-        let mut pace = Interrupts::default().begin(0).pace();
-        let mut groups = Groups::default();
+        let mut pace = interrupt.pace();
+        let mut groups = Groups::new(
+            aggregation.clone(),
+            Arc::new(program),
+            vec![false; 3],
+            (1 << 20, &memory),
+        );
         let mut runs = SpilledRuns::new(1 << 20, &SpillDirectory::beside(None));
         const LENGTH: usize = 50_000;
         // Every group comes in two runs.
         for number in (0..40).chain(0..40) {
-            let value = Value::Text(format!("{number:0LENGTH$}"));
-            let key = format!("{number:0LENGTH$}").into_bytes();
-            let group = match groups.find(&key) {
-                Some(group) => group,
-                None => groups.add(&aggregation, &key, vec![value.clone()]),
-            };
-            for index in 0..3 {
-                let place = (group, index);
-                groups
-                    .take(&aggregation, place, &value, 2, &memory)
-                    .unwrap();
-            }
-            // The key, what is shown, two keys of arguments, one argument and the greatest.
-            let kept = groups.groups.len() * 6 * LENGTH;
-            assert!((kept..kept + kept / 10).contains(&groups.size));
+            let mut column = ColumnBuilder::default();
+            column.push(Value::Text(format!("{number:0LENGTH$}")));
+            let mut batch = Batch::new(vec![column.finish()], 1, Some(vec![2]));
+            groups.take(&mut batch, 0..1).unwrap();
+            // What is shown, two arguments and the greatest.
+            let kept = groups.len() * 4 * LENGTH;
+            assert!((kept..kept + kept / 10).contains(&groups.bytes()));
             if number == 39 {
-                let write = |writer: &mut RunWriter| groups.write(&aggregation, writer, &mut pace);
+                let write = |writer: &mut RunWriter| groups.write(writer, &mut pace);
                 runs.write(write).unwrap();
-                assert!(groups.is_empty() && groups.size == 0 && groups.taken.is_empty());
+                assert!(groups.len() == 0 && groups.bytes() == 0);
             }
         }
         let mut merge = runs.merge(&mut pace).unwrap();
@@ -383,7 +606,7 @@ mod tests {
         while let Some(record) = merge.next().unwrap() {
             records += 1;
             let (key, part) = read_part(&aggregation, &record).unwrap();
-            assert_eq!(key.len(), LENGTH);
+            assert_eq!(key.len(), LENGTH + 3);
             if let GroupRecord::State(group) = part {
                 assert!(matches!(&group.keys[0], Value::Text(text) if text.len() == LENGTH));
             }

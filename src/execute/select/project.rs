@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::ExpressionId;
 
+use super::expression_values::ExpressionValues;
 use super::row::{BATCH_BYTES, BatchRest, Input, LateError, Operator, RowAtHand, value_size};
-use crate::Result;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program};
+use crate::{Result, Value};
+
+/// The part of memory that what is known of texts may take.
+const TEXTS_SHARE: usize = 8;
 
 pub(super) struct Project {
     input: Input,
@@ -19,8 +23,9 @@ pub(super) struct Project {
     outputs: Vec<ExpressionId>,
     /// For each output the column of the row that is moved there; each column is moved once.
     moved: Vec<Option<usize>>,
-    /// Outputs that are neither moved nor constants, by index: a second copy of a value counts as its first.
-    computed: Vec<usize>,
+    /// Outputs that are neither moved nor constants: a second copy of a value counts as its first.
+    computed: Vec<ExpressionValues>,
+    /// For those that texts do not tell.
     at_hand: RowAtHand,
     /// Rows of the input that have no outputs yet.
     rest: BatchRest,
@@ -28,7 +33,13 @@ pub(super) struct Project {
 }
 
 impl Project {
-    pub(super) fn new(input: Input, program: Arc<Program>, outputs: Vec<ExpressionId>) -> Project {
+    /// Makes `outputs` of rows; what is known of texts takes a part of so many bytes.
+    pub(super) fn new(
+        input: Input,
+        program: Arc<Program>,
+        outputs: Vec<ExpressionId>,
+        memory: usize,
+    ) -> Project {
         let mut taken = HashSet::new();
         let moved = outputs.iter().map(|&output| {
             let column = program.column(output);
@@ -37,15 +48,21 @@ impl Project {
         let moved: Vec<Option<usize>> = moved.collect();
         let is_computed =
             |&index: &usize| moved[index].is_none() && program.constant(outputs[index]).is_none();
-        let computed: Vec<usize> = (0..outputs.len()).filter(is_computed).collect();
-        let used = program.columns(computed.iter().map(|&index| outputs[index]));
+        let computed = (0..outputs.len())
+            .filter(is_computed)
+            .map(|index| outputs[index]);
+        let computed: Vec<ExpressionId> = computed.collect();
+        let used = program.columns(computed.iter().copied());
+        let share = memory / TEXTS_SHARE / computed.len().max(1);
+        let values = computed.into_iter();
+        let values = values.map(|output| ExpressionValues::new(output, &program, share));
         Project {
             moved,
             input,
             evaluator: Evaluator::of(program.clone()),
+            computed: values.collect(),
             program,
             outputs,
-            computed,
             at_hand: RowAtHand::new(used),
             rest: BatchRest::default(),
             late: LateError::default(),
@@ -59,30 +76,43 @@ impl Project {
         }
         let Project {
             evaluator,
-            outputs,
             computed,
             at_hand,
             ..
         } = self;
+        let are_by_text = computed.iter_mut().map(|values| values.are_by_text(batch));
+        let are_by_text: Vec<bool> = are_by_text.collect();
+        let has_others = are_by_text.iter().any(|&is_by_text| !is_by_text);
         let mut bytes = 0;
-        let mut values = Vec::with_capacity(computed.len());
+        let mut values = vec![Value::Null; computed.len()];
         for row in 0..batch.len() {
             if bytes >= BATCH_BYTES {
                 return (row, Ok(()));
             }
-            evaluator.next_row();
-            let done = at_hand.with(batch, row, |row| {
-                for &index in &*computed {
-                    values.push(evaluator.take(row, outputs[index])?);
+            let mut compute = || {
+                let by_text = computed.iter_mut().zip(&mut values).zip(&are_by_text);
+                for ((known, value), _) in by_text.filter(|(_, is_by_text)| **is_by_text) {
+                    *value = known.with(batch, row, evaluator, |value| Ok(value.clone()))?;
                 }
-                Ok(())
-            });
+                if !has_others {
+                    return Ok(());
+                }
+                evaluator.next_row();
+                at_hand.with(batch, row, |row| {
+                    let others = computed.iter().zip(&mut values).zip(&are_by_text);
+                    for ((other, value), _) in others.filter(|(_, is_by_text)| !**is_by_text) {
+                        *value = evaluator.take(row, other.expression())?;
+                    }
+                    Ok(())
+                })
+            };
+            let done = compute();
             if done.is_err() {
                 return (row, done);
             }
-            for (value, column) in values.drain(..).zip(&mut *columns) {
-                bytes += value_size(&value);
-                column.push(value);
+            for (value, column) in values.iter_mut().zip(&mut *columns) {
+                bytes += value_size(value);
+                column.push(std::mem::replace(value, Value::Null));
             }
         }
         (batch.len(), Ok(()))

@@ -10,6 +10,7 @@ use zipfdb_sql::query::{ExpressionId, SortKey};
 
 use super::codec::{Encoder, RowCodec};
 use super::context::Context;
+use super::expression_values::ExpressionValues;
 use super::key::{KeyOrder, add_key};
 use super::row::{Input, KEPT_BYTES_MAX, Operator, RowAtHand};
 use super::sort_numbers::{NumberKey, NumberSort, SortedNumbers};
@@ -30,12 +31,11 @@ pub(super) struct Sort {
     evaluator: Evaluator<Arc<Program>>,
     keys: Vec<SortKey>,
     /// Keys that are neither columns nor constants.
-    computed: Vec<ExpressionId>,
+    computed: Vec<ExpressionValues>,
     /// The columns by which rows come in order already: the first keys.
     given: Vec<usize>,
     /// How many rows are asked for at most.
     limit: Option<u64>,
-    for_computed: RowAtHand,
     for_keys: RowAtHand,
     codec: RowCodec,
     key: Vec<u8>,
@@ -50,6 +50,9 @@ enum SortedRows {
     Numbers(Box<SortedNumbers>),
     Records(Sorted),
 }
+
+/// The part of memory that what is known of texts may take.
+const TEXTS_SHARE: usize = 8;
 
 /// Rows that are sorted at a time at least, if they come in order of the first keys.
 const PART_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
@@ -70,6 +73,9 @@ impl Sort {
         let is_computed =
             |id: &ExpressionId| program.column(*id).is_none() && program.constant(*id).is_none();
         let computed: Vec<ExpressionId> = ids.clone().filter(is_computed).collect();
+        let share = context.memory / TEXTS_SHARE / computed.len().max(1);
+        let values = computed.into_iter();
+        let values = values.map(|id| ExpressionValues::new(id, &program, share));
         Sort {
             input: Some(input),
             ahead: None,
@@ -80,9 +86,8 @@ impl Sort {
                 .take(given)
                 .map_while(|id| program.column(id))
                 .collect(),
-            for_computed: RowAtHand::new(program.columns(computed.iter().copied())),
             for_keys: RowAtHand::new(program.columns(ids)),
-            computed,
+            computed: values.collect(),
             evaluator: Evaluator::of(program),
             keys,
             limit,
@@ -164,14 +169,12 @@ impl Sort {
         columns.resize_with(self.computed.len(), ColumnBuilder::default);
         for row in 0..batch.len() {
             self.pace.step()?;
-            self.evaluator.next_row();
-            let (evaluator, computed) = (&mut self.evaluator, &self.computed);
-            self.for_computed.with(&mut batch, row, |row| {
-                for (&id, column) in computed.iter().zip(&mut columns) {
-                    column.push(evaluator.take(row, id)?);
-                }
-                Ok(())
-            })?;
+            for (values, column) in self.computed.iter_mut().zip(&mut columns) {
+                values.with(&mut batch, row, &mut self.evaluator, |value| {
+                    column.push_copy(value);
+                    Ok(())
+                })?;
+            }
         }
         let columns = columns.into_iter().map(ColumnBuilder::finish);
         Ok(batch.widened(columns.collect()))

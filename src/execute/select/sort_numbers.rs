@@ -243,7 +243,8 @@ impl NumberSort {
             return Ok(order.is_some());
         }
         let collation = self.keys[key].order.collation;
-        let order = text_order(dictionary, in_ngrams, collation, &self.context.interrupt)?;
+        let on = (&*self.context.pool, &self.context.interrupt);
+        let order = text_order(dictionary, in_ngrams, collation, on)?;
         let is_ordered = order.is_some();
         self.orders[key] = Some((dictionary.clone(), order));
         Ok(is_ordered)

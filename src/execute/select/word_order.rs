@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use rayon::ThreadPool;
 use rayon::prelude::*;
 use zipfdb_sql::query::Collation;
 
@@ -47,14 +48,14 @@ pub(super) fn text_order(
     dictionary: &TextDictionary,
     in_ngrams: bool,
     collation: Collation,
-    interrupt: &Interrupt,
+    (pool, interrupt): (&ThreadPool, &Interrupt),
 ) -> Result<Option<TextOrder>> {
     if collation == Collation::Binary && dictionary.is_of_files() {
         // Files are numbered in order of their names.
         return Ok(Some(TextOrder::Numbers));
     }
     let texts = dictionary.clone();
-    interrupt.apart(dictionary.view().pool(), move |stop| {
+    interrupt.apart(pool, move |stop| {
         let is_plain = |number: u32| {
             let text = texts.bytes(number);
             std::str::from_utf8(text).is_ok()

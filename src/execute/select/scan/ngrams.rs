@@ -244,7 +244,8 @@ fn start_file_table(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 fn ordered_files(task: &SequenceTask) -> Result<Option<OrderedNgramFileCursor>> {
     let question = &task.question;
     let words = TextDictionary::words(question.view());
-    let Some(order) = text_order(&words, true, Collation::Binary, question.interrupt())? else {
+    let on = (question.snapshot.pool(), question.interrupt());
+    let Some(order) = text_order(&words, true, Collation::Binary, on)? else {
         return Ok(None);
     };
     let parts = file_table(task)?;

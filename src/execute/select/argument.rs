@@ -7,7 +7,8 @@ use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::Program;
 
-/// What an aggregate takes of the rows of a batch.
+/// What an aggregate takes of the rows of a batch that pass its FILTER.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum BatchArgument {
     /// That they are there.
     Rows,
@@ -24,10 +25,8 @@ impl BatchArgument {
         let column = aggregate
             .argument
             .and_then(|argument| program.column(argument));
-        if aggregate.distinct || aggregate.filter.is_some() {
-            return BatchArgument::Computed;
-        }
-        if counts_rows(aggregate, program, batch) {
+        if aggregate.function == AggregateFunction::Count && !may_be_null(aggregate, program, batch)
+        {
             return BatchArgument::Rows;
         }
         match column.map(|column| (column, &batch.columns()[column])) {
@@ -77,13 +76,18 @@ pub(super) fn extreme_text(
 
 /// Whether an aggregate counts rows, or values of a column that has no NULL.
 pub(super) fn counts_rows(aggregate: &Aggregate, program: &Program, batch: &Batch) -> bool {
+    aggregate.function == AggregateFunction::Count
+        && aggregate.filter.is_none()
+        && !may_be_null(aggregate, program, batch)
+}
+
+/// Whether the argument of an aggregate may be NULL for some row.
+fn may_be_null(aggregate: &Aggregate, program: &Program, batch: &Batch) -> bool {
     let may_be_null = |argument| match program.column(argument) {
         Some(column) => matches!(batch.columns()[column], BatchColumn::Values(_)),
         None => true,
     };
-    aggregate.function == AggregateFunction::Count
-        && aggregate.filter.is_none()
-        && !aggregate.argument.is_some_and(may_be_null)
+    aggregate.argument.is_some_and(may_be_null)
 }
 
 #[cfg(test)]

@@ -1,0 +1,133 @@
+//! A group with its state, and the records of a run that are made of groups.
+//!
+//! A record of a run is the state of a group, or one argument of a DISTINCT aggregate. Its key is the group's key, the
+//! number of the aggregate (0 for the state), and the key of the argument. Invariant: in the merge of runs all records of a
+//! group are together, states first, and equal arguments are neighbours; a group's arguments never stand without its state.
+
+use std::io;
+
+use zipfdb_sql::query::{AggregateFunction, Aggregation};
+
+use super::accumulate::{Accumulator, tie};
+use super::codec::{Decoder, Encoder, damaged};
+use super::spill::Record;
+use crate::{Result, Value};
+
+/// A group: the keys that are shown, and a state for each aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Group {
+    pub(super) keys: Vec<Value>,
+    pub(super) states: Vec<Accumulator>,
+}
+
+impl Group {
+    pub(super) fn new(aggregation: &Aggregation, keys: Vec<Value>) -> Group {
+        let aggregates = aggregation.aggregates.iter();
+        Group {
+            keys,
+            states: aggregates
+                .map(|aggregate| Accumulator::new(aggregate.function))
+                .collect(),
+        }
+    }
+
+    /// Takes an argument.
+    pub(super) fn take(
+        &mut self,
+        aggregation: &Aggregation,
+        index: usize,
+        value: &Value,
+        times: u64,
+    ) {
+        self.states[index].take(&aggregation.aggregates[index], value, times);
+    }
+
+    /// Takes another part of the same group.
+    pub(super) fn merge(&mut self, aggregation: &Aggregation, other: Group) {
+        self.show_smaller(other.keys);
+        let pairs = self.states.iter_mut().zip(&other.states);
+        for ((state, other), aggregate) in pairs.zip(&aggregation.aggregates) {
+            state.merge(aggregate, other);
+        }
+    }
+
+    /// Of keys that are equal by collation the smallest by bytes is shown.
+    fn show_smaller(&mut self, keys: Vec<Value>) {
+        for (shown, key) in self.keys.iter_mut().zip(keys) {
+            if tie(&key, shown).is_lt() {
+                *shown = key;
+            }
+        }
+    }
+
+    /// The row of the group: its keys and the values of its aggregates.
+    pub(super) fn finish(self, aggregation: &Aggregation) -> Result<Vec<Value>> {
+        let mut values = self.keys;
+        for (state, aggregate) in self.states.into_iter().zip(&aggregation.aggregates) {
+            values.push(state.finish(aggregate.function)?);
+        }
+        Ok(values)
+    }
+
+    pub(super) fn encode(&self, encoder: &mut Encoder) {
+        self.keys.iter().for_each(|key| encoder.value(key));
+        self.states.iter().for_each(|state| state.encode(encoder));
+    }
+
+    fn decode(aggregation: &Aggregation, decoder: &mut Decoder<'_>) -> io::Result<Group> {
+        let keys = aggregation.keys.iter().map(|_| decoder.value());
+        let keys = keys.collect::<io::Result<_>>()?;
+        let aggregates = aggregation.aggregates.iter();
+        let states = aggregates.map(|aggregate| Accumulator::decode(aggregate.function, decoder));
+        Ok(Group {
+            keys,
+            states: states.collect::<io::Result<_>>()?,
+        })
+    }
+}
+
+/// Whether an aggregate has to know the arguments it has taken. The smallest and greatest do not change with repetition.
+pub(super) fn is_distinct(aggregation: &Aggregation, index: usize) -> bool {
+    let aggregate = &aggregation.aggregates[index];
+    let is_extreme = matches!(
+        aggregate.function,
+        AggregateFunction::Min | AggregateFunction::Max
+    );
+    aggregate.distinct && !is_extreme
+}
+
+/// The number of the state, behind the group's key in a record's key.
+pub(super) const STATE: [u8; 4] = [0; 4];
+
+/// The number of an aggregate's arguments there.
+pub(super) fn number_of(aggregate: u32) -> [u8; 4] {
+    (aggregate + 1).to_be_bytes()
+}
+
+/// A record of a run, read.
+pub(super) enum GroupRecord {
+    State(Group),
+    /// The argument of an aggregate, by index.
+    Argument(usize, Value),
+}
+
+/// Takes a record apart: the group's key and what it says of the group.
+pub(super) fn read_part<'a>(
+    aggregation: &Aggregation,
+    record: &'a Record,
+) -> io::Result<(&'a [u8], GroupRecord)> {
+    let mut decoder = Decoder { bytes: &record.1 };
+    let length = usize::try_from(decoder.number()?).map_err(|_| damaged())?;
+    let (group, rest) = record.0.split_at_checked(length).ok_or_else(damaged)?;
+    let number = rest.first_chunk().ok_or_else(damaged)?;
+    // 32 bits fit.
+    let number = u32::from_be_bytes(*number) as usize;
+    let part = match number.checked_sub(1) {
+        None => GroupRecord::State(Group::decode(aggregation, &mut decoder)?),
+        Some(index) if index < aggregation.aggregates.len() => {
+            GroupRecord::Argument(index, decoder.value()?)
+        }
+        Some(_) => return Err(damaged()),
+    };
+    Ok((group, part))
+}

@@ -1,0 +1,338 @@
+//! `KeyNumbers`: the values of an expression on rows, as numbers.
+//!
+//! Numbers of columns are taken as they are; other values get numbers when they are first met, once for each text where a column
+//! of numbered texts alone decides. Invariant: values that are the same have the same numbers, and values that compare equal
+//! have a first in common.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use zipfdb_sql::query::{Collation, ExpressionId};
+
+use super::by_text::ByText;
+use super::row::{RowAtHand, value_size};
+use super::value_numbers::ValueNumbers;
+use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
+use crate::expression::{Evaluator, Program};
+use crate::runtime::memory::ValueMemory;
+use crate::{Result, Value};
+
+/// Words of an n-gram that are one number.
+const WORDS: usize = (u64::BITS / u32::BITS) as usize;
+
+/// Instead of the number of a value that has none.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What rows are looked at with.
+pub(super) struct Look<'a> {
+    /// For keys that are no columns.
+    pub(super) evaluator: Option<&'a mut Evaluator<Arc<Program>>>,
+    pub(super) memory: &'a ValueMemory,
+    /// Whether new values get numbers; or else rows that have one are new too.
+    pub(super) keeps: bool,
+}
+
+/// Numbers for the values of an expression.
+#[derive(Debug)]
+pub(super) struct KeyNumbers {
+    /// What is computed, if it is no column.
+    expression: Option<ExpressionId>,
+    collation: Collation,
+    /// The column that the expression is.
+    column: Option<usize>,
+    form: KeyForm,
+    at_hand: RowAtHand,
+    by_text: ByText,
+}
+
+/// What numbers mean.
+#[derive(Debug)]
+enum KeyForm {
+    /// No batch was there yet.
+    Unknown,
+    /// What those of the column do, which is of the kind of this empty one.
+    Column(BatchColumn),
+    Values(ValueNumbers),
+}
+
+impl KeyNumbers {
+    /// Of an expression, whose values are equal by `collation`; numbers for each text of a dictionary take at most so many bytes.
+    pub(super) fn new(
+        expression: ExpressionId,
+        collation: Collation,
+        program: &Program,
+        bytes_max: usize,
+    ) -> KeyNumbers {
+        let columns = program.columns([expression]);
+        let column = program.column(expression);
+        KeyNumbers {
+            expression: column.is_none().then_some(expression),
+            collation,
+            column,
+            form: KeyForm::Unknown,
+            by_text: ByText::new(&columns, bytes_max),
+            at_hand: RowAtHand::new(columns),
+        }
+    }
+
+    /// Of a column, whose values are equal byte by byte or as numbers.
+    pub(super) fn of_column(column: usize, bytes_max: usize) -> KeyNumbers {
+        KeyNumbers {
+            expression: None,
+            collation: Collation::Binary,
+            column: Some(column),
+            form: KeyForm::Unknown,
+            by_text: ByText::new(&[column], bytes_max),
+            at_hand: RowAtHand::new(vec![column]),
+        }
+    }
+
+    /// Goes on to a batch; says whether its numbers mean what those of the batches before do.
+    pub(super) fn begin(&mut self, batch: &Batch) -> bool {
+        let column = self.column.map(|column| &batch.columns()[column]);
+        match (&self.form, column) {
+            (KeyForm::Values(_), _) => true,
+            (KeyForm::Column(kind), column) => column.is_some_and(|column| column.is_like(kind)),
+            (KeyForm::Unknown, column) => {
+                let is_binary = self.collation == Collation::Binary;
+                self.form = match column {
+                    Some(column @ BatchColumn::Integers(_)) => KeyForm::Column(column.empty()),
+                    Some(column @ (BatchColumn::Words { .. } | BatchColumn::Ngrams { .. }))
+                        if is_binary =>
+                    {
+                        KeyForm::Column(column.empty())
+                    }
+                    _ => KeyForm::Values(ValueNumbers::new(self.collation)),
+                };
+                true
+            }
+        }
+    }
+
+    /// How many numbers a value has.
+    pub(super) fn width(&self) -> usize {
+        match &self.form {
+            KeyForm::Column(BatchColumn::Ngrams { n, .. }) => n.div_ceil(WORDS),
+            _ => 1,
+        }
+    }
+
+    /// The numbers of rows of a batch that was begun: those of each at `offset` of its `width` ones in `target`.
+    ///
+    /// # Errors
+    /// Those of the evaluator, and if there is no memory for a value.
+    pub(super) fn number(
+        &mut self,
+        batch: &mut Batch,
+        rows: Range<usize>,
+        look: &mut Look<'_>,
+        (offset, width): (usize, usize),
+        target: &mut [u64],
+    ) -> Result<()> {
+        let targets = target.chunks_mut(width);
+        let column = self.column.map(|column| &batch.columns()[column]);
+        let KeyForm::Values(numbers) = &mut self.form else {
+            match column {
+                Some(BatchColumn::Integers(integers)) => {
+                    for (target, integer) in targets.zip(&integers[rows]) {
+                        target[offset] = integer.cast_unsigned();
+                    }
+                }
+                Some(BatchColumn::Words { indices, .. }) => {
+                    for (target, &index) in targets.zip(&indices[rows]) {
+                        target[offset] = u64::from(index);
+                    }
+                }
+                Some(BatchColumn::Ngrams { n, indices, .. }) => {
+                    let ngrams = indices[rows.start * n..rows.end * n].chunks(*n);
+                    for (target, words) in targets.zip(ngrams) {
+                        for (target, words) in target[offset..].iter_mut().zip(words.chunks(WORDS))
+                        {
+                            *target = pack(words);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            return Ok(());
+        };
+        let is_told_by_text = self.by_text.texts(batch).is_some();
+        for (target, row) in targets.zip(rows) {
+            let text = match is_told_by_text {
+                true => self.by_text.texts(batch).map(|texts| texts[row]),
+                false => None,
+            };
+            if let Some(known) = text.and_then(|text| self.by_text.get(text)) {
+                target[offset] = u64::from(known);
+                continue;
+            }
+            let number = self.at_hand.with(batch, row, |values| {
+                let value = match (self.expression, self.column, &mut look.evaluator) {
+                    (Some(expression), _, Some(evaluator)) => {
+                        evaluator.next_row();
+                        evaluator.value(values, expression)?
+                    }
+                    (_, Some(column), _) => &values[column],
+                    _ => &Value::Null,
+                };
+                match look.keeps {
+                    true => numbers.number(value, look.memory).map(Some),
+                    false => Ok(numbers.known(value)),
+                }
+            })?;
+            if let (Some(text), Some(number)) = (text, number) {
+                self.by_text.set(text, number);
+            }
+            target[offset] = number.map_or(UNKNOWN, u64::from);
+        }
+        Ok(())
+    }
+
+    /// The value that has some numbers.
+    pub(super) fn value(&self, numbers: &[u64]) -> Cow<'_, Value> {
+        match &self.form {
+            KeyForm::Values(values) => Cow::Borrowed(values.value(numbers[0] as u32)),
+            KeyForm::Column(BatchColumn::Integers(_)) => {
+                Cow::Owned(Value::Integer(numbers[0].cast_signed()))
+            }
+            KeyForm::Column(kind) => {
+                let mut column = kind.empty();
+                push_numbers(&mut column, numbers);
+                Cow::Owned(column.value(0))
+            }
+            KeyForm::Unknown => Cow::Owned(Value::Null),
+        }
+    }
+
+    /// The values that have some numbers, one after the other.
+    pub(super) fn column<'a>(&self, numbers: impl Iterator<Item = &'a [u64]>) -> BatchColumn {
+        match &self.form {
+            KeyForm::Column(kind) => {
+                let mut column = kind.empty();
+                numbers.for_each(|numbers| push_numbers(&mut column, numbers));
+                column
+            }
+            KeyForm::Values(values) => {
+                let mut column = ColumnBuilder::default();
+                numbers.for_each(|numbers| column.push_copy(values.value(numbers[0] as u32)));
+                column.finish()
+            }
+            KeyForm::Unknown => ColumnBuilder::default().finish(),
+        }
+    }
+
+    /// Whether the value with some numbers is NULL.
+    pub(super) fn is_null(&self, numbers: &[u64]) -> bool {
+        match &self.form {
+            KeyForm::Values(values) => *values.value(numbers[0] as u32) == Value::Null,
+            _ => false,
+        }
+    }
+
+    /// Bytes that a value with some numbers takes outside of a column of numbers.
+    pub(super) fn text_bytes(&self, numbers: &[u64]) -> usize {
+        match &self.form {
+            KeyForm::Values(values) => value_size(values.value(numbers[0] as u32)),
+            _ => 0,
+        }
+    }
+
+    /// Whether values with different numbers may be equal.
+    pub(super) fn has_equals(&self) -> bool {
+        match &self.form {
+            KeyForm::Values(values) => values.has_equals(),
+            _ => false,
+        }
+    }
+
+    /// The number of the first value that is equal to one with a number.
+    pub(super) fn first(&self, number: u64) -> u64 {
+        match &self.form {
+            KeyForm::Values(values) if number != UNKNOWN => u64::from(values.first(number as u32)),
+            _ => number,
+        }
+    }
+
+    /// From now on values have numbers of their own. Gives what tells values by the numbers of the column before, if they had those.
+    pub(super) fn number_values(&mut self) -> Option<KeyNumbers> {
+        if let KeyForm::Values(_) = self.form {
+            return None;
+        }
+        let own = KeyForm::Values(ValueNumbers::new(self.collation));
+        Some(KeyNumbers {
+            expression: None,
+            collation: self.collation,
+            column: self.column,
+            form: std::mem::replace(&mut self.form, own),
+            at_hand: RowAtHand::new(Vec::new()),
+            by_text: ByText::new(&[], 0),
+        })
+    }
+
+    /// The number of a value, where values have numbers of their own.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(super) fn number_of(&mut self, value: &Value, memory: &ValueMemory) -> Result<u64> {
+        match &mut self.form {
+            KeyForm::Values(values) => values.number(value, memory).map(u64::from),
+            _ => Ok(0),
+        }
+    }
+
+    /// Makes a dictionary of values that are all texts; no row is looked at any more.
+    pub(super) fn finish(&mut self) {
+        self.by_text.clear();
+        self.form = match std::mem::replace(&mut self.form, KeyForm::Unknown) {
+            KeyForm::Values(values) => match values.into_texts() {
+                Ok(texts) => KeyForm::Column(BatchColumn::Words {
+                    indices: Vec::new(),
+                    dictionary: TextDictionary::made(texts),
+                }),
+                Err(values) => KeyForm::Values(values),
+            },
+            form => form,
+        };
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let values = match &self.form {
+            KeyForm::Values(values) => values.bytes(),
+            _ => 0,
+        };
+        values + self.by_text.bytes()
+    }
+
+    /// Forgets all values.
+    pub(super) fn clear(&mut self) {
+        if let KeyForm::Values(values) = &mut self.form {
+            *values = ValueNumbers::new(self.collation);
+        }
+        self.by_text.clear();
+    }
+}
+
+/// The words of a part of an n-gram as one number.
+fn pack(words: &[u32]) -> u64 {
+    let words = words.iter();
+    words.fold(0, |packed, &word| packed << u32::BITS | u64::from(word))
+}
+
+/// Appends the value that has some numbers in a column of its kind.
+fn push_numbers(column: &mut BatchColumn, numbers: &[u64]) {
+    match column {
+        BatchColumn::Integers(integers) => integers.push(numbers[0].cast_signed()),
+        // Numbers of texts are u32.
+        BatchColumn::Words { indices, .. } => indices.push(numbers[0] as u32),
+        BatchColumn::Ngrams { n, indices, .. } => {
+            for (part, &packed) in numbers.iter().enumerate() {
+                let words = WORDS.min(*n - part * WORDS);
+                let words = (0..words).rev();
+                indices.extend(words.map(|word| (packed >> (word as u32 * u32::BITS)) as u32));
+            }
+        }
+        BatchColumn::Reals(_) | BatchColumn::Texts(_) | BatchColumn::Values(_) => {}
+    }
+}
