@@ -5,6 +5,7 @@
 //! of integers, so threads do not change the outcome.
 
 use super::logarithm::log2;
+use multiversion::multiversion;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -197,30 +198,11 @@ impl Groups {
         });
         let parts: Vec<(Range<usize>, &mut [u8])> = parts.collect();
         parts.into_par_iter().for_each(|(part, of)| {
-            let (mut counts, mut sums) = (vec![0u32; classes], vec![0u32; groups]);
+            let (mut occurring, mut sums) = (OccurringClasses::new(classes), vec![0; groups]);
             for (row, own) in part.zip(of) {
-                for (column, count) in rows.row(row) {
-                    counts[usize::from(column_class(column))] += count;
-                }
-                // Keeps sums below 2^32: a cost is below 2^10.
-                let shift = (64 - rows.total(row).leading_zeros()).saturating_sub(21);
-                sums.fill(0);
-                let classes = counts.iter_mut().enumerate();
-                for (class, count) in classes.filter(|(_, count)| **count > 0) {
-                    let mut left = (*count >> shift).max(1);
-                    *count = 0;
-                    while left > 0 {
-                        let part = left.min(u32::from(u16::MAX)) as u16;
-                        left -= u32::from(part);
-                        let costs = &costs[class * groups..][..groups];
-                        for (sum, &cost) in sums.iter_mut().zip(costs) {
-                            *sum += u32::from(part) * u32::from(cost);
-                        }
-                    }
-                }
-                if let Some((best, &least)) = sums.iter().enumerate().min_by_key(|(_, sum)| **sum)
-                    && least < sums[usize::from(*own)]
-                {
+                let occurring = occurring.of_row(rows, row, &column_class);
+                let (best, least) = cheapest(occurring, &costs, &mut sums);
+                if least < sums[usize::from(*own)] {
                     *own = best as u8; // groups <= 256
                 }
             }
@@ -275,6 +257,80 @@ impl Groups {
             .collect()
     }
 }
+
+/// The classes that occur in a row.
+struct OccurringClasses {
+    /// By class; 0 between rows.
+    counts: Vec<u32>,
+    /// Each with how often it occurs, those that occur more often several times.
+    occurring: Vec<(u8, u16)>,
+}
+
+impl OccurringClasses {
+    /// Of rows with so many classes.
+    fn new(classes: usize) -> OccurringClasses {
+        OccurringClasses {
+            counts: vec![0; classes],
+            occurring: Vec::new(),
+        }
+    }
+
+    /// Those of a row, ascending.
+    fn of_row(
+        &mut self,
+        rows: &Rows,
+        row: usize,
+        column_class: &impl Fn(u32) -> u8,
+    ) -> &[(u8, u16)] {
+        const BITS: usize = u64::BITS as usize;
+        let mut met = [0u64; CLASSES_MAX / BITS];
+        for (column, count) in rows.row(row) {
+            let class = usize::from(column_class(column));
+            self.counts[class] += count;
+            met[class / BITS] |= 1 << (class % BITS);
+        }
+        // Keeps sums of costs below 2^32: a cost is below 2^10.
+        let shift = (u64::BITS - rows.total(row).leading_zeros()).saturating_sub(21);
+        self.occurring.clear();
+        for (index, mut bits) in met.into_iter().enumerate() {
+            while bits > 0 {
+                let class = index * BITS + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let mut left = (std::mem::take(&mut self.counts[class]) >> shift).max(1);
+                while left > 0 {
+                    let times = left.min(u32::from(u16::MAX)) as u16;
+                    left -= u32::from(times);
+                    self.occurring.push((class as u8, times)); // classes <= 256
+                }
+            }
+        }
+        &self.occurring
+    }
+}
+
+/// The first of the groups where a row costs least, and how much: `occurring` are the classes that occur in it and how often,
+/// `costs` what one of each class costs in each group. `sums` has the cost in each group then.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn cheapest(occurring: &[(u8, u16)], costs: &[u16], sums: &mut [u32]) -> (usize, u32) {
+    sums.fill(0);
+    for &(class, times) in occurring {
+        let costs = &costs[usize::from(class) * sums.len()..][..sums.len()];
+        for (sum, &cost) in sums.iter_mut().zip(costs) {
+            *sum += u32::from(times) * u32::from(cost);
+        }
+    }
+    let least = sums.iter().fold(u32::MAX, |least, &sum| least.min(sum));
+    let has_least = |sums: &[u32]| sums.iter().fold(false, |has, &sum| has | (sum == least));
+    let block = sums.chunks(BLOCK).position(has_least).unwrap_or(0) * BLOCK;
+    let best = sums[block..].iter().position(|&sum| sum == least);
+    (block + best.unwrap_or(0), least)
+}
+
+/// Groups that are looked at together.
+const BLOCK: usize = 32;
+
+/// Classes are below.
+const CLASSES_MAX: usize = 256;
 
 /// Entries of rows that one task counts at least.
 const TASK_ENTRIES: usize = 1 << 13;
