@@ -126,7 +126,7 @@ pub(super) fn segments_of(
     };
     let mut segments = Vec::new();
     let mut publish = |segment: NewSegment| {
-        let NewSegment::Grammar(segment) = segment else {
+        let NewSegment::Grammar(segment, _) = segment else {
             panic!("it is packed text")
         };
         segments.push(segment);

@@ -1,9 +1,10 @@
 //! Grammars of new segments encoded on a device.
 //!
 //! The invariant: the bytes are those of the CPU, for a device counts and codes, and whatever is decided from counts is decided by
-//! the same code. The grammar is copied there anew: that is little beside what it is for.
+//! the same code.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::symbol_coder::{self as kernel, SymbolBlocks, SymbolChunks};
@@ -14,7 +15,7 @@ use zipfdb_storage::symbol_coder::{
 use zipfdb_storage::{Dictionary, EncodedGrammar, Grammar};
 
 use crate::answer::cost::encoding_costs;
-use crate::runtime::device::Devices;
+use crate::runtime::device::{Device, Devices};
 use crate::segment::view_of;
 use crate::{Error, Result};
 
@@ -32,7 +33,14 @@ const _: () = {
     assert!(format.probability_bits == kernel::PROBABILITY_BITS);
 };
 
-/// Encodes a grammar on a device, if that is wanted and its memory allows it; none if the CPU is to do it.
+/// A grammar in the memory of the device that has built it.
+pub(crate) struct ResidentGrammar {
+    pub(crate) device: Arc<Device>,
+    pub(crate) grammar: DeviceGrammar,
+}
+
+/// Encodes a grammar on a device, if that is wanted and its memory allows it; none if the CPU is to do it. It is copied there unless
+/// it is `resident` on that device.
 ///
 /// # Errors
 /// If a device fails that was asked for by name.
@@ -40,6 +48,7 @@ pub(crate) fn encode_on_device(
     grammar: &Grammar,
     dictionary: &Dictionary,
     devices: &Devices,
+    resident: Option<ResidentGrammar>,
 ) -> Result<Option<EncodedGrammar>> {
     let symbols = grammar.symbols.len() + grammar.root.len();
     let costs = encoding_costs(symbols, devices.threads());
@@ -47,9 +56,11 @@ pub(crate) fn encode_on_device(
     let Some(device) = devices.for_encoding(symbols, distinct, costs) else {
         return Ok(None);
     };
+    let resident = resident.filter(|resident| Arc::ptr_eq(&resident.device, device));
     let encoded = device.with_gpu(|gpu| {
-        EncodedGrammar::with(grammar, dictionary, |chunks| {
-            DeviceCoder::new(gpu, grammar, chunks)
+        EncodedGrammar::with(grammar, dictionary, |chunks| match &resident {
+            Some(resident) => DeviceCoder::of_resident(gpu, &resident.grammar, chunks),
+            None => DeviceCoder::new(gpu, grammar, chunks),
         })
     });
     match encoded {
@@ -78,14 +89,25 @@ impl DeviceCoder {
     /// [`Error::Gpu`].
     pub fn new(gpu: &Gpu, grammar: &Grammar, chunks: &ChunkOffsets) -> Result<DeviceCoder> {
         let view = view_of(grammar, &grammar.root_offsets, &grammar.root);
+        DeviceCoder::of_resident(gpu, &DeviceGrammar::upload(gpu, view)?, chunks)
+    }
+
+    /// A coder of a grammar on the device, with these chunks.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`].
+    pub fn of_resident(
+        gpu: &Gpu,
+        grammar: &DeviceGrammar,
+        chunks: &ChunkOffsets,
+    ) -> Result<DeviceCoder> {
         let chunks = SymbolChunks {
             offsets: &chunks.offsets,
             bodies: chunks.bodies,
             limits: &chunks.limits,
         };
-        let grammar = DeviceGrammar::upload(gpu, view)?;
         Ok(DeviceCoder {
-            coder: kernel::SymbolCoder::new(gpu, &grammar, chunks)?,
+            coder: kernel::SymbolCoder::new(gpu, grammar, chunks)?,
             frequencies: Vec::new(),
             blocks: None,
         })

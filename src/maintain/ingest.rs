@@ -14,6 +14,7 @@ use self::build::{BuildStage, GrammarMaking, is_for_devices};
 use crate::drafts::{
     ChunkContent, ContentForm, Draft, DraftFiles, Filling, Limits, SourceTexts, Texts,
 };
+use crate::maintain::device_coder::ResidentGrammar;
 use crate::notice::Notice;
 use crate::paths::encodings::ForeignText;
 use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
@@ -95,8 +96,8 @@ impl<'a> From<&'a AtomicBool> for Means<'a> {
 
 /// Everything that a segment file is written from.
 pub(crate) enum NewSegment {
-    /// A grammar.
-    Grammar(NewGrammar),
+    /// A grammar, which is still in the memory of the device that has built it.
+    Grammar(NewGrammar, Option<ResidentGrammar>),
     /// Packed text.
     Text(NewText),
 }
@@ -105,7 +106,7 @@ impl NewSegment {
     /// Whether no other segment follows.
     pub(crate) fn is_last(&self) -> bool {
         match self {
-            NewSegment::Grammar(new) => new.is_last,
+            NewSegment::Grammar(new, _) => new.is_last,
             NewSegment::Text(new) => new.is_last,
         }
     }
@@ -293,7 +294,10 @@ impl SegmentMaking {
             SegmentForm::Grammar => SegmentMaking {
                 form: ContentForm::Tokens,
                 limits,
-                build: |draft, report| build(draft, report).map(NewSegment::Grammar),
+                build: |draft, report| {
+                    let (new, resident) = build(draft, report)?;
+                    Ok(NewSegment::Grammar(new, resident))
+                },
             },
             SegmentForm::Text => SegmentMaking {
                 form: ContentForm::Text,
@@ -436,7 +440,7 @@ impl BuildStages<'_> {
 }
 
 /// Makes a grammar of a draft of tokens.
-fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewGrammar> {
+fn build(new: NewDraft<'_>, report: &mut Report) -> Result<(NewGrammar, Option<ResidentGrammar>)> {
     // A file table counts tokens by u32.
     report.tokens += u64::from(new.file_offsets[new.files.len()]);
     let mut stages = BuildStages {
@@ -453,14 +457,15 @@ fn build(new: NewDraft<'_>, report: &mut Report) -> Result<NewGrammar> {
     };
     let made = making.make(new.draft, &mut |stage| stages.begin(Some(stage)));
     stages.begin(None);
-    let (dictionary, grammar) = made?;
+    let (dictionary, grammar, resident) = made?;
     check(new.means.stop)?;
-    Ok(NewGrammar {
+    let new = NewGrammar {
         files: new.files,
         dictionary,
         grammar,
         is_last: new.is_last,
-    })
+    };
+    Ok((new, resident))
 }
 
 /// Packs a draft of text.

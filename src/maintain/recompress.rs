@@ -227,7 +227,7 @@ pub(crate) fn write(
     let (header, path) = publication.next_segment(UNICODE_VERSION, is_last)?;
     let backend = core.store.backend();
     match segment {
-        NewSegment::Grammar(new) => {
+        NewSegment::Grammar(new, resident) => {
             let parts = SegmentParts {
                 header: &header,
                 files: &new.files,
@@ -235,7 +235,8 @@ pub(crate) fn write(
                 grammar: &new.grammar,
             };
             SegmentWriter::write_with(backend, &path, parts, |grammar, dictionary| {
-                encode_on_device(grammar, dictionary, &core.runtime.devices)
+                let devices = &core.runtime.devices;
+                encode_on_device(grammar, dictionary, devices, resident)
             })
         }
         NewSegment::Text(new) => {

@@ -130,7 +130,8 @@ impl<'a> Work<'a> {
             &parameters,
             &mut |_| {},
             &go,
-        )?;
+        )?
+        .download(gpu)?;
         // Words are fewer than terminals.
         let word_count = arrays.words.len() as u32;
         let words = WordGrammar::new(view(&grammar, terminals), &arrays.word_of, word_count);

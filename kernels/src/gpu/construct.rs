@@ -46,7 +46,7 @@ impl DeviceConstructed {
     }
 }
 
-/// Builds the grammar of some files: what [`crate::construct`] builds of the same arguments.
+/// Builds the grammar of some files, in device memory: what [`crate::construct`] builds of the same arguments.
 ///
 /// Takes device memory of about 60 bytes a token at its peak.
 ///
@@ -65,7 +65,7 @@ pub fn construct(
     parameters: &Parameters,
     on_stage: &mut dyn FnMut(Stage),
     stop: &AtomicBool,
-) -> Result<Constructed, GpuError> {
+) -> Result<DeviceConstructed, GpuError> {
     on_stage(Stage::Rounds);
     check_size(tokens.len(), file_offsets.len())?;
     let tokens = gpu.upload(tokens)?;
@@ -98,14 +98,14 @@ pub fn construct_uploaded(
     parameters: &Parameters,
     on_prune: &mut dyn FnMut(),
     stop: &AtomicBool,
-) -> Result<Constructed, GpuError> {
+) -> Result<DeviceConstructed, GpuError> {
     let file_offsets = gpu.upload(file_offsets)?;
     let on_step = &mut |step| {
         if step == Step::Prune {
             on_prune();
         }
     };
-    let grammar = construct_resident(
+    construct_resident(
         gpu,
         tokens,
         &file_offsets,
@@ -113,11 +113,10 @@ pub fn construct_uploaded(
         parameters,
         on_step,
         stop,
-    )?;
-    grammar.download(gpu)
+    )
 }
 
-/// As [`construct`], from tokens on the device, and leaves the grammar there.
+/// As [`construct`], from tokens and file offsets on the device.
 ///
 /// `on_step` is called as the launches of each step begin.
 ///
@@ -215,7 +214,8 @@ mod tests {
             parameters,
             &mut |stage| stages.push(stage),
             &AtomicBool::new(false),
-        )?;
+        )?
+        .download(gpu)?;
         assert_eq!(stages, [Stage::Rounds, Stage::Prune]);
         let expected = crate::construct(
             tokens,

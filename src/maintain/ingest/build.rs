@@ -2,6 +2,7 @@
 
 use crate::answer::cost::construction_costs;
 use crate::drafts::{Draft, Limits, numbered, sorted_tokens};
+use crate::maintain::device_coder::ResidentGrammar;
 use crate::runtime::device::{Device, Devices};
 use crate::{Error, Result};
 use std::cell::RefCell;
@@ -59,21 +60,21 @@ impl GrammarMaking<'_> {
         &self,
         mut draft: Draft,
         on_stage: &mut dyn FnMut(BuildStage),
-    ) -> Result<(Dictionary, Grammar)> {
+    ) -> Result<(Dictionary, Grammar, Option<ResidentGrammar>)> {
         let made = match draft.cut_texts() {
             Some(texts) => self.of_texts(&texts, on_stage)?,
             None => None,
         };
-        let (dictionary, constructed) = match made {
-            Some(made) => made,
+        let (dictionary, constructed, resident) = match made {
+            Some((dictionary, constructed, resident)) => (dictionary, constructed, Some(resident)),
             None => {
                 on_stage(BuildStage::Dictionary);
                 let tokenizer = self.settings.tokenizer;
                 draft.intern(tokenizer);
                 let buffer = |count| token_buffer(count, self.file_offsets.len() - 1);
                 let (dictionary, tokens) = numbered(tokenizer, draft, buffer)?;
-                let constructed = self.of_tokens(tokens, dictionary.len(), on_stage)?;
-                (dictionary, constructed)
+                let made = self.of_tokens(tokens, dictionary.len(), on_stage)?;
+                (dictionary, made.0, made.1)
             }
         };
         let grammar = Grammar {
@@ -84,7 +85,7 @@ impl GrammarMaking<'_> {
             root_offsets: constructed.root_offsets,
             root: constructed.root,
         };
-        Ok((dictionary, grammar))
+        Ok((dictionary, grammar, resident))
     }
 
     fn parameters(&self) -> Parameters {
@@ -99,7 +100,7 @@ impl GrammarMaking<'_> {
         &self,
         texts: &[CutText<'_>],
         on_stage: &mut dyn FnMut(BuildStage),
-    ) -> Result<Option<(Dictionary, Constructed)>> {
+    ) -> Result<Option<(Dictionary, Constructed, ResidentGrammar)>> {
         let tokens = texts.iter().map(|text| text.cuts.len()).sum();
         let on_stage = RefCell::new(on_stage);
         let made = self.on_device(tokens, &|gpu| {
@@ -109,7 +110,7 @@ impl GrammarMaking<'_> {
                 sorted_tokens(self.settings.tokenizer, texts, interned.distinct());
             let tokens = interned.renumbered(gpu, &ids)?;
             on_stage.borrow_mut()(BuildStage::Rounds);
-            let constructed = gpu::construct_uploaded(
+            let built = gpu::construct_uploaded(
                 gpu,
                 &tokens,
                 self.file_offsets,
@@ -118,7 +119,13 @@ impl GrammarMaking<'_> {
                 &mut || on_stage.borrow_mut()(BuildStage::Prune),
                 self.stop,
             )?;
-            Ok((dictionary, constructed))
+            Ok((dictionary, built.download(gpu)?, built.grammar))
+        });
+        let made = made.map(|made| {
+            made.map(|((dictionary, constructed, grammar), device)| {
+                let resident = ResidentGrammar { device, grammar };
+                (dictionary, constructed, resident)
+            })
         });
         match made {
             // The host can number the tokens as well, as where hashes of different tokens are the same. A device that has to build
@@ -137,7 +144,7 @@ impl GrammarMaking<'_> {
         tokens: Vec<u32>,
         terminal_count: u32,
         on_stage: &mut dyn FnMut(BuildStage),
-    ) -> Result<Constructed> {
+    ) -> Result<(Constructed, Option<ResidentGrammar>)> {
         let (files, parameters, stop) = (self.file_offsets, &self.parameters(), self.stop);
         let on_stage = RefCell::new(on_stage);
         let told = |stage| {
@@ -147,7 +154,7 @@ impl GrammarMaking<'_> {
             });
         };
         let built = self.on_device(tokens.len(), &|gpu| {
-            Ok(gpu::construct(
+            let built = gpu::construct(
                 gpu,
                 &tokens,
                 files,
@@ -155,25 +162,31 @@ impl GrammarMaking<'_> {
                 parameters,
                 &mut &told,
                 stop,
-            )?)
+            )?;
+            Ok((built.download(gpu)?, built.grammar))
         })?;
-        match built {
-            Some(built) => Ok(built),
-            None => Ok(construct_observed(
-                tokens,
-                files,
-                terminal_count,
-                parameters,
-                &mut &told,
-                &mut |_| {},
-                stop,
-            )?),
+        if let Some(((constructed, grammar), device)) = built {
+            return Ok((constructed, Some(ResidentGrammar { device, grammar })));
         }
+        let constructed = construct_observed(
+            tokens,
+            files,
+            terminal_count,
+            parameters,
+            &mut &told,
+            &mut |_| {},
+            stop,
+        )?;
+        Ok((constructed, None))
     }
 
-    /// Works on the device that builds a grammar of `tokens` tokens. None if the CPU is to do the work: no device is wanted or has
-    /// the memory, or a device has failed and the CPU may take its place.
-    fn on_device<T>(&self, tokens: usize, work: &dyn Fn(&Gpu) -> Result<T>) -> Result<Option<T>> {
+    /// Works on the device that builds a grammar of `tokens` tokens, and says which that is. None if the CPU is to do the work: no
+    /// device is wanted or has the memory, or a device has failed and the CPU may take its place.
+    fn on_device<T>(
+        &self,
+        tokens: usize,
+        work: &dyn Fn(&Gpu) -> Result<T>,
+    ) -> Result<Option<(T, Arc<Device>)>> {
         let Some((devices, device)) = device_for(tokens, self.devices) else {
             return Ok(None);
         };
@@ -182,7 +195,7 @@ impl GrammarMaking<'_> {
                 device.count_failure(&error);
                 Ok(None)
             }
-            built => built.map(Some),
+            built => built.map(|built| Some((built, device.clone()))),
         }
     }
 }

@@ -31,7 +31,7 @@ fn settings(tokenizer: Tokenizer, segment_size: u64) -> CorpusSettings {
 
 fn grammar(segment: NewSegment) -> NewGrammar {
     match segment {
-        NewSegment::Grammar(grammar) => grammar,
+        NewSegment::Grammar(grammar, _) => grammar,
         NewSegment::Text(_) => panic!("it is packed text"),
     }
 }
