@@ -1,8 +1,8 @@
 """Kills and stops workers at random while they answer, and compares each answer with that of one process.
 
-python3 kill_workers.py ZIPF_FULL URL CORPUS [ROUNDS [SEED]]
+python3 kill_workers.py ZIPF_FULL URL CORPUS [ROUNDS [SEED [WORKERS [THREADS]]]]
 
-Three workers answer on this machine. In each round a query is asked, and at a random moment of it a random worker is killed, or in
+Three workers of one thread answer on this machine, or as many as are wanted. In each round a query is asked, and at a random moment of it a random worker is killed, or in
 every fourth round stopped, and started again when the answer is there. Ends with 1 at the first answer that differs.
 """
 
@@ -25,8 +25,8 @@ def queries(corpus):
 
 
 class Worker:
-    def __init__(self, program, url, listen="127.0.0.1:0", more=()):
-        arguments = ["worker", "--listen", listen, "--database", url, "--threads", "1", "--memory-limit", "1GiB"]
+    def __init__(self, program, url, listen="127.0.0.1:0", more=(), threads=1):
+        arguments = ["worker", "--listen", listen, "--database", url, "--threads", str(threads), "--memory-limit", "1GiB"]
         self.process = subprocess.Popen([program, *arguments, *more], stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         self.address = line.removeprefix("listening on ").split(",")[0]
@@ -47,10 +47,12 @@ def main():
     program, url, corpus = sys.argv[1:4]
     rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 200
     seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1 << 32)
+    count = int(sys.argv[6]) if len(sys.argv) > 6 else 3
+    threads = int(sys.argv[7]) if len(sys.argv) > 7 else 1
     print(f"seed {seed}", flush=True)
     numbers = random.Random(seed)
     expected = [(sql, ask(program, url, sql).communicate()[0]) for sql in queries(corpus)]
-    workers = [Worker(program, url) for _ in range(3)]
+    workers = [Worker(program, url, threads=threads) for _ in range(count)]
     seconds = []
     for sql, answer in expected:
         begin = time.monotonic()
@@ -74,7 +76,7 @@ def main():
             sys.exit(f"round {number} differs: {sql}\n{found[:2000]}")
         address = workers[victim].address
         workers[victim].end()
-        workers[victim] = Worker(program, url, address)
+        workers[victim] = Worker(program, url, address, threads=threads)
     for worker in workers:
         worker.end()
     print(f"{rounds} rounds, {hit} of them hit a query that was going on; all answers are equal")

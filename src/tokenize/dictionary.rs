@@ -165,26 +165,40 @@ fn in_order(tokens: &[FoldedToken<'_>]) -> Vec<Vec<u32>> {
     let ends: Vec<_> = (1..parts).map(|part| sample[part * SAMPLED]).collect();
     // The caller has counted them: numbers fit u32.
     let chunks = tokens.par_chunks(chunk_tokens).enumerate();
-    let shared_out: Vec<Vec<Vec<u32>>> = chunks
+    let shared_out: Vec<Vec<Vec<NumberedKey>>> = chunks
         .map(|(chunk, tokens)| {
             let mut shares = vec![Vec::new(); parts];
             for (number, token) in (chunk * chunk_tokens..).zip(tokens) {
                 let key = token.key();
-                shares[ends.partition_point(|end| *end <= key)].push(number as u32);
+                shares[ends.partition_point(|end| *end <= key)].push(NumberedKey {
+                    number: number as u32,
+                    is_gap: token.is_gap,
+                    prefix: token.prefix[0],
+                });
             }
             shares
         })
         .collect();
     let parts = (0..parts).into_par_iter().map(|part| {
-        let mut part: Vec<u32> = (shared_out.iter())
+        let mut part: Vec<NumberedKey> = (shared_out.iter())
             .flat_map(|shares| shares[part].iter().copied())
             .collect();
-        part.sort_unstable_by(|&left, &right| {
-            tokens[left as usize].compare(&tokens[right as usize])
+        part.sort_unstable_by(|left, right| {
+            let keys = (left.is_gap, left.prefix).cmp(&(right.is_gap, right.prefix));
+            let token = |key: &NumberedKey| &tokens[key.number as usize];
+            keys.then_with(|| token(left).compare(token(right)))
         });
-        part
+        part.iter().map(|key| key.number).collect()
     });
     parts.collect()
+}
+
+/// A token by number, with the beginning of its key beside: most comparisons look at nothing else.
+#[derive(Clone, Copy)]
+struct NumberedKey {
+    prefix: u64,
+    number: u32,
+    is_gap: bool,
 }
 
 /// For each local dictionary the final ids of its tokens, from `ids`, those of the distinct tokens.

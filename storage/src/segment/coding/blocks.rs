@@ -4,7 +4,9 @@ use super::{DecodeError, Fault, reserved, varint};
 
 /// Appends the sizes of all blocks, then the blocks.
 pub fn write(out: &mut Vec<u8>, blocks: &[impl AsRef<[u8]>]) {
-    let bytes = blocks.iter().map(|block| block.as_ref().len() + size_of::<u32>());
+    let bytes = blocks
+        .iter()
+        .map(|block| block.as_ref().len() + size_of::<u32>());
     out.reserve(bytes.sum());
     for block in blocks {
         varint::write(out, block.as_ref().len() as u64);
