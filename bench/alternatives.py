@@ -43,6 +43,16 @@ STATEMENTS = {
         f"SELECT word, file, n FROM {PAIRS} ORDER BY word, n DESC, file",
         "SELECT term, doc, COUNT(*) AS n FROM places GROUP BY term, doc ORDER BY term, n DESC, doc",
     ),
+    "beginnings of words, of files": (
+        "SELECT SUBSTR(word, 1, 3) AS front, file, COUNT(*) AS n FROM c GROUP BY SUBSTR(word, 1, 3), file",
+        f"SELECT substr(word, 1, 3) AS front, file, SUM(n)::BIGINT AS n FROM {PAIRS} GROUP BY front, file",
+        None,
+    ),
+    "different beginnings of files": (
+        "SELECT file, COUNT(DISTINCT SUBSTR(word, 1, 5)) AS n FROM c GROUP BY file",
+        f"SELECT file, COUNT(DISTINCT substr(word, 1, 5)) AS n FROM {PAIRS} GROUP BY file",
+        None,
+    ),
     "3-grams": (
         "SELECT ngram, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram",
         f"SELECT ngram, SUM(n)::BIGINT FROM {NGRAMS} GROUP BY ngram",
@@ -116,7 +126,7 @@ def in_zipf(options, corpus, folder):
     zipf = Zipf(options, database)
     zipf.ask(f"CREATE CORPUS c; COPY c FROM '{corpus}'; SELECT 1")
     found = {}
-    for name, (sql, _, _) in STATEMENTS.items():
+    for name, (sql, _, _) in options.statements.items():
         rows = lambda: int(zipf.ask(f"SELECT COUNT(*) FROM (SELECT n FROM ({sql}))"))
         copy = lambda: zipf.ask(f"COPY ({sql}) TO '{folder}/out.csv'; SELECT 1")
         batches, count = median_of(options.runs, rows)
@@ -140,7 +150,7 @@ def in_duckdb(options, folder):
         )
         os.remove(f"{name}.csv")
     found = {}
-    for name, (_, sql, _) in STATEMENTS.items():
+    for name, (_, sql, _) in options.statements.items():
         rows = lambda: sum(batch.num_rows for batch in connection.sql(sql).to_arrow_reader(8192))
         copy = lambda: connection.execute(f"COPY ({sql}) TO 'out.csv' (FORMAT csv)")
         batches, count = median_of(options.runs, rows)
@@ -162,7 +172,7 @@ def in_fts5(options, corpus, folder):
     connection.execute("CREATE VIRTUAL TABLE places USING fts5vocab(texts, instance)")
     connection.commit()
     found = {}
-    for name, (_, _, sql) in STATEMENTS.items():
+    for name, (_, _, sql) in options.statements.items():
         if sql is not None:
             rows = lambda: sum(1 for _ in connection.execute(sql))
             found[name] = median_of(options.runs, rows)
@@ -180,8 +190,10 @@ def main():
     parser.add_argument("--corpus", required=True, nargs="+", help="files or directories")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--statement", action="append", choices=list(STATEMENTS), help="only some of the statements")
     options = parser.parse_args()
     options.zipf = os.path.abspath(options.zipf)
+    options.statements = {name: STATEMENTS[name] for name in options.statement or STATEMENTS}
     corpora = [os.path.abspath(corpus) for corpus in options.corpus]
     print(f"DuckDB {duckdb.__version__}, SQLite {sqlite3.sqlite_version}, {options.threads} threads")
     for corpus in corpora:
@@ -195,7 +207,7 @@ def main():
         print("MB: ZipfDB {}, Parquet of words {}, of 3-grams {}, FTS5 {}\n".format(*megabytes))
         print("| ms | rows | ZipfDB | DuckDB | FTS5 | ZipfDB, CSV | DuckDB, CSV |")
         print("|---|--:|--:|--:|--:|--:|--:|")
-        for name in STATEMENTS:
+        for name in options.statements:
             (own, own_csv, own_count), (batches, csv, count) = ours[name], duck[name]
             if own_count != count:
                 raise SystemExit(f"{name}: {own_count} rows of ZipfDB, {count} of DuckDB")

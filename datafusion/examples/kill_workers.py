@@ -51,7 +51,13 @@ def main():
     threads = int(sys.argv[7]) if len(sys.argv) > 7 else 1
     print(f"seed {seed}", flush=True)
     numbers = random.Random(seed)
-    expected = [(sql, ask(program, url, sql).communicate()[0]) for sql in queries(corpus)]
+    expected = []
+    for sql in queries(corpus):
+        asked = ask(program, url, sql)
+        answer = asked.communicate()[0]
+        if asked.returncode:
+            sys.exit(f"one process fails: {sql}\n{answer}")
+        expected.append((sql, answer))
     workers = [Worker(program, url, threads=threads) for _ in range(count)]
     seconds = []
     for sql, answer in expected:
@@ -77,6 +83,8 @@ def main():
         address = workers[victim].address
         workers[victim].end()
         workers[victim] = Worker(program, url, address, threads=threads)
+        if (number + 1) % 20 == 0:
+            print(f"{number + 1} rounds, {hit} of them hit a query; all answers are equal so far", flush=True)
     for worker in workers:
         worker.end()
     print(f"{rounds} rounds, {hit} of them hit a query that was going on; all answers are equal")

@@ -40,19 +40,37 @@ pub(super) struct Groups {
     /// For each aggregate whether a row counts once, however often it occurs.
     once: Vec<bool>,
     rows: NumberedRows,
-    aggregates: Vec<AggregateState>,
+    aggregates: Vec<GroupedAggregate>,
     /// The groups of the rows at hand.
     group_of: Vec<u32>,
     memory: ValueMemory,
 }
 
 /// What is known of an aggregate.
-struct AggregateState {
+struct GroupedAggregate {
     states: States,
     filter: Option<ExpressionValues>,
     argument: Option<ExpressionValues>,
     /// The arguments that were taken, each with its group, if it is DISTINCT.
     taken: Option<NumberedRows>,
+}
+
+/// Rows of a batch whose groups are known.
+struct GroupedRows<'a> {
+    batch: &'a mut Batch,
+    rows: Range<usize>,
+    /// By row, from the first.
+    group_of: &'a [u32],
+    /// Whether all are of the first group.
+    are_together: bool,
+    evaluator: &'a mut Evaluator<Arc<Program>>,
+    memory: &'a ValueMemory,
+}
+
+impl GroupedRows<'_> {
+    fn group(&self, row: usize) -> u32 {
+        self.group_of[row - self.rows.start]
+    }
 }
 
 /// The states of an aggregate, by group.
@@ -83,7 +101,7 @@ impl Groups {
             let distinct = aggregate
                 .argument
                 .filter(|_| is_distinct(&aggregation, index));
-            AggregateState {
+            GroupedAggregate {
                 states: States::new(aggregate.function),
                 filter: aggregate.filter.map(values),
                 argument: aggregate.argument.map(values),
@@ -125,111 +143,27 @@ impl Groups {
             let groups = (0..rows.len()).map(|index| self.rows.find_or_add(index, None).0 as u32);
             self.group_of.extend(groups);
         }
-        for index in 0..self.aggregates.len() {
-            let function = self.aggregation.aggregates[index].function;
-            self.aggregates[index]
-                .states
-                .grow(self.rows.len(), function);
-            self.take_arguments(index, batch, rows.clone())?;
+        let aggregates = self.aggregates.iter_mut().zip(&self.once);
+        for ((state, &is_once), aggregate) in aggregates.zip(&self.aggregation.aggregates) {
+            state.states.grow(self.rows.len(), aggregate.function);
+            let mut rows = GroupedRows {
+                batch,
+                rows: rows.clone(),
+                group_of: &self.group_of,
+                are_together: self.aggregation.keys.is_empty(),
+                evaluator: &mut self.evaluator,
+                memory: &self.memory,
+            };
+            let passing = state.passing(&mut rows)?;
+            match state.taken {
+                Some(_) => state.take_distinct(aggregate, &mut rows, passing)?,
+                None => {
+                    let way = BatchArgument::of(aggregate, &self.program, rows.batch);
+                    state.take(aggregate, &mut rows, passing, way, is_once)?;
+                }
+            }
         }
         Ok(())
-    }
-
-    /// Takes the arguments of an aggregate, by index, of rows that have their groups.
-    fn take_arguments(
-        &mut self,
-        index: usize,
-        batch: &mut Batch,
-        rows: Range<usize>,
-    ) -> Result<()> {
-        let aggregate = &self.aggregation.aggregates[index];
-        let AggregateState {
-            states,
-            filter,
-            argument,
-            taken,
-        } = &mut self.aggregates[index];
-        let (evaluator, first) = (&mut self.evaluator, rows.start);
-        let mut passing = None;
-        if let Some(filter) = filter {
-            let mut passed = Vec::new();
-            for row in rows.clone() {
-                if filter.with(
-                    batch,
-                    row,
-                    evaluator,
-                    |value| Ok(truth(value) == Some(true)),
-                )? {
-                    passed.push(row);
-                }
-            }
-            passing = Some(passed);
-        }
-        if let Some(taken) = taken {
-            let mut take = |run: Range<usize>| -> Result<()> {
-                let with = Look {
-                    evaluator: Some(&mut *evaluator),
-                    memory: &self.memory,
-                    keeps: true,
-                };
-                taken.look(batch, run.clone(), with)?;
-                for (index, row) in run.enumerate() {
-                    let group = self.group_of[row - first];
-                    if taken.ends_with_null(index) {
-                        continue;
-                    }
-                    let (argument, is_known) = taken.find_or_add(index, Some(u64::from(group)));
-                    if is_known {
-                        continue;
-                    }
-                    match aggregate.function {
-                        AggregateFunction::Count => states.count(group, 1),
-                        _ => states.take(group, aggregate, &taken.value(argument, 0), 1),
-                    }
-                }
-                Ok(())
-            };
-            return match passing {
-                None => take(rows),
-                // What FILTER refuses is not computed.
-                Some(passing) => (passing.into_iter()).try_for_each(|row| take(row..row + 1)),
-            };
-        }
-        let is_once = self.once[index];
-        let way = BatchArgument::of(aggregate, &self.program, batch);
-        if self.aggregation.keys.is_empty() && passing.is_none() {
-            let times = batch.times.as_deref().filter(|_| !is_once);
-            let times = times.map(|times| &times[rows.clone()]);
-            if states.take_together(aggregate, way, batch, rows.clone(), times) {
-                return Ok(());
-            }
-        }
-        let mut take = |row: usize| -> Result<()> {
-            let group = self.group_of[row - first];
-            let times = if is_once { 1 } else { batch.times_of(row) };
-            match (way, &mut *argument) {
-                (BatchArgument::Rows, _) => states.count(group, times),
-                (BatchArgument::Integers(column) | BatchArgument::Texts(column), _) => {
-                    states.take(group, aggregate, &batch.columns()[column].value(row), times);
-                }
-                (BatchArgument::Computed, Some(argument)) => {
-                    argument.with(batch, row, evaluator, |value| {
-                        if *value != Value::Null {
-                            states.take(group, aggregate, value, times);
-                        }
-                        Ok(())
-                    })?;
-                }
-                (BatchArgument::Computed, None) => {
-                    states.take(group, aggregate, &Value::Integer(1), times);
-                }
-            }
-            Ok(())
-        };
-        match passing {
-            None => rows.into_iter().try_for_each(&mut take),
-            Some(passing) => passing.into_iter().try_for_each(take),
-        }
     }
 
     /// How many groups there are.
@@ -424,6 +358,110 @@ struct Argument {
     key: Vec<u8>,
     /// Among those that the aggregate has taken.
     row: u32,
+}
+
+impl GroupedAggregate {
+    /// The rows that FILTER lets pass; none if there is no FILTER.
+    fn passing(&mut self, rows: &mut GroupedRows<'_>) -> Result<Option<Vec<usize>>> {
+        let Some(filter) = &mut self.filter else {
+            return Ok(None);
+        };
+        let mut passing = Vec::new();
+        for row in rows.rows.clone() {
+            let passes = filter.with(rows.batch, row, rows.evaluator, |value| {
+                Ok(truth(value) == Some(true))
+            })?;
+            if passes {
+                passing.push(row);
+            }
+        }
+        Ok(Some(passing))
+    }
+
+    /// Takes the arguments of rows that their groups do not have yet.
+    fn take_distinct(
+        &mut self,
+        aggregate: &Aggregate,
+        rows: &mut GroupedRows<'_>,
+        passing: Option<Vec<usize>>,
+    ) -> Result<()> {
+        let runs = match passing {
+            None => vec![rows.rows.clone()],
+            // What FILTER refuses is not computed.
+            Some(passing) => passing.into_iter().map(|row| row..row + 1).collect(),
+        };
+        let Some(taken) = &mut self.taken else {
+            return Ok(());
+        };
+        for run in runs {
+            let with = Look {
+                evaluator: Some(&mut *rows.evaluator),
+                memory: rows.memory,
+                keeps: true,
+            };
+            taken.look(rows.batch, run.clone(), with)?;
+            for (index, row) in run.enumerate() {
+                if taken.ends_with_null(index) {
+                    continue;
+                }
+                let group = rows.group(row);
+                let (argument, is_known) = taken.find_or_add(index, Some(u64::from(group)));
+                match aggregate.function {
+                    _ if is_known => {}
+                    AggregateFunction::Count => self.states.count(group, 1),
+                    _ => (self.states).take(group, aggregate, &taken.value(argument, 0), 1),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the arguments of rows, each as often as it occurs or once.
+    fn take(
+        &mut self,
+        aggregate: &Aggregate,
+        rows: &mut GroupedRows<'_>,
+        passing: Option<Vec<usize>>,
+        way: BatchArgument,
+        is_once: bool,
+    ) -> Result<()> {
+        let states = &mut self.states;
+        if rows.are_together && passing.is_none() {
+            let times = rows.batch.times.as_deref().filter(|_| !is_once);
+            let times = times.map(|times| &times[rows.rows.clone()]);
+            if states.take_together(aggregate, way, rows.batch, rows.rows.clone(), times) {
+                return Ok(());
+            }
+        }
+        let all = rows.rows.clone();
+        let mut take = |row: usize| -> Result<()> {
+            let group = rows.group(row);
+            let times = if is_once { 1 } else { rows.batch.times_of(row) };
+            match (way, &mut self.argument) {
+                (BatchArgument::Rows, _) => states.count(group, times),
+                (BatchArgument::Integers(column) | BatchArgument::Texts(column), _) => {
+                    let value = rows.batch.columns()[column].value(row);
+                    states.take(group, aggregate, &value, times);
+                }
+                (BatchArgument::Computed, Some(argument)) => {
+                    argument.with(rows.batch, row, rows.evaluator, |value| {
+                        if *value != Value::Null {
+                            states.take(group, aggregate, value, times);
+                        }
+                        Ok(())
+                    })?;
+                }
+                (BatchArgument::Computed, None) => {
+                    states.take(group, aggregate, &Value::Integer(1), times);
+                }
+            }
+            Ok(())
+        };
+        match passing {
+            None => all.into_iter().try_for_each(&mut take),
+            Some(passing) => passing.into_iter().try_for_each(take),
+        }
+    }
 }
 
 impl States {

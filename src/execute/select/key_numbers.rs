@@ -130,35 +130,14 @@ impl KeyNumbers {
         (offset, width): (usize, usize),
         target: &mut [u64],
     ) -> Result<()> {
-        let targets = target.chunks_mut(width);
-        let column = self.column.map(|column| &batch.columns()[column]);
         let KeyForm::Values(numbers) = &mut self.form else {
-            match column {
-                Some(BatchColumn::Integers(integers)) => {
-                    for (target, integer) in targets.zip(&integers[rows]) {
-                        target[offset] = integer.cast_unsigned();
-                    }
-                }
-                Some(BatchColumn::Words { indices, .. }) => {
-                    for (target, &index) in targets.zip(&indices[rows]) {
-                        target[offset] = u64::from(index);
-                    }
-                }
-                Some(BatchColumn::Ngrams { n, indices, .. }) => {
-                    let ngrams = indices[rows.start * n..rows.end * n].chunks(*n);
-                    for (target, words) in targets.zip(ngrams) {
-                        for (target, words) in target[offset..].iter_mut().zip(words.chunks(WORDS))
-                        {
-                            *target = pack(words);
-                        }
-                    }
-                }
-                _ => {}
+            if let Some(column) = self.column {
+                take_numbers(&batch.columns()[column], rows, (offset, width), target);
             }
             return Ok(());
         };
         let is_told_by_text = self.by_text.texts(batch).is_some();
-        for (target, row) in targets.zip(rows) {
+        for (target, row) in target.chunks_mut(width).zip(rows) {
             let text = match is_told_by_text {
                 true => self.by_text.texts(batch).map(|texts| texts[row]),
                 false => None,
@@ -311,6 +290,36 @@ impl KeyNumbers {
             *values = ValueNumbers::new(self.collation);
         }
         self.by_text.clear();
+    }
+}
+
+/// The numbers of rows of a column, those of each at `offset` of its `width` ones in `target`.
+fn take_numbers(
+    column: &BatchColumn,
+    rows: Range<usize>,
+    (offset, width): (usize, usize),
+    target: &mut [u64],
+) {
+    let targets = target.chunks_mut(width).map(|target| &mut target[offset..]);
+    match column {
+        BatchColumn::Integers(integers) => {
+            for (target, integer) in targets.zip(&integers[rows]) {
+                target[0] = integer.cast_unsigned();
+            }
+        }
+        BatchColumn::Words { indices, .. } => {
+            for (target, &index) in targets.zip(&indices[rows]) {
+                target[0] = u64::from(index);
+            }
+        }
+        BatchColumn::Ngrams { n, indices, .. } => {
+            let ngrams = indices[rows.start * n..rows.end * n].chunks(*n);
+            for (target, words) in targets.zip(ngrams) {
+                let parts = target.iter_mut().zip(words.chunks(WORDS));
+                parts.for_each(|(target, words)| *target = pack(words));
+            }
+        }
+        BatchColumn::Reals(_) | BatchColumn::Texts(_) | BatchColumn::Values(_) => {}
     }
 }
 
