@@ -18,7 +18,7 @@ use super::key::{KeyOrder, add_key};
 use super::key_numbers::{KeyNumbers, Look};
 use super::numbered_rows::NumberedRows;
 use super::ordered::sort_until;
-use super::row::{BATCH_BYTES, value_size};
+use super::row::BATCH_BYTES;
 use super::spill::RunWriter;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program, integer_of_count, truth};
@@ -203,41 +203,42 @@ impl Groups {
 
     /// The rows of groups from `first` on, at most `rows_max`, up to one whose aggregates fail.
     pub(super) fn batch(&mut self, first: usize, rows_max: usize) -> (Option<Batch>, Result<()>) {
-        let mut columns = Vec::new();
-        columns.resize_with(self.aggregates.len(), ColumnBuilder::default);
-        let end = first.saturating_add(rows_max.max(1)).min(self.len());
-        let (mut next, mut bytes) = (first, 0);
-        let mut ended = Ok(());
-        while next < end && bytes < BATCH_BYTES {
-            let values = self.values(next);
-            let values = match values {
-                Ok(values) => values,
-                Err(error) => {
-                    ended = Err(error);
-                    break;
-                }
-            };
-            for (value, column) in values.into_iter().zip(&mut columns) {
-                bytes += value_size(&value);
-                column.push(value);
+        let most = first.saturating_add(rows_max.max(1)).min(self.len());
+        let (mut end, mut ended) = (self.end_of_batch(first, most), Ok(()));
+        let mut columns = Vec::with_capacity(self.aggregates.len());
+        for (state, aggregate) in self.aggregates.iter_mut().zip(&self.aggregation.aggregates) {
+            let (column, failed) = state.states.finish(first..end, aggregate.function);
+            if let Err(error) = failed {
+                (end, ended) = (first + column.len(), Err(error));
             }
-            bytes += self.rows.text_bytes(next);
-            next += 1;
+            columns.push(column);
         }
-        if next == first {
+        if end == first {
             return (None, ended);
         }
-        let mut given = self.rows.columns(first..next);
-        given.extend(columns.into_iter().map(ColumnBuilder::finish));
-        (Some(Batch::new(given, next - first, None)), ended)
+        let mut given = self.rows.columns(first..end);
+        for mut column in columns {
+            column.truncate(end - first);
+            given.push(column);
+        }
+        (Some(Batch::new(given, end - first, None)), ended)
     }
 
-    /// The values of the aggregates of a group, which has none from then on.
-    fn values(&mut self, group: usize) -> Result<Vec<Value>> {
-        let pairs = self.aggregates.iter_mut().zip(&self.aggregation.aggregates);
-        pairs
-            .map(|(state, aggregate)| state.states.finish(group, aggregate.function))
-            .collect()
+    /// How many of the groups to `most` are of a batch that begins with `first`: their texts take not too much memory.
+    fn end_of_batch(&self, first: usize, most: usize) -> usize {
+        let has_states = (self.aggregates.iter()).any(|aggregate| !aggregate.states.is_of_counts());
+        if !has_states && !self.rows.has_texts() {
+            return most;
+        }
+        let mut bytes = 0;
+        let fits = |&group: &usize| {
+            let is_full = bytes >= BATCH_BYTES;
+            let states = self.aggregates.iter();
+            let states = states.map(|aggregate| aggregate.states.kept_bytes(group));
+            bytes += self.rows.text_bytes(group) + states.sum::<usize>();
+            !is_full
+        };
+        first + (first..most).take_while(fits).count()
     }
 
     /// Writes all groups as a run and forgets them.
@@ -555,13 +556,37 @@ impl States {
         }
     }
 
-    /// The value of the aggregate of a group, whose state is gone then.
-    fn finish(&mut self, group: usize, function: AggregateFunction) -> Result<Value> {
+    /// The values of the aggregate of groups, whose states are gone then, up to one that fails.
+    fn finish(
+        &mut self,
+        groups: Range<usize>,
+        function: AggregateFunction,
+    ) -> (BatchColumn, Result<()>) {
         match self {
-            States::Counts(counts) => Ok(Value::Integer(integer_of_count(counts[group]))),
-            States::Others { states, .. } => {
-                std::mem::replace(&mut states[group], Accumulator::Count(0)).finish(function)
+            States::Counts(counts) => {
+                let counts = counts[groups].iter();
+                let counts = counts.map(|&count| integer_of_count(count));
+                (BatchColumn::Integers(counts.collect()), Ok(()))
             }
+            States::Others { states, .. } => {
+                let mut column = ColumnBuilder::default();
+                for state in &mut states[groups] {
+                    let state = std::mem::replace(state, Accumulator::Count(0));
+                    match state.finish(function) {
+                        Ok(value) => column.push(value),
+                        Err(error) => return (column.finish(), Err(error)),
+                    }
+                }
+                (column.finish(), Ok(()))
+            }
+        }
+    }
+
+    /// Bytes that the state of a group keeps outside of itself.
+    fn kept_bytes(&self, group: usize) -> usize {
+        match self {
+            States::Counts(_) => 0,
+            States::Others { states, .. } => states[group].kept_bytes(),
         }
     }
 

@@ -136,12 +136,11 @@ impl KeyNumbers {
             }
             return Ok(());
         };
-        let is_told_by_text = self.by_text.texts(batch).is_some();
-        for (target, row) in target.chunks_mut(width).zip(rows) {
-            let text = match is_told_by_text {
-                true => self.by_text.texts(batch).map(|texts| texts[row]),
-                false => None,
-            };
+        let texts = self.by_text.texts(batch);
+        let texts: Option<Vec<u32>> = texts.map(|texts| texts[rows.clone()].to_vec());
+        let targets = target.chunks_mut(width).zip(rows).enumerate();
+        for (index, (target, row)) in targets {
+            let text = texts.as_ref().map(|texts| texts[index]);
             if let Some(known) = text.and_then(|text| self.by_text.get(text)) {
                 target[offset] = u64::from(known);
                 continue;
@@ -189,7 +188,13 @@ impl KeyNumbers {
         match &self.form {
             KeyForm::Column(kind) => {
                 let mut column = kind.empty();
-                numbers.for_each(|numbers| push_numbers(&mut column, numbers));
+                match &mut column {
+                    // Numbers of texts are u32.
+                    BatchColumn::Words { indices, .. } => {
+                        indices.extend(numbers.map(|numbers| numbers[0] as u32));
+                    }
+                    column => numbers.for_each(|numbers| push_numbers(column, numbers)),
+                }
                 column
             }
             KeyForm::Values(values) => {
@@ -207,6 +212,11 @@ impl KeyNumbers {
             KeyForm::Values(values) => *values.value(numbers[0] as u32) == Value::Null,
             _ => false,
         }
+    }
+
+    /// Whether values have numbers of their own.
+    pub(super) fn has_values(&self) -> bool {
+        matches!(self.form, KeyForm::Values(_))
     }
 
     /// Bytes that a value with some numbers takes outside of a column of numbers.

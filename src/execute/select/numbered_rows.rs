@@ -47,7 +47,21 @@ impl RowSteps {
 }
 
 /// What a row takes in the table, which may be half empty.
-const PLACE_BYTES: usize = 2 * (size_of::<u32>() + 1);
+const PLACE_BYTES: usize = 2 * (size_of::<Place>() + 1);
+
+/// A row in a table, with its hash, for which its numbers would have to be read.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    row: u32,
+    hash: u32,
+}
+
+impl Place {
+    /// The hash as a table takes it: it looks at the lowest bits and at the highest.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) << u32::BITS | u64::from(hash)
+    }
+}
 
 /// Rows, each with the numbers of its keys.
 #[derive(Debug)]
@@ -61,7 +75,7 @@ pub(super) struct NumberedRows {
     width: usize,
     rows: usize,
     /// Rows by their numbers.
-    table: HashTable<u32>,
+    table: HashTable<Place>,
     /// `[rows * width]`: the numbers of the rows that are looked at.
     at_hand: Vec<u64>,
     /// Whether equal values may have different numbers.
@@ -184,6 +198,11 @@ impl NumberedRows {
         columns.collect()
     }
 
+    /// Whether keys may take bytes in columns beside numbers.
+    pub(super) fn has_texts(&self) -> bool {
+        self.keys.iter().any(KeyNumbers::has_values)
+    }
+
     /// Bytes that the keys of a row, by number, take in columns beside numbers.
     pub(super) fn text_bytes(&self, row: usize) -> usize {
         let mut place = row * self.width + self.given;
@@ -220,10 +239,10 @@ impl NumberedRows {
         &self.numbers[row * self.width..(row + 1) * self.width]
     }
 
-    fn hash(&self, numbers: &[u64]) -> u64 {
+    fn hash(&self, numbers: &[u64]) -> u32 {
         match self.has_equals {
-            false => mixed(numbers.iter().copied()),
-            true => mixed(self.firsts(numbers)),
+            false => finished(numbers.iter().fold(0, |mixed, &number| mix(mixed, number))),
+            true => finished(self.firsts(numbers).fold(0, mix)),
         }
     }
 
@@ -240,16 +259,22 @@ impl NumberedRows {
     }
 
     #[inline]
-    fn find_hashed(&self, index: usize, hash: u64) -> Option<usize> {
+    fn find_hashed(&self, index: usize, hash: u32) -> Option<usize> {
         let wanted = &self.at_hand[index * self.width..(index + 1) * self.width];
-        let is_it = |&row: &u32| {
-            let kept = self.kept(row as usize);
-            kept == wanted || self.has_equals && self.firsts(kept).eq(self.firsts(wanted))
+        let is_it = |place: &Place| {
+            if place.hash != hash {
+                return false;
+            }
+            let kept = self.kept(place.row as usize);
+            // There are few numbers, for which calling a comparison of memory takes longer.
+            let are_same = kept.iter().zip(wanted).all(|(kept, wanted)| kept == wanted);
+            are_same || self.has_equals && self.firsts(kept).eq(self.firsts(wanted))
         };
-        self.table.find(hash, is_it).map(|&row| row as usize)
+        let found = self.table.find(Place::spread(hash), is_it);
+        found.map(|place| place.row as usize)
     }
 
-    fn add_hashed(&mut self, index: usize, hash: u64) -> usize {
+    fn add_hashed(&mut self, index: usize, hash: u32) -> usize {
         let place = index * self.width;
         self.numbers
             .extend_from_slice(&self.at_hand[place..place + self.width]);
@@ -257,13 +282,12 @@ impl NumberedRows {
     }
 
     /// Puts the row whose numbers came last into the table.
-    fn place_last(&mut self, hash: u64) -> usize {
-        let mut table = std::mem::take(&mut self.table);
+    fn place_last(&mut self, hash: u32) -> usize {
         // Rows are kept in memory, which has no room for 2^32.
-        table.insert_unique(hash, self.rows as u32, |&row| {
-            self.hash(self.kept(row as usize))
-        });
-        self.table = table;
+        let row = self.rows as u32;
+        let spread = |place: &Place| Place::spread(place.hash);
+        let place = Place { row, hash };
+        self.table.insert_unique(spread(&place), place, spread);
         self.rows += 1;
         self.rows - 1
     }
@@ -313,12 +337,15 @@ impl NumberedRows {
 
 /// Mixes numbers that are no attack: who could choose them has chosen the text, and may as well ask for all of it.
 #[inline]
-fn mixed(numbers: impl Iterator<Item = u64>) -> u64 {
+fn mix(mixed: u64, number: u64) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mixed = numbers.fold(0, |mixed: u64, number| {
-        (mixed.rotate_left(23) ^ number).wrapping_mul(FACTOR)
-    });
-    mixed ^ mixed >> 32
+    (mixed.rotate_left(23) ^ number).wrapping_mul(FACTOR)
+}
+
+/// The hash of numbers that were mixed: all of its bits depend on all of them.
+#[inline]
+fn finished(mixed: u64) -> u32 {
+    (mixed ^ mixed >> 32) as u32
 }
 
 #[cfg(test)]
