@@ -48,7 +48,7 @@ pub(crate) fn encode_on_device(
     grammar: &Grammar,
     dictionary: &Dictionary,
     devices: &Devices,
-    resident: Option<ResidentGrammar>,
+    resident: Option<Box<ResidentGrammar>>,
 ) -> Result<Option<EncodedGrammar>> {
     let symbols = grammar.symbols.len() + grammar.root.len();
     let costs = encoding_costs(symbols, devices.threads());

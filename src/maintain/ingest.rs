@@ -97,7 +97,7 @@ impl<'a> From<&'a AtomicBool> for Means<'a> {
 /// Everything that a segment file is written from.
 pub(crate) enum NewSegment {
     /// A grammar, which is still in the memory of the device that has built it.
-    Grammar(NewGrammar, Option<ResidentGrammar>),
+    Grammar(NewGrammar, Option<Box<ResidentGrammar>>),
     /// Packed text.
     Text(NewText),
 }
@@ -440,7 +440,10 @@ impl BuildStages<'_> {
 }
 
 /// Makes a grammar of a draft of tokens.
-fn build(new: NewDraft<'_>, report: &mut Report) -> Result<(NewGrammar, Option<ResidentGrammar>)> {
+fn build(
+    new: NewDraft<'_>,
+    report: &mut Report,
+) -> Result<(NewGrammar, Option<Box<ResidentGrammar>>)> {
     // A file table counts tokens by u32.
     report.tokens += u64::from(new.file_offsets[new.files.len()]);
     let mut stages = BuildStages {
@@ -465,7 +468,7 @@ fn build(new: NewDraft<'_>, report: &mut Report) -> Result<(NewGrammar, Option<R
         grammar,
         is_last: new.is_last,
     };
-    Ok((new, resident))
+    Ok((new, resident.map(Box::new)))
 }
 
 /// Packs a draft of text.

@@ -274,13 +274,10 @@ impl KeyNumbers {
     pub(super) fn finish(&mut self) {
         self.by_text.clear();
         self.form = match std::mem::replace(&mut self.form, KeyForm::Unknown) {
-            KeyForm::Values(values) => match values.into_texts() {
-                Ok(texts) => KeyForm::Column(BatchColumn::Words {
-                    indices: Vec::new(),
-                    dictionary: TextDictionary::made(texts),
-                }),
-                Err(values) => KeyForm::Values(values),
-            },
+            KeyForm::Values(values) if values.are_texts() => KeyForm::Column(BatchColumn::Words {
+                indices: Vec::new(),
+                dictionary: TextDictionary::made(values.into_texts()),
+            }),
             form => form,
         };
     }

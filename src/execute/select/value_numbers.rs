@@ -93,17 +93,19 @@ impl ValueNumbers {
         self.has_equals
     }
 
-    /// The values by number, if all are texts; or else all as it was.
-    pub(super) fn into_texts(self) -> std::result::Result<Vec<String>, ValueNumbers> {
+    /// Whether all values are texts.
+    pub(super) fn are_texts(&self) -> bool {
         let is_text = |value: &Value| matches!(value, Value::Text(_));
-        if !self.values.iter().all(is_text) {
-            return Err(self);
-        }
+        self.values.iter().all(is_text)
+    }
+
+    /// The texts, by number, of values that are all texts.
+    pub(super) fn into_texts(self) -> Vec<String> {
         let texts = self.values.into_iter().filter_map(|value| match value {
             Value::Text(text) => Some(text),
             _ => None,
         });
-        Ok(texts.collect())
+        texts.collect()
     }
 
     /// About how many bytes all this takes.
