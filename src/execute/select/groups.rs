@@ -84,7 +84,8 @@ enum States {
 }
 
 impl Groups {
-    /// No groups yet. Of the memory for them so much is for what is known of texts.
+    /// No groups yet. They may take about so many bytes of memory, of which what is known of texts takes a part; values are copied within
+    /// `values`.
     pub(super) fn new(
         aggregation: Aggregation,
         program: Arc<Program>,
@@ -224,7 +225,8 @@ impl Groups {
         (Some(Batch::new(given, end - first, None)), ended)
     }
 
-    /// How many of the groups to `most` are of a batch that begins with `first`: their texts take not too much memory.
+    /// The group behind the last one of a batch that begins with `first` and ends with `most` at the latest, sooner where texts take much
+    /// memory.
     fn end_of_batch(&self, first: usize, most: usize) -> usize {
         let has_states = (self.aggregates.iter()).any(|aggregate| !aggregate.states.is_of_counts());
         if !has_states && !self.rows.has_texts() {
