@@ -16,7 +16,7 @@ pub(super) struct ByText {
 }
 
 impl ByText {
-    /// For what is made of these columns, within so many bytes.
+    /// Numbers what is made of `columns`. It takes at most `bytes_max` bytes.
     pub(super) fn new(columns: &[usize], bytes_max: usize) -> ByText {
         ByText {
             column: match columns {

@@ -13,6 +13,9 @@ use crate::batch::Batch;
 use crate::expression::{Evaluator, Program};
 use crate::{Result, Value};
 
+/// The part of its memory that an operator gives to what is known of texts.
+const TEXTS_SHARE: usize = 8;
+
 /// The values of an expression.
 #[derive(Debug)]
 pub(super) struct ExpressionValues {
@@ -26,7 +29,7 @@ pub(super) struct ExpressionValues {
 }
 
 impl ExpressionValues {
-    /// Of which those of texts take about so many bytes at most.
+    /// The values of `expression`. Those that are kept for texts take about `bytes_max` bytes at most.
     pub(super) fn new(
         expression: ExpressionId,
         program: &Program,
@@ -44,6 +47,18 @@ impl ExpressionValues {
             bytes: 0,
             bytes_max: bytes_max / 2,
         }
+    }
+
+    /// The values of each expression of an operator that may keep `memory` bytes.
+    pub(super) fn all(
+        expressions: &[ExpressionId],
+        program: &Program,
+        memory: usize,
+    ) -> Vec<ExpressionValues> {
+        let share = memory / TEXTS_SHARE / expressions.len().max(1);
+        let values = expressions.iter();
+        let values = values.map(|&expression| ExpressionValues::new(expression, program, share));
+        values.collect()
     }
 
     /// The expression.

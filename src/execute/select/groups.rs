@@ -84,8 +84,7 @@ enum States {
 }
 
 impl Groups {
-    /// No groups yet. They may take about so many bytes of memory, of which what is known of texts takes a part; values are copied within
-    /// `values`.
+    /// An aggregation without groups. A part of `memory`, the bytes that groups may take, is for what is known of texts.
     pub(super) fn new(
         aggregation: Aggregation,
         program: Arc<Program>,
@@ -478,7 +477,7 @@ impl States {
         }
     }
 
-    /// Makes states for so many groups.
+    /// Adds states until there are `groups` of them.
     fn grow(&mut self, groups: usize, function: AggregateFunction) {
         match self {
             States::Counts(counts) => counts.resize(groups, 0),
@@ -488,7 +487,7 @@ impl States {
         }
     }
 
-    /// Takes that a row is there so many times.
+    /// Adds `times` to the count of a group.
     #[inline]
     fn count(&mut self, group: u32, times: u64) {
         if let States::Counts(counts) = self {

@@ -57,7 +57,8 @@ enum KeyForm {
 }
 
 impl KeyNumbers {
-    /// Of an expression, whose values are equal by `collation`; numbers for each text of a dictionary take at most so many bytes.
+    /// Numbers the values of `expression`, which are equal by `collation`. What is known of the texts of a dictionary takes at most
+    /// `bytes_max` bytes.
     pub(super) fn new(
         expression: ExpressionId,
         collation: Collation,
@@ -76,7 +77,7 @@ impl KeyNumbers {
         }
     }
 
-    /// Of a column, whose values are equal byte by byte or as numbers.
+    /// Numbers the values of a column, which are equal byte by byte or as numbers.
     pub(super) fn of_column(column: usize, bytes_max: usize) -> KeyNumbers {
         KeyNumbers {
             expression: None,

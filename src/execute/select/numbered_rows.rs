@@ -32,12 +32,12 @@ impl Default for RowSteps {
 }
 
 impl RowSteps {
-    /// The rows that come next, of a batch of so many.
+    /// The rows from `first` on that are looked at next, of a batch of `rows` rows.
     pub(super) fn next(&self, first: usize, rows: usize) -> Range<usize> {
         first..rows.min(first + self.rows)
     }
 
-    /// Goes on after rows that took so many bytes.
+    /// Adapts to the `bytes` that the last rows took.
     pub(super) fn grow(&mut self, bytes: usize) {
         self.rows = match bytes > STEP_BYTES {
             true => (self.rows / 2).max(1),
@@ -134,11 +134,10 @@ impl NumberedRows {
 
     /// Whether a row that is looked at, with what is given, is there; if not, it is added. Gives its number.
     pub(super) fn find_or_add(&mut self, index: usize, given: Option<u64>) -> (usize, bool) {
-        let place = index * self.width;
         if let Some(given) = given {
-            self.at_hand[place] = given;
+            self.at_hand[index * self.width] = given;
         }
-        let hash = self.hash(&self.at_hand[place..place + self.width]);
+        let hash = self.hash(self.looked_at(index));
         match self.find_hashed(index, hash) {
             Some(row) => {
                 if self.has_equals && given.is_none() {
@@ -152,9 +151,8 @@ impl NumberedRows {
 
     /// Whether a row that is looked at is there.
     pub(super) fn contains(&self, index: usize) -> bool {
-        let place = index * self.width;
-        let hash = self.hash(&self.at_hand[place..place + self.width]);
-        self.find_hashed(index, hash).is_some()
+        self.find_hashed(index, self.hash(self.looked_at(index)))
+            .is_some()
     }
 
     /// How many rows are kept.
@@ -168,32 +166,26 @@ impl NumberedRows {
     }
 
     /// The value of a key of a row, by number.
+    ///
+    /// # Panics
+    /// If there is no such key or row.
     pub(super) fn value(&self, row: usize, key: usize) -> Cow<'_, Value> {
-        let offset = self.given
-            + self.keys[..key]
-                .iter()
-                .map(KeyNumbers::width)
-                .sum::<usize>();
-        let numbers = &self.numbers[row * self.width + offset..];
-        self.keys[key].value(&numbers[..self.keys[key].width()])
+        let (key, own) = self.parts().nth(key).expect("there is such a key");
+        key.value(&self.kept(row)[own])
     }
 
     /// Whether the last key of a row that is looked at is NULL.
     pub(super) fn ends_with_null(&self, index: usize) -> bool {
-        self.keys.last().is_some_and(|key| {
-            let end = (index + 1) * self.width;
-            key.is_null(&self.at_hand[end - key.width()..end])
-        })
+        let numbers = self.looked_at(index);
+        let last = self.parts().last();
+        last.is_some_and(|(key, own)| key.is_null(&numbers[own]))
     }
 
     /// The keys of rows, by number, as columns.
     pub(super) fn columns(&self, rows: Range<usize>) -> Vec<BatchColumn> {
-        let mut offset = self.given;
-        let columns = self.keys.iter().map(|key| {
-            let (own, first) = (key.width(), offset);
-            offset += own;
-            let rows = rows.clone().map(|row| row * self.width + first);
-            key.column(rows.map(|place| &self.numbers[place..place + own]))
+        let columns = self.parts().map(|(key, own)| {
+            let kept = rows.clone().map(|row| &self.kept(row)[own.clone()]);
+            key.column(kept)
         });
         columns.collect()
     }
@@ -205,12 +197,8 @@ impl NumberedRows {
 
     /// Bytes that the keys of a row, by number, take in columns beside numbers.
     pub(super) fn text_bytes(&self, row: usize) -> usize {
-        let mut place = row * self.width + self.given;
-        let keys = self.keys.iter().map(|key| {
-            let own = place..place + key.width();
-            place = own.end;
-            key.text_bytes(&self.numbers[own])
-        });
+        let numbers = self.kept(row);
+        let keys = self.parts().map(|(key, own)| key.text_bytes(&numbers[own]));
         keys.sum()
     }
 
@@ -239,6 +227,19 @@ impl NumberedRows {
         &self.numbers[row * self.width..(row + 1) * self.width]
     }
 
+    fn looked_at(&self, index: usize) -> &[u64] {
+        &self.at_hand[index * self.width..(index + 1) * self.width]
+    }
+
+    /// The keys, each with where its numbers are among those of a row.
+    fn parts(&self) -> impl Iterator<Item = (&KeyNumbers, Range<usize>)> {
+        self.keys.iter().scan(self.given, |offset, key| {
+            let own = *offset..*offset + key.width();
+            *offset = own.end;
+            Some((key, own))
+        })
+    }
+
     fn hash(&self, numbers: &[u64]) -> u32 {
         match self.has_equals {
             false => finished(numbers.iter().fold(0, |mixed, &number| mix(mixed, number))),
@@ -248,19 +249,17 @@ impl NumberedRows {
 
     /// The numbers of a row, each that of the first value that is equal.
     fn firsts<'a>(&'a self, numbers: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
-        let (given, numbers) = numbers.split_at(self.given);
-        let mut rest = numbers;
-        let of_keys = self.keys.iter().flat_map(move |key| {
-            let (own, others) = rest.split_at(key.width());
-            rest = others;
-            own.iter().map(|&number| key.first(number))
+        let given = numbers[..self.given].iter().copied();
+        let of_keys = self.parts().flat_map(|(key, own)| {
+            let own = numbers[own].iter();
+            own.map(|&number| key.first(number))
         });
-        given.iter().copied().chain(of_keys)
+        given.chain(of_keys)
     }
 
     #[inline]
     fn find_hashed(&self, index: usize, hash: u32) -> Option<usize> {
-        let wanted = &self.at_hand[index * self.width..(index + 1) * self.width];
+        let wanted = self.looked_at(index);
         let is_it = |place: &Place| {
             if place.hash != hash {
                 return false;

@@ -13,9 +13,6 @@ use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program};
 use crate::{Result, Value};
 
-/// The part of memory that what is known of texts may take.
-const TEXTS_SHARE: usize = 8;
-
 pub(super) struct Project {
     input: Input,
     evaluator: Evaluator<Arc<Program>>,
@@ -53,14 +50,11 @@ impl Project {
             .map(|index| outputs[index]);
         let computed: Vec<ExpressionId> = computed.collect();
         let used = program.columns(computed.iter().copied());
-        let share = memory / TEXTS_SHARE / computed.len().max(1);
-        let values = computed.into_iter();
-        let values = values.map(|output| ExpressionValues::new(output, &program, share));
         Project {
             moved,
             input,
             evaluator: Evaluator::of(program.clone()),
-            computed: values.collect(),
+            computed: ExpressionValues::all(&computed, &program, memory),
             program,
             outputs,
             at_hand: RowAtHand::new(used),

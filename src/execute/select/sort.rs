@@ -51,9 +51,6 @@ enum SortedRows {
     Records(Sorted),
 }
 
-/// The part of memory that what is known of texts may take.
-const TEXTS_SHARE: usize = 8;
-
 /// Rows that are sorted at a time at least, if they come in order of the first keys.
 const PART_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
 
@@ -73,9 +70,6 @@ impl Sort {
         let is_computed =
             |id: &ExpressionId| program.column(*id).is_none() && program.constant(*id).is_none();
         let computed: Vec<ExpressionId> = ids.clone().filter(is_computed).collect();
-        let share = context.memory / TEXTS_SHARE / computed.len().max(1);
-        let values = computed.into_iter();
-        let values = values.map(|id| ExpressionValues::new(id, &program, share));
         Sort {
             input: Some(input),
             ahead: None,
@@ -87,7 +81,7 @@ impl Sort {
                 .map_while(|id| program.column(id))
                 .collect(),
             for_keys: RowAtHand::new(program.columns(ids)),
-            computed: values.collect(),
+            computed: ExpressionValues::all(&computed, &program, context.memory),
             evaluator: Evaluator::of(program),
             keys,
             limit,
