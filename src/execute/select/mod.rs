@@ -30,6 +30,7 @@ mod number_keys;
 mod numbered_rows;
 mod ordered;
 mod project;
+mod ranked_texts;
 mod row;
 mod run_file;
 mod scan;

@@ -12,14 +12,15 @@ use super::codec::{Encoder, RowCodec};
 use super::context::Context;
 use super::expression_values::ExpressionValues;
 use super::key::{KeyOrder, add_key};
+use super::ranked_texts::RankedTexts;
 use super::row::{Input, KEPT_BYTES_MAX, Operator, RowAtHand};
-use super::sort_numbers::{NumberKey, NumberSort, SortedNumbers};
+use super::sort_numbers::{NumberKey, NumberSort, SortedNumbers, bytes_of};
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
-use crate::Result;
-use crate::batch::{BATCH_ROWS, Batch, ColumnBuilder};
+use crate::batch::{BATCH_ROWS, Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::Pace;
+use crate::{Result, Value};
 
 pub(super) struct Sort {
     /// None once all rows are taken.
@@ -31,7 +32,7 @@ pub(super) struct Sort {
     evaluator: Evaluator<Arc<Program>>,
     keys: Vec<SortKey>,
     /// Keys that are neither columns nor constants.
-    computed: Vec<ExpressionValues>,
+    computed: Vec<ComputedKey>,
     /// The columns by which rows come in order already: the first keys.
     given: Vec<usize>,
     /// How many rows are asked for at most.
@@ -42,6 +43,14 @@ pub(super) struct Sort {
     encoder: Encoder,
     pace: Pace,
     context: Context,
+}
+
+/// A key that has to be computed: as places of texts, or as values.
+struct ComputedKey {
+    places: RankedTexts,
+    values: ExpressionValues,
+    /// Whether rows that are sorted together have places, if the first of them are there: they do not compare with values.
+    has_places: Option<bool>,
 }
 
 /// Rows in order.
@@ -68,8 +77,11 @@ impl Sort {
         let numbers = number_keys(&keys, &program, width);
         let ids = keys.iter().map(|key| key.expression);
         let is_computed =
-            |id: &ExpressionId| program.column(*id).is_none() && program.constant(*id).is_none();
-        let computed: Vec<ExpressionId> = ids.clone().filter(is_computed).collect();
+            |id: ExpressionId| program.column(id).is_none() && program.constant(id).is_none();
+        let computed = keys.iter().filter(|key| is_computed(key.expression));
+        let places = computed.clone().map(|key| RankedTexts::new(key, &program));
+        let computed: Vec<ExpressionId> = computed.map(|key| key.expression).collect();
+        let values = ExpressionValues::all(&computed, &program, context.memory);
         Sort {
             input: Some(input),
             ahead: None,
@@ -81,7 +93,14 @@ impl Sort {
                 .map_while(|id| program.column(id))
                 .collect(),
             for_keys: RowAtHand::new(program.columns(ids)),
-            computed: ExpressionValues::all(&computed, &program, context.memory),
+            computed: places
+                .zip(values)
+                .map(|(places, values)| ComputedKey {
+                    places,
+                    values,
+                    has_places: None,
+                })
+                .collect(),
             evaluator: Evaluator::of(program),
             keys,
             limit,
@@ -126,27 +145,28 @@ impl Sort {
 
     /// Takes and sorts the rows that come before all that follow.
     fn sort_part(&mut self) -> Result<SortedRows> {
-        let mut sorter = None;
-        let mut taken = 0;
+        let (mut sorter, mut waiting) = (None, Vec::new());
+        let (mut taken, mut bytes, mut is_settled) = (0, 0, false);
+        self.computed
+            .iter_mut()
+            .for_each(|key| key.has_places = None);
         while let Some((batch, is_last)) = self.next_of_part(taken)? {
             taken += batch.len();
-            if sorter.is_some() {
-                self.push(batch, &mut sorter)?;
-            } else {
-                let width = batch.columns().len();
-                let batch = self.with_keys(batch)?;
-                if let Some(batch) = self.numbers.take(batch)? {
-                    // What was taken comes before the batch that it does not take, and equal rows stay in order.
-                    let mut before = self.numbers.finish()?;
-                    while let Some(batch) = before.next_batch(BATCH_ROWS)? {
-                        self.push(batch, &mut sorter)?;
-                    }
-                    self.push(batch.narrowed(width), &mut sorter)?;
-                }
-            }
+            bytes += bytes_of(&batch);
+            waiting.push(batch);
             if is_last {
                 break;
             }
+            // Once for all rows of the part: places of another dictionary would compare with those of the first.
+            if is_settled || self.settles_places(&waiting, taken, bytes)? {
+                is_settled = true;
+                for batch in waiting.drain(..) {
+                    self.take(batch, &mut sorter)?;
+                }
+            }
+        }
+        for batch in waiting {
+            self.take(batch, &mut sorter)?;
         }
         Ok(match sorter {
             Some(sorter) => SortedRows::Records(sorter.finish()?),
@@ -154,24 +174,68 @@ impl Sort {
         })
     }
 
+    /// Makes places of texts if that pays for so many rows, which take so many bytes and are `waiting`; says whether they need not wait any
+    /// longer.
+    fn settles_places(&mut self, waiting: &[Batch], rows: usize, bytes: usize) -> Result<bool> {
+        let [first, ..] = waiting else {
+            return Ok(true);
+        };
+        for key in &mut self.computed {
+            let wanted = key.places.rows_wanted(first);
+            if wanted.is_some_and(|wanted| rows < wanted) && bytes < self.context.memory / 8 {
+                return Ok(false);
+            }
+            if wanted.is_some() {
+                key.places.make(first, &self.context)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes a batch, by numbers or else to a sorter of records.
+    fn take(&mut self, batch: Batch, sorter: &mut Option<Sorter>) -> Result<()> {
+        if sorter.is_some() {
+            return self.push(batch, sorter);
+        }
+        let width = batch.columns().len();
+        let batch = self.with_keys(batch)?;
+        let Some(batch) = self.numbers.take(batch)? else {
+            return Ok(());
+        };
+        // What was taken comes before the batch that it does not take, and equal rows stay in order.
+        let mut before = self.numbers.finish()?;
+        while let Some(batch) = before.next_batch(BATCH_ROWS)? {
+            self.push(batch, sorter)?;
+        }
+        self.push(batch.narrowed(width), sorter)
+    }
+
     /// A batch with its computed keys behind its columns.
     fn with_keys(&mut self, mut batch: Batch) -> Result<Batch> {
-        if self.computed.is_empty() {
-            return Ok(batch);
-        }
-        let mut columns = Vec::new();
-        columns.resize_with(self.computed.len(), ColumnBuilder::default);
-        for row in 0..batch.len() {
-            self.pace.step()?;
-            for (values, column) in self.computed.iter_mut().zip(&mut columns) {
+        let mut columns = Vec::with_capacity(self.computed.len());
+        for key in &mut self.computed {
+            let places = key.places.column(&batch);
+            if *key.has_places.get_or_insert(places.is_some()) {
+                // What is no number is not sorted by numbers, and then all rows are sorted by their values.
+                let none = || BatchColumn::Values(vec![Value::Null; batch.len()]);
+                columns.push(places.unwrap_or_else(none));
+                continue;
+            }
+            let values = &mut key.values;
+            let mut column = ColumnBuilder::default();
+            for row in 0..batch.len() {
+                self.pace.step()?;
                 values.with(&mut batch, row, &mut self.evaluator, |value| {
                     column.push_copy(value);
                     Ok(())
                 })?;
             }
+            columns.push(column.finish());
         }
-        let columns = columns.into_iter().map(ColumnBuilder::finish);
-        Ok(batch.widened(columns.collect()))
+        Ok(match columns.is_empty() {
+            true => batch,
+            false => batch.widened(columns),
+        })
     }
 
     /// Hands the rows of a batch to a sorter of records.

@@ -447,7 +447,7 @@ fn end_of(starts: &[u32], run: u32, rows: usize) -> u32 {
 }
 
 /// What a batch takes while it is kept, and sorting it.
-fn bytes_of(batch: &Batch) -> usize {
+pub(super) fn bytes_of(batch: &Batch) -> usize {
     let columns = batch.columns().iter().map(BatchColumn::bytes);
     columns.sum::<usize>() + batch.len() * (size_of::<u64>() + ROW_BYTES)
 }

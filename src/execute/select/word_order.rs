@@ -82,14 +82,19 @@ pub(super) fn text_order(
         }
         // Words are numbered in this order already, and sorting sees that.
         folded.par_sort();
-        let mut ranks = vec![0; folded.len()];
-        let mut rank = 0;
-        for (index, (text, number)) in folded.iter().enumerate() {
-            if index > 0 && *text != folded[index - 1].0 {
-                rank += 1;
-            }
-            ranks[*number as usize] = rank;
-        }
-        Ok(Some(TextOrder::Folded(ranks.into())))
+        Ok(Some(TextOrder::Folded(dense_ranks(&folded).into())))
     })
+}
+
+/// The rank of each number, whose keys come in order: equal ones have one, and ranks have no gaps.
+pub(super) fn dense_ranks(sorted: &[(Vec<u8>, u32)]) -> Vec<u32> {
+    let mut ranks = vec![0; sorted.len()];
+    let mut rank = 0;
+    for (index, (key, number)) in sorted.iter().enumerate() {
+        if index > 0 && *key != sorted[index - 1].0 {
+            rank += 1;
+        }
+        ranks[*number as usize] = rank;
+    }
+    ranks
 }

@@ -3,6 +3,7 @@
 //! The scan takes its rows and its promises from the thread, so that it may be a plain function.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use zipfdb_sql::plan::ExplainFormat;
@@ -19,6 +20,7 @@ use super::super::scan::boundary::RowOrder;
 use super::super::scan::{Properties, Scan, ScanColumn, ScanRequest};
 use super::*;
 use crate::Database;
+use crate::batch::{BatchColumn, TextDictionary};
 
 thread_local! {
     /// Rows of (text or NULL, small number, any number), with how often they occur.
@@ -28,29 +30,87 @@ thread_local! {
     static IN_ORDER: Cell<bool> = const { Cell::new(false) };
     /// Whether equal rows are merged, which the scan promises then.
     static IS_UNIQUE: Cell<bool> = const { Cell::new(false) };
+    /// Whether columns of texts are here and there numbers of one dictionary or another, in batches of a few rows.
+    static HAS_DICTIONARIES: Cell<bool> = const { Cell::new(false) };
 }
 
-pub(super) struct MadeUp(std::vec::IntoIter<(Vec<Value>, u64)>, Properties);
+pub(super) struct MadeUp {
+    rows: std::vec::IntoIter<(Vec<Value>, u64)>,
+    properties: Properties,
+    /// Two of the same texts in another order, if there are some.
+    dictionaries: Vec<TextDictionary>,
+    batches: usize,
+}
+
+impl MadeUp {
+    fn new(rows: Vec<(Vec<Value>, u64)>, properties: Properties) -> MadeUp {
+        let mut dictionaries = Vec::new();
+        if HAS_DICTIONARIES.get() {
+            let values = rows.iter().flat_map(|(row, _)| row);
+            let texts = values.filter_map(|value| match value {
+                Value::Text(text) => Some(text.clone()),
+                _ => None,
+            });
+            let texts: BTreeSet<String> = texts.collect();
+            dictionaries.push(TextDictionary::made(texts.iter().rev().cloned().collect()));
+            dictionaries.push(TextDictionary::made(texts.into_iter().collect()));
+        }
+        MadeUp {
+            rows: rows.into_iter(),
+            properties,
+            dictionaries,
+            batches: 0,
+        }
+    }
+
+    /// A column by the numbers of a dictionary, if all of its values are texts.
+    fn numbered(column: BatchColumn, dictionary: &TextDictionary) -> BatchColumn {
+        let numbers = (0..column.len()).map(|row| {
+            let value = column.value(row);
+            let mut texts = 0..dictionary.len() as u32;
+            texts.find(|&text| dictionary.value(text) == value)
+        });
+        match numbers.collect::<Option<Vec<u32>>>() {
+            None => column,
+            Some(indices) => BatchColumn::Words {
+                indices,
+                dictionary: dictionary.clone(),
+            },
+        }
+    }
+}
 
 impl Operator for MadeUp {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let mut rows = RowCollector::default();
         let mut times = Vec::new();
-        for (values, row_times) in self.0.by_ref().take(rows_max) {
+        let rows_max = match self.dictionaries.is_empty() {
+            true => rows_max,
+            false => rows_max.min(3),
+        };
+        for (values, row_times) in self.rows.by_ref().take(rows_max) {
             rows.push(values);
             times.push(row_times);
         }
+        self.batches += 1;
+        // Most batches have the first one.
+        let dictionary = self.dictionaries.get(usize::from(self.batches % 8 == 0));
         let batch = rows.finish();
         Ok(batch.map(|batch| {
             let count = batch.len();
-            Batch::new(batch.into_columns(), count, Some(times))
+            let columns = batch.into_columns().into_iter();
+            let columns = columns.map(|column| match dictionary {
+                Some(dictionary) if self.batches % 5 != 0 => MadeUp::numbered(column, dictionary),
+                _ => column,
+            });
+            Batch::new(columns.collect(), count, Some(times))
         }))
     }
 }
 
 impl Scan for MadeUp {
     fn properties(&self) -> Properties {
-        self.1.clone()
+        self.properties.clone()
     }
 
     fn description(&self) -> Arc<dyn Describe> {
@@ -103,7 +163,7 @@ fn open(_: &Arc<Session>, request: ScanRequest, _: &Context) -> Result<Box<dyn S
         rows = merged;
         properties.is_unique = true;
     }
-    Ok(Box::new(MadeUp(rows.into_iter(), properties)))
+    Ok(Box::new(MadeUp::new(rows, properties)))
 }
 
 fn words() -> Relation {
@@ -265,6 +325,8 @@ fn block(shape: &Shape) -> BlockBuilder {
             right: small,
         });
         block.output(sum);
+        let length = block.call(Function::Length, &[text]);
+        block.output(length);
         if !shape.distinct {
             let number = block.column(2);
             block.output(number);
@@ -325,6 +387,7 @@ proptest! {
         batch_rows in proptest::option::of(1usize..9),
         in_order: bool,
         is_unique: bool,
+        has_dictionaries: bool,
     ) {
         // Merging rows changes how ties are ordered, but for total orders.
         let is_unique = is_unique && (shape.is_grouped || is_ordered(&shape));
@@ -347,6 +410,7 @@ proptest! {
         let expected = normal(plain::answer(&block, &repeated));
         IN_ORDER.set(in_order);
         IS_UNIQUE.set(is_unique);
+        HAS_DICTIONARIES.set(has_dictionaries);
         ROWS.set(rows);
         let rows = answer(&Query { blocks: vec![block] }, memory).unwrap();
         let found = normal(match batch_rows {
@@ -355,6 +419,7 @@ proptest! {
         });
         IN_ORDER.set(false);
         IS_UNIQUE.set(false);
+        HAS_DICTIONARIES.set(false);
         if is_ordered(&shape) {
             prop_assert_eq!(&found, &expected);
         }
