@@ -114,8 +114,10 @@ pub(crate) const TABLE_LOAD_COST: f64 = 100.0;
 pub(crate) const LISTS_LOAD_COST: f64 = 10.0;
 /// Decoding a token of the dictionary and preparing look-ups.
 pub(crate) const DICTIONARY_TOKEN_COST: f64 = 100.0;
-/// Asking blocks of the dictionary for a word.
-pub(crate) const BLOCKS_COST: f64 = 20_000.0;
+/// Finding a word in blocks of the dictionary, of which some are decoded.
+pub(crate) const BLOCKS_COST: f64 = 250_000.0;
+/// Reading its total besides: half of the words whose totals are coded together are decoded.
+pub(crate) const BLOCKS_TOTAL_COST: f64 = 1_000_000.0;
 /// Decoding the root of one file: two chunks of it at least.
 pub(crate) const ALONE_COST: f64 = 1_000_000.0;
 /// Expanding a token of such a file.

@@ -14,8 +14,8 @@ use zipfdb_storage::IndexKind;
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
 use super::cost::{
-    BLOCKS_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, LOOKUP_COST, POSTINGS_COST,
-    TABLE_LOOKUP_COST,
+    BLOCKS_COST, BLOCKS_TOTAL_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, LOOKUP_COST,
+    POSTINGS_COST, TABLE_LOOKUP_COST,
 };
 use super::device_parts::in_file;
 use super::file_index::Part;
@@ -61,8 +61,8 @@ impl PartitionOperation for WordCount {
             needs: &[],
             // Compared with what all threads decode.
             cost: |_, segment| {
-                let cost = BLOCKS_COST / segment.thread_count();
-                segment.asks_blocks().then_some(cost)
+                let cost = segment.blocks_cost(BLOCKS_COST + BLOCKS_TOTAL_COST);
+                segment.asks_blocks().then(|| cost / segment.thread_count())
             },
             run: |word, segment, _| match segment.count_in_blocks(word)? {
                 Some(count) => Ok(count),
@@ -530,6 +530,32 @@ impl CorpusView {
         let found = changes.binary_search_by_key(&number, |&(word, _)| word);
         let change = found.map_or(0, |at| changes[at].1);
         changed(count, change, || word_subject(word))
+    }
+
+    /// How often some words occur, all together, if segments tell that by what is at hand: on this thread. None if something would have
+    /// to be built before, or other threads may be sooner.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn count_at_hand<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<u64>> {
+        /// Look-ups that take about as long as waking the pool.
+        const LOOKUPS_MAX: usize = 64;
+        let segments = self.segments().len();
+        if self.pending().is_some() || segments.saturating_mul(words.len()) > LOOKUPS_MAX {
+            return Ok(None);
+        }
+        let mut count = 0;
+        for index in 0..segments {
+            let segment = self.stored().segment_at(index);
+            let needed = [StructureKind::Words, StructureKind::Totals];
+            if !segment.pin_words_at_hand() || !segment.pin_at_hand(&needed) {
+                return Ok(None);
+            }
+            for word in words {
+                count += segment.count_number(segment.word_number(word.as_ref())?)?;
+            }
+        }
+        Ok(Some(count))
     }
 
     /// How often each of some words occurs.

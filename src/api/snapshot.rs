@@ -341,7 +341,11 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let word = word.as_ref();
-        self.install(|| self.view.count(word, Run::to_the_end()))
+        // Sooner done here than the pool is woken.
+        match self.view.count_at_hand(&[word])? {
+            Some(count) => Ok(count),
+            None => self.install(|| self.view.count(word, Run::to_the_end())),
+        }
     }
 
     /// How often `word` occurs in a file.

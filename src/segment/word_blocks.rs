@@ -15,7 +15,7 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::{compare, order_fault, word_at};
 use crate::Result;
-use crate::answer::cost::{BLOCKS_COST, DICTIONARY_TOKEN_COST};
+use crate::answer::cost::{BLOCKS_COST, BLOCKS_TOTAL_COST, DICTIONARY_TOKEN_COST};
 use crate::tokenize::UNICODE_VERSION;
 
 /// The words in blocks, if the file says how many words begin in each.
@@ -43,7 +43,7 @@ impl SegmentView {
     /// How often a word occurs in the segment; none if the dictionary is there, it is time to decode that, or the file has no
     /// blocks that can be trusted.
     pub(crate) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
-        self.ask_blocks(|segment, blocks| {
+        self.ask_blocks(BLOCKS_COST + BLOCKS_TOTAL_COST, |segment, blocks| {
             let found = self.find_in_blocks(segment, blocks, word)?;
             Ok(match found.first < found.end {
                 true => u64::from(segment.word_total(blocks, found.first)?),
@@ -57,7 +57,7 @@ impl SegmentView {
         match &self.parts {
             Parts::Stored(segment) => {
                 // Below 2^39.
-                let price = (f64::from(segment.info().tokens) * DICTIONARY_TOKEN_COST) as u64;
+                let price = self.dictionary_cost() as u64;
                 self.pinned::<Dictionary>().is_none()
                     && !self.budgets.dictionary.is_due(price)
                     && segment.header().unicode_version == UNICODE_VERSION
@@ -68,18 +68,34 @@ impl SegmentView {
         }
     }
 
+    /// What asking blocks takes, in nanoseconds: `cost`, or decoding all of them.
+    pub(crate) fn blocks_cost(&self, cost: f64) -> f64 {
+        cost.min(self.dictionary_cost())
+    }
+
+    /// Nanoseconds that decoding the dictionary is estimated to take.
+    fn dictionary_cost(&self) -> f64 {
+        match &self.parts {
+            Parts::Stored(segment) => f64::from(segment.info().tokens) * DICTIONARY_TOKEN_COST,
+            Parts::Text(_) => 0.0,
+            #[cfg(test)]
+            Parts::Memory(_) => 0.0,
+        }
+    }
+
     /// The tokens of a word, from blocks of the dictionary unless that is there or due: for whoever asks for a few words, and may
     /// need no more of the dictionary.
     pub(crate) fn find_one_word(&self, word: &[u8]) -> Result<WordTerminals> {
-        let found =
-            self.ask_blocks(|segment, blocks| self.find_in_blocks(segment, blocks, word))?;
+        let found = self.ask_blocks(BLOCKS_COST, |segment, blocks| {
+            self.find_in_blocks(segment, blocks, word)
+        })?;
         found.map_or_else(|| self.find_word(word), Ok)
     }
 
     /// The number of a word from blocks of the dictionary, none if the segment does not have it; or nothing if the dictionary is
     /// there or due.
     pub(crate) fn number_in_blocks(&self, word: &[u8]) -> Result<Option<Option<u32>>> {
-        self.ask_blocks(|segment, blocks| {
+        self.ask_blocks(BLOCKS_COST, |segment, blocks| {
             let found = self.find_in_blocks(segment, blocks, word)?;
             if found.first == found.end {
                 return Ok(None);
@@ -90,7 +106,7 @@ impl SegmentView {
 
     /// The tokens of the word with a number, from blocks of the dictionary unless that is there or due.
     pub(crate) fn tokens_of_one(&self, number: u32) -> Result<WordTerminals> {
-        let found = self.ask_blocks(|segment, blocks| {
+        let found = self.ask_blocks(BLOCKS_COST, |segment, blocks| {
             let (run, first) = segment.numbered_word(blocks, number)?;
             let found = word_at(&run.dictionary, first, run.dictionary.word(first));
             Ok(shifted(found, run.first))
@@ -99,9 +115,10 @@ impl SegmentView {
     }
 
     /// Asks the blocks of the dictionary something; none if the dictionary is there or due, or the file has no blocks that can
-    /// be trusted.
+    /// be trusted. That is estimated to take `cost` nanoseconds.
     fn ask_blocks<A>(
         &self,
+        cost: f64,
         ask: impl FnOnce(&Segment, &WordBlocks) -> Result<A>,
     ) -> Result<Option<A>> {
         let Parts::Stored(segment) = &self.parts else {
@@ -115,7 +132,7 @@ impl SegmentView {
         };
         let answer = ask(segment, blocks)?;
         // An estimate as the price is: what is decoded shall not depend on how busy the machine is.
-        self.budgets.dictionary.add(BLOCKS_COST as u64);
+        self.budgets.dictionary.add(self.blocks_cost(cost) as u64); // below 2^39
         Ok(Some(answer))
     }
 

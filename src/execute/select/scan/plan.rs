@@ -9,7 +9,7 @@ use zipfdb_sql::setting::Strategy;
 
 use super::question::ScanQuestion;
 use super::selection::FileSelection;
-use crate::answer::cost::{FILE_COST, STREAM_COST, Size};
+use crate::answer::cost::{FILE_COST, STREAM_COST, Size, TABLE_LOOKUP_COST};
 use crate::answer::path::{PathName, about};
 use crate::answer::{CorpusView, PlaceRanges, SpreadPlan};
 use crate::{Error, Result};
@@ -41,6 +41,11 @@ impl ScanPath {
     /// What file tables say of so many files.
     pub(super) fn totals(files: u64) -> ScanPath {
         ScanPath::on_cpu(Strategy::Totals, PathName::Totals, files as f64 * FILE_COST)
+    }
+
+    /// Totals of a few words that are at hand.
+    pub(super) fn word_totals() -> ScanPath {
+        ScanPath::on_cpu(Strategy::Weights, PathName::WordTotals, TABLE_LOOKUP_COST)
     }
 
     /// An operation on the partitions of a plan.

@@ -329,6 +329,13 @@ impl ScanQuestion {
         &self.context.interrupt
     }
 
+    /// Whether what is at hand may answer at once: no strategy is forced and no device demanded, and nobody wants to see how it is
+    /// answered.
+    pub(super) fn is_free(&self) -> bool {
+        let is_forced = self.context.settings.strategy.is_some();
+        !is_forced && !self.context.is_explained && !self.view().stored().devices().are_demanded()
+    }
+
     /// Asks the files something, on the threads of the database.
     pub(super) fn ask<A: Send + 'static>(
         &self,

@@ -32,6 +32,9 @@ use crate::runtime::interrupt::check;
 /// Nanoseconds that adding up counts of words by file takes for each word of the files.
 const ADD_UP_COST: f64 = 25.0;
 
+/// Nanoseconds that passing over the rows of words that are not wanted takes, for each word of the files.
+const PASS_OVER_COST: f64 = 0.4;
+
 /// As many words are counted without the vocabulary.
 const FEW_WORDS: usize = 8;
 
@@ -86,6 +89,10 @@ pub(super) fn scan(
 /// The ways to answer.
 fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     let (grain, files, view) = (question.grain, &question.files, question.view());
+    if counted_at_hand(question)?.is_some() {
+        // To estimate others would take longer than that.
+        return Ok(vec![ScanPath::word_totals()]);
+    }
     let (numbers, words) = (files.numbers(), files.words(view));
     // How many words there are at most, if they are named.
     let few = question.values().map(|words| words.len() as u64);
@@ -130,10 +137,12 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
         };
         let path = ScanPath::planned(Strategy::FileWeights, &plan);
         let is_added_up = matches!(grain, Grain::All | Grain::Word) && numbers.len() > 1;
-        paths.push(match is_added_up {
-            true => path.plus(words as f64 * ADD_UP_COST),
-            false => path,
-        });
+        let cost_of_word = match (is_added_up, question.has_all_texts()) {
+            (true, _) => ADD_UP_COST,
+            (false, true) => 0.0,
+            (false, false) => PASS_OVER_COST,
+        };
+        paths.push(path.plus(words as f64 * cost_of_word));
     }
     let has_conditions = !question.has_all_texts() || !question.has_all_places();
     let rows_max = question.limit.filter(|_| !has_conditions);
@@ -187,6 +196,11 @@ fn look_up_path(question: &ScanQuestion, few: u64) -> Result<ScanPath> {
 
 fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let (question, strategy) = (&task.question, task.strategy);
+    if strategy == Strategy::Weights
+        && let Some(count) = counted_at_hand(question)?
+    {
+        return finish(task, vec![CountedWord::of_file(0, count)]);
+    }
     if let Some(counted) = few_counts(task)? {
         return finish(task, counted);
     }
@@ -329,6 +343,17 @@ fn few_words(question: &ScanQuestion) -> Result<Option<Vec<Vec<u8>>>> {
     words.sort_unstable();
     words.dedup();
     Ok(Some(words))
+}
+
+/// How often a few words occur in all files, if rows tell no more, whatever way may be taken, and it is told by what is at hand.
+fn counted_at_hand(question: &ScanQuestion) -> Result<Option<u64>> {
+    if question.grain != Grain::All || !question.files.is_all() || !question.is_free() {
+        return Ok(None);
+    }
+    match few_words(question)? {
+        Some(words) => question.view().count_at_hand(&words),
+        None => Ok(None),
+    }
 }
 
 /// How often a few words occur, in all files together or in each, if rows tell no words and the answer needs no
