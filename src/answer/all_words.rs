@@ -20,7 +20,7 @@ use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose}
 use super::spread::SpreadPlan;
 use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
-use crate::runtime::device::{Kind, OnDevice};
+use crate::runtime::device::{Device, Kind, OnDevice};
 use crate::runtime::interrupt::check;
 use crate::segment::{FileBits, SegmentView, StructureKind};
 
@@ -121,6 +121,12 @@ fn in_postings(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>
         tokens.push(found.first);
     }
     segment.common_postings(&tokens)
+}
+
+/// Each of some words once, in order.
+fn different<W: AsRef<[u8]>>(words: &[W]) -> Vec<&[u8]> {
+    let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+    words.into_iter().collect()
 }
 
 /// Asks for the files of each word, and keeps those that have all.
@@ -241,15 +247,40 @@ impl CorpusView {
         queries: &[&[W]],
         run: Run<'_>,
     ) -> Result<Vec<Vec<usize>>> {
-        let queries = queries.iter().map(|words| {
-            let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-            words.into_iter().collect()
-        });
-        let queries: Vec<Vec<&[u8]>> = queries.collect();
+        let queries: Vec<Vec<&[u8]>> = queries.iter().map(|words| different(words)).collect();
         let stored = self.stored();
         let plan = || self.plan_files_of_all(&queries, run.forced);
         let plan = stored.planned_with_devices(plan)?;
         let (places, costs) = plan.places();
+        if !run.is_free() || places.iter().any(Option::is_some) {
+            return self.files_of_all_spread(&queries, (&places, &costs), run);
+        }
+        let known = queries.par_iter().map(|words| {
+            check(run.stop)?;
+            let found = self.found_at_hand(words)?;
+            Ok(found.map(|found| self.files_found(found)))
+        });
+        let mut known = known.collect::<Result<Vec<Option<Vec<usize>>>>>()?;
+        let unknown = |query: &usize| known[*query].is_none();
+        let unknown: Vec<usize> = (0..queries.len()).filter(unknown).collect();
+        if !unknown.is_empty() {
+            let asked: Vec<Vec<&[u8]>> = unknown.iter().map(|&q| queries[q].clone()).collect();
+            let found = self.files_of_all_spread(&asked, (&places, &costs), run)?;
+            let pairs = unknown.into_iter().zip(found);
+            pairs.for_each(|(query, files)| known[query] = Some(files));
+        }
+        Ok(known.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// As [`CorpusView::files_of_all`] for sets of different words, by segments that are shared out: where each is answered, and what
+    /// that is estimated to take.
+    fn files_of_all_spread(
+        &self,
+        queries: &[Vec<&[u8]>],
+        (places, costs): (&[Option<&Device>], &[f64]),
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<usize>>> {
+        let stored = self.stored();
         let on_cpu = |index: usize| {
             let segment = stored.segment_at(index);
             let answers = queries.par_iter().map(|words| {
@@ -257,9 +288,9 @@ impl CorpusView {
                 if words.is_empty() {
                     return Ok(Vec::new());
                 }
-                // To estimate all paths would take as long as to look it up.
-                let is_free = run.forced.is_none() && run.log.is_none();
-                if is_free && let Some(files) = at_hand(words, &segment)? {
+                if run.is_free()
+                    && let Some(files) = at_hand(words, &segment)?
+                {
                     return Ok(files.into_columns());
                 }
                 answer::<AllWordsFiles>(&&words[..], &segment, run)
@@ -267,11 +298,11 @@ impl CorpusView {
             answers.collect::<Result<Vec<Vec<u32>>>>()
         };
         let found = stored.spread(
-            (Kind::Lists, &places, &costs),
+            (Kind::Lists, places, costs),
             run,
             |_| true,
             on_cpu,
-            |index, device| on_device(&queries, &stored.segment_at(index), device, run),
+            |index, device| on_device(queries, &stored.segment_at(index), device, run),
         )?;
         let answers = queries.par_iter().enumerate().map(|(query, words)| {
             check(run.stop)?;
@@ -289,12 +320,8 @@ impl CorpusView {
         &self,
         words: &[W],
     ) -> Result<Option<Vec<usize>>> {
-        let Some(found) = self.found_at_hand(words)? else {
-            return Ok(None);
-        };
-        let found = found.into_iter().map(CommonColumns::into_columns);
-        let found: Vec<Vec<u32>> = found.collect();
-        Ok(Some(self.whole_files(|segment| &found[segment])))
+        let found = self.found_at_hand(&different(words))?;
+        Ok(found.map(|found| self.files_found(found)))
     }
 
     /// How many files [`CorpusView::files_of_all_at_hand`] gives.
@@ -305,26 +332,31 @@ impl CorpusView {
         &self,
         words: &[W],
     ) -> Result<Option<usize>> {
-        let found = self.found_at_hand(words)?;
+        let found = self.found_at_hand(&different(words))?;
         Ok(found.map(|found| found.iter().map(CommonColumns::count).sum()))
     }
 
-    /// The files of each segment that have all of some words, if that is known at once: all files are whole there.
-    fn found_at_hand<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<Vec<CommonColumns>>> {
+    /// The files of each segment that have all of some different words, if that is known at once: all files are whole there.
+    fn found_at_hand(&self, words: &[&[u8]]) -> Result<Option<Vec<CommonColumns>>> {
         let stored = self.stored();
         if words.is_empty() || !self.has_whole_files() || stored.devices().are_demanded() {
             return Ok(None);
         }
-        let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        let words: Vec<&[u8]> = words.into_iter().collect();
         let mut found = Vec::with_capacity(stored.segments().len());
         for index in 0..stored.segments().len() {
-            match at_hand(&words, &stored.segment_at(index))? {
+            match at_hand(words, &stored.segment_at(index))? {
                 Some(files) => found.push(files),
                 None => return Ok(None),
             }
         }
         Ok(Some(found))
+    }
+
+    /// The files that segments have found, all of which are whole there.
+    fn files_found(&self, found: Vec<CommonColumns>) -> Vec<usize> {
+        let found = found.into_iter().map(CommonColumns::into_columns);
+        let found: Vec<Vec<u32>> = found.collect();
+        self.whole_files(|segment| &found[segment])
     }
 
     /// The files that have all of some words, when segments have told those that they have whole.

@@ -370,6 +370,12 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether what is at hand may answer in place of a path: none is wanted, and none is recorded. To estimate all paths may take as long as
+    /// to look it up.
+    pub(crate) fn is_free(&self) -> bool {
+        self.forced.is_none() && self.log.is_none()
+    }
+
     /// Goes on to the end.
     pub(crate) fn to_the_end() -> Run<'static> {
         static NEVER: OnceLock<Arc<AtomicBool>> = OnceLock::new();
