@@ -1,7 +1,7 @@
 //! `ScanExec`: the rows of a statement of ZipfDB as a stream of Arrow batches.
 //!
-//! Invariant: the statement runs on a thread that may block, a few batches ahead of who reads them; who drops the stream
-//! interrupts it. It starts when the stream is first read, with the dynamic filters as they are then.
+//! Invariant: the statement runs on a thread that may block, a few batches ahead of who reads them, on whose thread they become
+//! arrays; who drops the stream interrupts it. It starts when the stream is first read, with the dynamic filters as they are then.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
@@ -26,14 +27,14 @@ use datafusion::physical_plan::filter_pushdown::{
 };
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
     apply_expression_roots,
 };
-use futures::{Stream, TryStreamExt};
-use tokio::sync::mpsc::Sender;
-use zipfdb::{Batch, InterruptHandle, Value};
+use futures::{Stream, TryStreamExt, stream};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use zipfdb::{Batch, Database, InterruptHandle, Value};
 
 use crate::arrays::array;
 use crate::dynamic;
@@ -43,9 +44,11 @@ use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
 use crate::workers;
 
-/// Batches that wait for who reads them.
-const BATCHES_AHEAD: usize = 2;
-/// Rows of a batch that has contents of files, which may be large.
+/// Batches that wait for who reads them: so many that neither thread is woken for each of them.
+const BATCHES_AHEAD: usize = 16;
+/// The same of batches that have contents of files, which may be large.
+const CONTENT_BATCHES_AHEAD: usize = 2;
+/// Rows of a batch that has contents of files.
 const CONTENT_ROWS: usize = 16;
 
 /// What a partition reads.
@@ -152,6 +155,12 @@ impl ScanExec {
     }
 }
 
+/// Whether rows have contents of files.
+fn has_contents(schema: &Schema) -> bool {
+    let mut fields = schema.fields().iter();
+    fields.any(|field| *field.data_type() == DataType::LargeBinary)
+}
+
 /// A statement with the conditions of dynamic filters as they are now.
 fn with_dynamic(
     mut select: Select,
@@ -254,8 +263,7 @@ impl ExecutionPlan for ScanExec {
         if let ScanPart::Where(condition) = part {
             select.filters.push(condition.clone());
         }
-        let has_contents =
-            (self.schema.fields().iter()).any(|field| *field.data_type() == DataType::LargeBinary);
+        let has_contents = has_contents(&self.schema);
         let batch_size = context.session_config().batch_size();
         let batch_rows = match has_contents {
             true => batch_size.min(CONTENT_ROWS),
@@ -264,7 +272,7 @@ impl ExecutionPlan for ScanExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let (scan, part) = (self.clone(), part.clone());
         // Who reads the stream knows by then what it can know, such as the keys of a join.
-        let begun = futures::stream::once(async move {
+        let begun = stream::once(async move {
             let sql = with_dynamic(select, &scan.dynamic, &scan.relation)?.to_string();
             let ScanPart::Segments(worker, segments) = part else {
                 let run = ScanRun {
@@ -314,66 +322,109 @@ pub(crate) struct ScanRun {
 impl ScanRun {
     /// Starts the statement.
     pub(crate) fn begin(self) -> ScanStream {
-        let mut builder = RecordBatchReceiverStream::builder(self.schema.clone(), BATCHES_AHEAD);
+        let ahead = match has_contents(&self.schema) {
+            true => CONTENT_BATCHES_AHEAD,
+            false => BATCHES_AHEAD,
+        };
+        let (sender, batches) = mpsc::channel(ahead);
         let ending = Arc::new(Ending::default());
-        let (sender, watched) = (builder.tx(), ending.clone());
-        builder.spawn_blocking(move || self.send_all(&sender, &watched));
+        let (database, sql) = (self.source.database.clone(), self.sql.clone());
+        let (batch_rows, watched) = (self.batch_rows, ending.clone());
+        let reading = move || read(&database, &sql, batch_rows, &sender, &watched);
+        let schema = self.schema.clone();
+        let rows = ScanRows {
+            batches,
+            reading: Some(SpawnedTask::spawn_blocking(reading)),
+            rows_left: 0,
+            run: self,
+        };
+        let batches = stream::try_unfold(rows, |mut rows| async move {
+            Ok(rows.next().await?.map(|batch| (batch, rows)))
+        });
         ScanStream {
-            batches: builder.build(),
+            batches: Box::pin(RecordBatchStreamAdapter::new(schema, batches)),
             ending,
         }
     }
+}
 
-    /// Sends all batches, or those that are wanted.
-    fn send_all(self, sender: &Sender<Result<RecordBatch>>, ending: &Ending) -> Result<()> {
-        let fail = |error| failed(&self.sql, error);
-        let mut rows = self.source.database.query(&self.sql).map_err(fail)?;
-        if !ending.watch(rows.interrupt_handle()) {
-            return Ok(());
+/// Sends all batches of a statement, or those that are wanted.
+fn read(
+    database: &Database,
+    sql: &str,
+    batch_rows: usize,
+    sender: &Sender<Batch>,
+    ending: &Ending,
+) -> Result<()> {
+    let fail = |error| failed(sql, error);
+    let mut rows = database.query(sql).map_err(fail)?;
+    if !ending.watch(rows.interrupt_handle()) {
+        return Ok(());
+    }
+    while let Some(batch) = rows.next_batch(batch_rows).map_err(fail)? {
+        if sender.blocking_send(batch).is_err() {
+            break;
         }
-        while let Some(batch) = rows.next_batch(self.batch_rows).map_err(fail)? {
-            let is_wanted = match self.schema.fields().is_empty() {
-                true => self.send_rows(sender, &batch)?,
-                false => {
-                    let fields = self.schema.fields().iter();
-                    let columns = (batch.into_columns().into_iter())
-                        .zip(fields)
-                        .map(|(column, field)| array(column, field, &self.source.texts));
-                    let columns = columns.collect::<Result<_>>()?;
-                    self.send(sender, RecordBatch::try_new(self.schema.clone(), columns)?)
+    }
+    Ok(())
+}
+
+/// The rows of a statement, which become arrays on the thread that reads them while others are read.
+struct ScanRows {
+    batches: Receiver<Batch>,
+    /// Taken when the batches are over.
+    reading: Option<SpawnedTask<Result<()>>>,
+    /// Rows without columns that are still to be given.
+    rows_left: usize,
+    run: ScanRun,
+}
+
+impl ScanRows {
+    /// The next rows; none at the end.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.rows_left == 0 {
+            let Some(batch) = self.batches.recv().await else {
+                if let Some(reading) = self.reading.take() {
+                    let ended = reading.join_unwind().await;
+                    ended.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
                 }
+                return Ok(None);
             };
-            if !is_wanted {
-                break;
+            if !self.run.schema.fields().is_empty() {
+                let batch = self.run.arrays(batch)?;
+                self.run.metrics.record_output(batch.num_rows());
+                return Ok(Some(batch));
             }
+            self.rows_left = self.run.row_count(&batch)?;
         }
-        Ok(())
+        let rows = self.rows_left.min(self.run.batch_rows.max(1));
+        self.rows_left -= rows;
+        self.run.metrics.record_output(rows);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = self.run.schema.clone();
+        let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options)?;
+        Ok(Some(batch))
+    }
+}
+
+impl ScanRun {
+    /// A batch as one of Arrow.
+    fn arrays(&self, batch: Batch) -> Result<RecordBatch> {
+        let fields = self.schema.fields().iter();
+        let columns = (batch.into_columns().into_iter())
+            .zip(fields)
+            .map(|(column, field)| array(column, field, &self.source.texts));
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 
-    /// Sends as many rows without columns as the only value of `batch` says.
-    fn send_rows(&self, sender: &Sender<Result<RecordBatch>>, batch: &Batch) -> Result<bool> {
+    /// How many rows the only value of `batch` says, as far as they are wanted.
+    fn row_count(&self, batch: &Batch) -> Result<usize> {
         let Some(Value::Integer(count)) = batch.row(0).into_iter().next() else {
             return internal_err!("{}: no number of rows", self.sql);
         };
-        let mut left = usize::try_from(count).unwrap_or(0);
-        left = self.limit.map_or(left, |limit| left.min(limit));
-        while left > 0 {
-            let rows = left.min(self.batch_rows.max(1));
-            left -= rows;
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            let schema = self.schema.clone();
-            let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options)?;
-            if !self.send(sender, batch) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Sends a batch to the stream; false if the stream was dropped.
-    fn send(&self, sender: &Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
-        self.metrics.record_output(batch.num_rows());
-        sender.blocking_send(Ok(batch)).is_ok()
+        let rows = usize::try_from(count).unwrap_or(0);
+        Ok(self.limit.map_or(rows, |limit| rows.min(limit)))
     }
 }
 
