@@ -1,17 +1,20 @@
 """Kills and stops workers at random while they answer, and compares each answer with that of one process.
 
-python3 kill_workers.py ZIPF_FULL URL CORPUS [ROUNDS [SEED [WORKERS [THREADS]]]]
+python3 kill_workers.py ZIPF_FULL URL CORPUS [KILLS [SEED [WORKERS [THREADS [EVERY]]]]]
 
-Three workers of one thread answer on this machine, or as many as are wanted. In each round a query is asked, and at a random moment of it a random worker is killed, or in
-every fourth round stopped, and started again when the answer is there. Ends with 1 at the first answer that differs.
+Three workers of one thread answer on this machine, or as many as are wanted. Queries are asked one after the other, and meanwhile a random worker is killed
+at random moments, on average EVERY seconds apart (2 if nothing is said), and started again at once; every fourth one is stopped instead, and killed once it
+was silent for longer than coordinators wait. Ends with 1 at the first answer that differs, or is an error.
 """
 
 import random
+import signal
 import subprocess
 import sys
+import threading
 import time
 
-SILENCE = "2s"
+SILENCE_SECONDS = 2
 
 
 def queries(corpus):
@@ -39,16 +42,39 @@ class Worker:
 def ask(program, url, sql, workers=None):
     arguments = [program, url, "-c", sql]
     if workers:
-        arguments += ["--worker-silence", SILENCE, "--workers", ",".join(worker.address for worker in workers)]
+        arguments += ["--worker-silence", f"{SILENCE_SECONDS}s", "--workers", ",".join(worker.address for worker in workers)]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+class Killer(threading.Thread):
+    """Kills workers until it has killed as many as it should, each of which is replaced by a new one at the same address."""
+
+    def __init__(self, workers, start, kills, every, numbers):
+        super().__init__(daemon=True)
+        self.workers, self.start_worker, self.kills, self.every, self.numbers = workers, start, kills, every, numbers
+        self.done, self.hit, self.asked = 0, 0, None
+
+    def run(self):
+        for number in range(self.kills):
+            time.sleep(self.numbers.uniform(0, 2 * self.every))
+            place = self.numbers.randrange(len(self.workers))
+            victim, asked = self.workers[place], self.asked
+            self.hit += asked is not None and asked.poll() is None
+            if number % 4 == 3:
+                victim.process.send_signal(signal.SIGSTOP)
+                time.sleep(2 * SILENCE_SECONDS)
+            victim.end()
+            self.workers[place] = self.start_worker(victim.address)
+            self.done = number + 1
 
 
 def main():
     program, url, corpus = sys.argv[1:4]
-    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 200
+    kills = int(sys.argv[4]) if len(sys.argv) > 4 else 200
     seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1 << 32)
     count = int(sys.argv[6]) if len(sys.argv) > 6 else 3
     threads = int(sys.argv[7]) if len(sys.argv) > 7 else 1
+    every = float(sys.argv[8]) if len(sys.argv) > 8 else 2
     print(f"seed {seed}", flush=True)
     numbers = random.Random(seed)
     expected = []
@@ -58,36 +84,32 @@ def main():
         if asked.returncode:
             sys.exit(f"one process fails: {sql}\n{answer}")
         expected.append((sql, answer))
-    workers = [Worker(program, url, threads=threads) for _ in range(count)]
-    seconds = []
+
+    def start(listen="127.0.0.1:0"):
+        return Worker(program, url, listen, threads=threads)
+
+    workers = [start() for _ in range(count)]
     for sql, answer in expected:
-        begin = time.monotonic()
         if ask(program, url, sql, workers).communicate()[0] != answer:
             sys.exit(f"differs without any kill: {sql}")
-        seconds.append(time.monotonic() - begin)
-    hit = 0
-    for number in range(rounds):
-        query = numbers.randrange(len(expected))
-        sql, answer = expected[query]
-        asked = ask(program, url, sql, workers)
-        time.sleep(numbers.random() * seconds[query])
-        hit += asked.poll() is None
-        victim = numbers.randrange(len(workers))
-        if number % 4 == 3:
-            workers[victim].process.send_signal(19)
-        else:
-            workers[victim].process.kill()
-        found = asked.communicate()[0]
+    print("all answers are equal without kills", flush=True)
+    killer = Killer(workers, start, kills, every, random.Random(seed + 1))
+    killer.start()
+    answers, longest = 0, 0
+    while killer.is_alive():
+        sql, answer = expected[numbers.randrange(len(expected))]
+        begin = time.monotonic()
+        killer.asked = ask(program, url, sql, workers)
+        found = killer.asked.communicate()[0]
         if found != answer:
-            sys.exit(f"round {number} differs: {sql}\n{found[:2000]}")
-        address = workers[victim].address
-        workers[victim].end()
-        workers[victim] = Worker(program, url, address, threads=threads)
-        if (number + 1) % 20 == 0:
-            print(f"{number + 1} rounds, {hit} of them hit a query; all answers are equal so far", flush=True)
+            sys.exit(f"differs after {killer.done} kills: {sql}\n{found[:2000]}")
+        answers += 1
+        longest = max(longest, time.monotonic() - begin)
+        print(f"{killer.done} kills, {answers} answers, all equal", flush=True)
     for worker in workers:
         worker.end()
-    print(f"{rounds} rounds, {hit} of them hit a query that was going on; all answers are equal")
+    hit = f"{killer.hit} of them while a query went on"
+    print(f"{kills} kills, {hit}; {answers} answers, the slowest after {longest:.1f} s; all are equal")
 
 
 if __name__ == "__main__":
