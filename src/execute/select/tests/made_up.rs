@@ -94,13 +94,17 @@ impl Operator for MadeUp {
         }
         self.batches += 1;
         // Most batches have the first one.
-        let dictionary = self.dictionaries.get(usize::from(self.batches % 8 == 0));
+        let dictionary = self
+            .dictionaries
+            .get(usize::from(self.batches.is_multiple_of(8)));
         let batch = rows.finish();
         Ok(batch.map(|batch| {
             let count = batch.len();
             let columns = batch.into_columns().into_iter();
             let columns = columns.map(|column| match dictionary {
-                Some(dictionary) if self.batches % 5 != 0 => MadeUp::numbered(column, dictionary),
+                Some(dictionary) if !self.batches.is_multiple_of(5) => {
+                    MadeUp::numbered(column, dictionary)
+                }
                 _ => column,
             });
             Batch::new(columns.collect(), count, Some(times))
