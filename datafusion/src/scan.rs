@@ -44,7 +44,7 @@ use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
 use crate::workers;
 
-/// Batches that wait for who reads them: so many that neither thread is woken for each of them.
+/// Batches that may wait for who reads them. With fewer, one of the two threads waits for the other at nearly every batch.
 const BATCHES_AHEAD: usize = 16;
 /// The same of batches that have contents of files, which may be large.
 const CONTENT_BATCHES_AHEAD: usize = 2;

@@ -340,12 +340,19 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
             }
         }
     });
+    let (is_stored, is_at_hand) = (AtomicBool::new(false), AtomicBool::new(false));
     corpus.ask::<WordCount>(covered, |view, run| {
+        is_stored.fetch_or(view.pending().is_none(), Ordering::Relaxed);
         for (word, files) in &counts {
             assert_eq!(view.count(word, run).unwrap(), total(files));
+            if let Some(count) = view.count_at_hand(&[&b"nowhere"[..], word]).unwrap() {
+                assert_eq!(count, total(files));
+                is_at_hand.store(true, Ordering::Relaxed);
+            }
         }
         assert_eq!(view.count(b"nowhere", run).unwrap(), 0);
     });
+    assert_eq!(is_at_hand.into_inner(), is_stored.into_inner());
     check_look_ups(corpus, covered);
     check_ngrams(corpus, covered);
     check_chosen_ngrams(corpus, covered);

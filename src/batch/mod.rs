@@ -1,8 +1,8 @@
 //! Batches: some thousand rows as columns, in the memory layout of Apache Arrow.
 //!
 //! Operators pass them on, and `Rows::next_batch` gives them to the host. Words, files, n-grams and the texts of groups are numbers.
-//! Their texts are in a dictionary that all batches of an answer share; whoever needs a text makes it. Invariant: all columns of a
-//! batch have the same number of rows. What a batch means for SQL is not known here.
+//! A dictionary, which all batches of an answer share, has their texts. Invariant: all columns of a batch have the same number of
+//! rows. What a batch means for SQL is not known here.
 
 mod builder;
 mod column;

@@ -19,10 +19,7 @@ impl ByText {
     /// Numbers what is made of `columns`. It takes at most `bytes_max` bytes.
     pub(super) fn new(columns: &[usize], bytes_max: usize) -> ByText {
         ByText {
-            column: match columns {
-                &[column] => Some(column),
-                _ => None,
-            },
+            column: sole_column(columns),
             dictionary: None,
             known: Vec::new(),
             bytes_max,
@@ -31,13 +28,7 @@ impl ByText {
 
     /// The numbers of the texts of a batch, if they alone decide what is made and there is room.
     pub(super) fn texts<'a>(&mut self, batch: &'a Batch) -> Option<&'a [u32]> {
-        let BatchColumn::Words {
-            indices,
-            dictionary,
-        } = &batch.columns()[self.column?]
-        else {
-            return None;
-        };
+        let (indices, dictionary) = texts_of(batch, self.column)?;
         let is_same = |known: &TextDictionary| known.is_same(dictionary);
         if !self.dictionary.as_ref().is_some_and(is_same) {
             if dictionary.len() > self.bytes_max / size_of::<u32>() {
@@ -69,5 +60,24 @@ impl ByText {
     /// How many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&self.known[..])
+    }
+}
+
+/// The column that alone decides what is made of `columns`; none if there are others, or none at all.
+pub(super) fn sole_column(columns: &[usize]) -> Option<usize> {
+    match columns {
+        &[column] => Some(column),
+        _ => None,
+    }
+}
+
+/// The numbered texts of a column of a batch, with their dictionary, if it has such.
+pub(super) fn texts_of(batch: &Batch, column: Option<usize>) -> Option<(&[u32], &TextDictionary)> {
+    match &batch.columns()[column?] {
+        BatchColumn::Words {
+            indices,
+            dictionary,
+        } => Some((indices, dictionary)),
+        _ => None,
     }
 }

@@ -1,8 +1,8 @@
 //! `RankedTexts`: for each text of a dictionary the place of a sort key's value in its order, where a column of numbered texts alone
 //! decides.
 //!
-//! Invariant: places compare as values do under the order of the key, once whoever sorts them has turned them round if the order
-//! descends. A text whose value cannot be computed has no place, and then none has.
+//! Invariant: rows that are sorted by the column of places, in the direction of the key, come in the order of the key. If the value of
+//! one text cannot be computed, no text of its dictionary has a place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use zipfdb_sql::query::SortKey;
 
+use super::by_text::{sole_column, texts_of};
 use super::context::Context;
 use super::key::{KeyOrder, add_key};
 use super::word_order::dense_ranks;
@@ -51,17 +52,14 @@ impl RankedTexts {
         RankedTexts {
             key: *key,
             program: program.clone(),
-            column: match columns[..] {
-                [column] => Some(column),
-                _ => None,
-            },
+            column: sole_column(&columns),
             known: None,
         }
     }
 
     /// How many rows there have to be before [`RankedTexts::make`] should be called for a batch; none if it need not be.
     pub(super) fn rows_wanted(&self, batch: &Batch) -> Option<usize> {
-        let (_, dictionary) = self.texts(batch)?;
+        let (_, dictionary) = texts_of(batch, self.column)?;
         let known = self.known.as_ref();
         let is_known = known.is_some_and(|known| known.dictionary.is_same(dictionary));
         (!is_known).then(|| dictionary.len() / TEXTS_OF_ROW)
@@ -72,7 +70,8 @@ impl RankedTexts {
     /// # Errors
     /// If the query has to end.
     pub(super) fn make(&mut self, batch: &Batch, context: &Context) -> Result<()> {
-        let (Some(column), Some((_, dictionary))) = (self.column, self.texts(batch)) else {
+        let (Some(column), Some((_, dictionary))) = (self.column, texts_of(batch, self.column))
+        else {
             return Ok(());
         };
         let (key, program, texts) = (self.key, self.program.clone(), dictionary.clone());
@@ -110,7 +109,7 @@ impl RankedTexts {
                 // It may be of a text that no row has.
                 Ok(None) | Err(_) => return Ok(None),
             };
-            let mut keys = keys.concat();
+            let mut keys: Vec<(Vec<u8>, u32)> = keys.into_iter().flatten().collect();
             keys.par_sort_unstable();
             check(stop)?;
             Ok(Some(dense_ranks(&keys)))
@@ -124,28 +123,17 @@ impl RankedTexts {
 
     /// The places of the values of a batch, if they are known.
     pub(super) fn column(&self, batch: &Batch) -> Option<BatchColumn> {
-        let (indices, dictionary) = self.texts(batch)?;
+        let (indices, dictionary) = texts_of(batch, self.column)?;
         let known = self.known.as_ref()?;
         let places = known.places.as_ref()?;
         known.dictionary.is_same(dictionary).then(|| {
             let places = indices.iter().map(|&text| i64::from(places[text as usize]));
-            // Places are in the order that is wanted, and numbers of one that descends are turned round.
+            // The sort turns numbers round if the key descends, and places have its order already.
             BatchColumn::Integers(match self.key.descending {
                 false => places.collect(),
                 true => places.map(|place| -place).collect(),
             })
         })
-    }
-
-    /// The texts of a batch, if they alone decide.
-    fn texts<'a>(&self, batch: &'a Batch) -> Option<(&'a [u32], &'a TextDictionary)> {
-        match &batch.columns()[self.column?] {
-            BatchColumn::Words {
-                indices,
-                dictionary,
-            } => Some((indices, dictionary)),
-            _ => None,
-        }
     }
 }
 

@@ -60,6 +60,9 @@ enum SortedRows {
     Records(Sorted),
 }
 
+/// The part of memory that rows may take while it is not known whether places of texts pay.
+const WAITING_SHARE: usize = 8;
+
 /// Rows that are sorted at a time at least, if they come in order of the first keys.
 const PART_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
 
@@ -174,15 +177,17 @@ impl Sort {
         })
     }
 
-    /// Makes places of texts if that pays for so many rows, which take so many bytes and are `waiting`; says whether they need not wait any
-    /// longer.
+    /// Says whether the batches that are `waiting` can be taken. Places of texts are made before, once there are enough `rows`, or they take
+    /// too many `bytes` to wait for more.
     fn settles_places(&mut self, waiting: &[Batch], rows: usize, bytes: usize) -> Result<bool> {
         let [first, ..] = waiting else {
             return Ok(true);
         };
         for key in &mut self.computed {
             let wanted = key.places.rows_wanted(first);
-            if wanted.is_some_and(|wanted| rows < wanted) && bytes < self.context.memory / 8 {
+            if wanted.is_some_and(|wanted| rows < wanted)
+                && bytes < self.context.memory / WAITING_SHARE
+            {
                 return Ok(false);
             }
             if wanted.is_some() {

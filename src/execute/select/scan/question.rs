@@ -329,8 +329,7 @@ impl ScanQuestion {
         &self.context.interrupt
     }
 
-    /// Whether what is at hand may answer at once: no strategy is forced and no device demanded, and nobody wants to see how it is
-    /// answered.
+    /// Whether what is at hand may answer in place of a plan: no strategy is forced, no device is demanded, and EXPLAIN does not ask.
     pub(super) fn is_free(&self) -> bool {
         let is_forced = self.context.settings.strategy.is_some();
         !is_forced && !self.context.is_explained && !self.view().stored().devices().are_demanded()
