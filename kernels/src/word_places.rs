@@ -2,14 +2,15 @@
 //!
 //! In   a grammar, its lengths in one unit; for each terminal its word and how far inside it begins
 //! Out  for each word, roots: where it leads from each root symbol that contains it, ascending, and
-//!      nodes: the places in the bodies of rules that contain it twice or more; offsets u64, ascending
+//!      nodes: the places in the bodies of rules that contain it more than eight times; offsets u64, ascending
 //! Work built: O(pairs of a symbol and a word in it, of bodies and root), by levels, then a counting sort by word.
 //!      A search: a binary search for the file in the word's roots, then O(occurrences)
 //!
 //! A rule that contains a word once is passed over, as by [`locate`](crate::locate), whose walk up the rules finds the same for one
 //! word: so every step down from the root branches or ends. An entry of the roots is the offset of an occurrence, or that of a
-//! rule's expansion and its node. All numbers are packed in bytes, offsets as distances from the one before; of every 32nd entry
-//! of a word its place is kept.
+//! rule's expansion and its node; where that has few places these are entries of their own. All numbers are packed in bytes, offsets
+//! as distances from the one before; of every 32nd entry of a word its place is kept. Nodes of a word lie side by side, so that a
+//! search reads few lines of the cache.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -38,6 +39,13 @@ const SAMPLE_BYTES: usize = 8;
 
 /// Words whose roots one task packs.
 const TASK_WORDS: usize = 1 << 10;
+
+/// Nodes whose links one task packs.
+const TASK_NODES: usize = 1 << 14;
+
+/// Up to so many places of a word in a rule are told wherever the rule is, without a node: they take no more bytes than its number and
+/// links, and no step.
+const INLINED_MAX: usize = 8;
 
 /// Rules of a level that make one parallel task.
 const TASK_RULES: usize = 1 << 10;
@@ -69,7 +77,7 @@ struct LinkEnd {
     target: u32,
 }
 
-/// What a symbol contains: one for each of its words, ascending.
+/// What a symbol contains of a word: one of them for each of its words, or for each of few places of it; they ascend.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     word: u32,
@@ -82,9 +90,18 @@ struct LevelPart {
     /// For each rule where its places end.
     ends: Vec<usize>,
     places: Vec<WordNode>,
-    /// For each node where its links end.
-    nodes: Vec<usize>,
+    /// For each node its word and where its links end.
+    nodes: Vec<(u32, usize)>,
     links: Vec<LinkEnd>,
+}
+
+/// Nodes in the order in which levels give them: those that one leads to come before it.
+#[derive(Default)]
+struct LevelNodes {
+    words: Vec<u32>,
+    /// Where each begins in `links`, which are as those of [`WordPlaces`].
+    starts: PackedNumbers,
+    links: Vec<u8>,
 }
 
 /// What the rules below a level contain.
@@ -114,8 +131,8 @@ impl WordPlaces {
     ///
     /// `None` if offsets do not fit into 31 bits, or if it would be out of proportion to the grammar: more than 64
     /// entries a symbol. Memory: 2 to 6 bytes a root symbol and word in it, 2 to 5 bytes a place in a body that holds a word
-    /// of another one; while built also 4 to 8 bytes a root symbol and word in it, 12 bytes a rule and word in it, and 4 bytes
-    /// a word and thread.
+    /// of another one; while built also 4 to 8 bytes a root symbol and word in it, 12 bytes a rule and word in it, up to eight times
+    /// as many where the word is there as often, and 4 bytes a word and thread.
     ///
     /// # Errors
     /// If it is stopped.
@@ -142,7 +159,7 @@ impl WordPlaces {
             offsets: vec![0],
             places: Vec::new(),
         };
-        let (mut nodes, mut links) = (PackedNumbers::default(), Vec::new());
+        let mut nodes = LevelNodes::default();
         for level in 0..view.levels() {
             let rules = view.level_rules(level);
             let tasks = rules.len().div_ceil(TASK_RULES);
@@ -161,34 +178,21 @@ impl WordPlaces {
                     None => return Ok(None),
                 }
                 // Below 2^31: there are at least two links a node, and `left` of them at most.
-                let node = nodes.len() as u32;
-                lists.append(part.ends, part.places, node);
-                let mut first = 0;
-                for end in part.nodes {
-                    nodes.push(links.len() as u64);
-                    put(&mut links, (end - first) as u64);
-                    for link in &part.links[first..end] {
-                        let is_node = link.target != HIT;
-                        put(&mut links, u64::from(link.start) << 1 | u64::from(is_node));
-                        if is_node {
-                            put(&mut links, u64::from(link.target));
-                        }
-                    }
-                    first = end;
-                }
+                lists.append(part.ends, part.places, nodes.words.len() as u32);
+                nodes.append(&part.nodes, &part.links);
             }
         }
         let Some((offsets, roots)) = lists.roots(words, left, stop)? else {
             return Ok(None);
         };
         drop(lists);
-        nodes.shrink();
-        links.shrink_to_fit();
-        let (words, roots) = pack_roots(&offsets, &roots);
+        let numbers = nodes.numbers_by_word(words);
+        let (starts, links) = nodes.renumbered(&numbers);
+        let (words, roots) = pack_roots(&offsets, &roots, &numbers);
         Ok(Some(WordPlaces {
             words,
             roots,
-            nodes,
+            nodes: starts,
             links,
         }))
     }
@@ -212,6 +216,15 @@ impl WordPlaces {
         let cursor = RootCursor::new(&self.roots[begin..]);
         let mut cursor = cursor.expect("packed by this module");
         cursor.places(range, Emitted::new(self.nodes.len()), nodes, next)
+    }
+}
+
+/// Appends a distance, and the node that follows if there is one.
+#[inline(always)]
+fn put_entry(bytes: &mut Vec<u8>, distance: u64, node: Option<u32>) {
+    put(bytes, distance << 1 | u64::from(node.is_some()));
+    if let Some(node) = node {
+        put(bytes, u64::from(node));
     }
 }
 
@@ -319,33 +332,44 @@ fn samples_of(entries: usize) -> usize {
     entries.saturating_sub(1) / SAMPLE_ENTRIES
 }
 
-/// Packs entries of all words; those of word w are `roots[offsets[w]..offsets[w + 1]]`, where a node, which has the highest bit
-/// set, stands behind its offset.
-fn pack_roots(offsets: &[u32], roots: &[u32]) -> (PackedNumbers, Vec<u8>) {
-    let tasks = (0..offsets.len() - 1).into_par_iter().step_by(TASK_WORDS);
+/// Packs so many items, a task of as many each; `pack` appends the bytes of one. Where each begins, and all of their bytes.
+fn pack_all(
+    items: usize,
+    task_items: usize,
+    pack: impl Fn(usize, &mut Vec<u8>) + Sync,
+) -> (PackedNumbers, Vec<u8>) {
+    let tasks = (0..items).into_par_iter().step_by(task_items);
     let parts: Vec<(Vec<usize>, Vec<u8>)> = tasks
         .map(|first| {
             let (mut begins, mut bytes) = (Vec::new(), Vec::new());
-            let words = offsets[first..].windows(2).take(TASK_WORDS);
-            for range in words {
+            for item in first..items.min(first + task_items) {
                 begins.push(bytes.len());
-                pack_word(&roots[range[0] as usize..range[1] as usize], &mut bytes);
+                pack(item, &mut bytes);
             }
             (begins, bytes)
         })
         .collect();
-    let mut words = PackedNumbers::default();
+    let mut starts = PackedNumbers::default();
     let mut packed = Vec::with_capacity(parts.iter().map(|(_, bytes)| bytes.len()).sum());
     for (begins, bytes) in parts {
-        words.extend(begins.iter().map(|begin| (packed.len() + begin) as u64));
+        starts.extend(begins.iter().map(|begin| (packed.len() + begin) as u64));
         packed.extend_from_slice(&bytes);
     }
-    words.shrink();
-    (words, packed)
+    starts.shrink();
+    (starts, packed)
+}
+
+/// Packs entries of all words; those of word w are `roots[offsets[w]..offsets[w + 1]]`, where a node, which has the highest bit
+/// set, stands behind its offset. `numbers` has the number that each node gets.
+fn pack_roots(offsets: &[u32], roots: &[u32], numbers: &[u32]) -> (PackedNumbers, Vec<u8>) {
+    pack_all(offsets.len() - 1, TASK_WORDS, |word, bytes| {
+        let range = offsets[word] as usize..offsets[word + 1] as usize;
+        pack_word(&roots[range], numbers, bytes);
+    })
 }
 
 /// Packs the entries of a word.
-fn pack_word(roots: &[u32], bytes: &mut Vec<u8>) {
+fn pack_word(roots: &[u32], numbers: &[u32], bytes: &mut Vec<u8>) {
     let count = roots.iter().filter(|&&entry| entry < NODE).count();
     put(bytes, count as u64);
     let mut sample = bytes.len();
@@ -362,15 +386,63 @@ fn pack_word(roots: &[u32], bytes: &mut Vec<u8>) {
             sample += SAMPLE_BYTES;
         }
         let node = entries.next_if(|&&entry| entry >= NODE);
-        put(
-            bytes,
-            u64::from(offset - before) << 1 | u64::from(node.is_some()),
-        );
-        if let Some(node) = node {
-            put(bytes, u64::from(node - NODE));
-        }
+        let number = node.map(|node| numbers[(node - NODE) as usize]);
+        put_entry(bytes, u64::from(offset - before), number);
         before = offset;
         packed += 1;
+    }
+}
+
+impl LevelNodes {
+    /// Appends nodes, each with its word and where its links end.
+    fn append(&mut self, nodes: &[(u32, usize)], links: &[LinkEnd]) {
+        let mut first = 0;
+        for &(word, end) in nodes {
+            self.words.push(word);
+            self.starts.push(self.links.len() as u64);
+            put(&mut self.links, (end - first) as u64);
+            for link in &links[first..end] {
+                let node = (link.target != HIT).then_some(link.target);
+                put_entry(&mut self.links, u64::from(link.start), node);
+            }
+            first = end;
+        }
+    }
+
+    /// The number that each node gets where those of a word lie side by side, and words in order.
+    fn numbers_by_word(&self, words: u32) -> Vec<u32> {
+        let mut next = vec![0u32; words as usize + 1];
+        for &word in &self.words {
+            next[word as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for next in &mut next {
+            sum += *next;
+            *next = sum;
+        }
+        let number = |&word: &u32| {
+            let next = &mut next[word as usize];
+            *next += 1;
+            *next - 1
+        };
+        self.words.iter().map(number).collect()
+    }
+
+    /// Where links begin, and the links, in the order of these numbers and with them.
+    fn renumbered(&self, numbers: &[u32]) -> (PackedNumbers, Vec<u8>) {
+        let mut old = vec![0u32; numbers.len()];
+        for (node, &number) in (0..).zip(numbers) {
+            old[number as usize] = node;
+        }
+        pack_all(old.len(), TASK_NODES, |number, bytes| {
+            let mut at = self.starts.get(old[number] as usize) as usize;
+            let count = read(&self.links, &mut at);
+            put(bytes, count);
+            for _ in 0..count {
+                let (start, node) = read_entry(&self.links, &mut at);
+                put_entry(bytes, start, node.map(|node| numbers[node as usize]));
+            }
+        })
     }
 }
 
@@ -415,16 +487,16 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
             // Stable: places of a word keep the order of the body. It finds the runs, which are ascending.
             found.sort_by_key(|place| place.word);
             for same in found.chunk_by(|left, right| left.word == right.word) {
-                part.places.push(match same {
-                    [place] => *place,
-                    _ => {
-                        let target = NODE | part.nodes.len() as u32;
-                        part.links.extend(same.iter().map(|place| place.step));
-                        part.nodes.push(part.links.len());
-                        let step = LinkEnd { start: 0, target };
-                        WordNode { step, ..same[0] }
-                    }
-                });
+                let is_hit = |place: &WordNode| place.step.target == HIT;
+                if same.len() == 1 || same.len() <= INLINED_MAX && same.iter().all(is_hit) {
+                    part.places.extend_from_slice(same);
+                    continue;
+                }
+                let target = NODE | part.nodes.len() as u32;
+                part.links.extend(same.iter().map(|place| place.step));
+                part.nodes.push((same[0].word, part.links.len()));
+                let step = LinkEnd { start: 0, target };
+                part.places.push(WordNode { step, ..same[0] });
             }
             found.clear();
             part.ends.push(part.places.len());
