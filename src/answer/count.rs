@@ -246,7 +246,8 @@ impl LiveSegment {
     }
 }
 
-/// With at least so many counts for one file in a batch, all its words are counted at once.
+/// With at least so many counts for one file in a batch, all its words are counted at once, but where no count takes more than a
+/// look-up in a table.
 const COUNTS_AT_ONCE_MIN: usize = 8;
 
 /// Estimated distinct words of a file, as a multiple of the square root of its words.
@@ -282,7 +283,7 @@ impl Lookup {
 /// The counts of words in one and the same part, of this segment.
 fn count_in_part(segment: &SegmentView, lookups: &[Lookup], run: Run<'_>) -> Result<Vec<u64>> {
     let part = lookups[0].part;
-    if lookups.len() < COUNTS_AT_ONCE_MIN {
+    if lookups.len() < COUNTS_AT_ONCE_MIN || segment.can_count_now() {
         return (lookups.iter())
             .map(|lookup| segment.count_in_file(lookup.in_part(), run))
             .collect();
@@ -374,8 +375,17 @@ impl StoredView {
         let same_part = |left: &Lookup, right: &Lookup| left.part == right.part;
         for lookups in self.in_room(lookups, Lookup::segment) {
             let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
-            let parts: Vec<&[Lookup]> = lookups.chunk_by(same_part).collect();
-            let found: Vec<Vec<u64>> = (parts.par_iter())
+            let tasks = lookups.chunk_by(same_part).flat_map(|lookups| {
+                // Otherwise the words of a part are counted at once.
+                let is_apart = segments.of(&lookups[0].part).can_count_now();
+                lookups.chunks(if is_apart {
+                    TASK_LOOKUPS
+                } else {
+                    lookups.len()
+                })
+            });
+            let tasks: Vec<&[Lookup]> = tasks.collect();
+            let found: Vec<Vec<u64>> = (tasks.par_iter())
                 .map(|lookups| {
                     check(run.stop)?;
                     count_in_part(segments.of(&lookups[0].part), lookups, run)
