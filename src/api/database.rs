@@ -316,16 +316,25 @@ impl Database {
         self.session.view_names()
     }
 
-    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing.
+    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing. What the last
+    /// short texts were parsed to is kept, so that those that come again cost a look-up.
     ///
     /// # Errors
     /// If the text is not valid SQL, or has several statements.
     pub fn prepare(&self, sql: &str) -> Result<Statement> {
-        let mut statements = zipfdb_sql::parse(sql)?;
-        match statements.len() {
-            0 | 1 => Ok(Statement::new(&self.session, statements.pop())),
-            count => Err(too_many(count)),
+        let kept = &self.shared().parsed;
+        if let Some(parsed) = kept.get(sql) {
+            return Ok(Statement::new(&self.session, Some(parsed)));
         }
+        let mut statements = zipfdb_sql::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(too_many(statements.len()));
+        }
+        let parsed = statements.pop().map(Arc::new);
+        if let Some(parsed) = &parsed {
+            kept.keep(sql, parsed);
+        }
+        Ok(Statement::new(&self.session, parsed))
     }
 
     /// As [`Database::prepare`], of a statement that a [`crate::StatementStream`] has cut out of a longer text; errors say where
@@ -335,7 +344,7 @@ impl Database {
     /// If the text is not valid SQL.
     pub fn prepare_text(&self, text: StatementText) -> Result<Statement> {
         let parsed = zipfdb_sql::parse_statement(text)?;
-        Ok(Statement::new(&self.session, Some(parsed)))
+        Ok(Statement::new(&self.session, Some(parsed.into())))
     }
 
     /// Whether `BEGIN` has started a transaction of this handle and its clones that is not over.
@@ -356,7 +365,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::query`], and if the number of parameters is not the
-    /// number of values. [`Database::prepare`] parses once for many runs.
+    /// number of values. [`Database::prepare`] parses once for many runs; this too, while the text is among the last ones.
     pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
         self.query_with_progress(sql, parameters, &NoProgress)
     }
@@ -418,7 +427,7 @@ impl Database {
     /// Of the first statement that fails; those before it have taken effect.
     pub fn execute(&self, sql: &str) -> Result<()> {
         for parsed in zipfdb_sql::parse(sql)? {
-            for row in Statement::new(&self.session, Some(parsed)).query(&[])? {
+            for row in Statement::new(&self.session, Some(parsed.into())).query(&[])? {
                 row?;
             }
         }

@@ -7,6 +7,7 @@ pub(crate) mod corpus;
 pub(crate) mod database;
 pub(crate) mod memory_share;
 pub(crate) mod opened;
+pub(crate) mod parsed;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod shared;

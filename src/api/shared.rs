@@ -12,6 +12,7 @@ use crate::Result;
 use crate::answer::CorpusView;
 use crate::api::core::Core;
 use crate::api::opened::{Opened, Writing};
+use crate::api::parsed::ParsedStatements;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     in_memory: bool,
     /// The newest view of each corpus, by name, so that what was derived for one query serves the next.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
+    pub(crate) parsed: ParsedStatements,
 }
 
 impl Deref for Shared {
@@ -37,6 +39,7 @@ impl Shared {
             opened,
             in_memory,
             views: Mutex::default(),
+            parsed: ParsedStatements::default(),
         }
     }
 

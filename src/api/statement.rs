@@ -38,10 +38,13 @@ pub struct Statement {
 }
 
 impl Statement {
-    pub(crate) fn new(session: &Arc<Session>, parsed: Option<zipfdb_sql::Statement>) -> Statement {
+    pub(crate) fn new(
+        session: &Arc<Session>,
+        parsed: Option<Arc<zipfdb_sql::Statement>>,
+    ) -> Statement {
         Statement {
             session: session.clone(),
-            parsed: parsed.map(Arc::new),
+            parsed,
         }
     }
 
