@@ -167,6 +167,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         let expression = match self.program.node(id) {
             Node::Constant(value) => return Ok(Step::Done(memory.copy(value)?)),
             Node::Row(index) => return Ok(Step::Done(memory.copy(&row[*index])?)),
+            Node::Absent => {
+                unreachable!("what depends on a column without a place is not evaluated")
+            }
             Node::InConstants {
                 operand,
                 list,

@@ -4,7 +4,7 @@
 //! Invariant: a row passes WHERE exactly if all column filters and all of the rest are true of it. What `values` and `range`
 //! leave out cannot match; what they leave in still has to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
@@ -103,10 +103,7 @@ impl ColumnFilter {
         binding: u64,
         interrupt: &Interrupt,
     ) -> Result<ColumnFilter> {
-        let layout = Layout {
-            columns: HashMap::from([(column, 0)]),
-            keys: 0,
-        };
+        let layout = Layout::only(column);
         let program = Arc::new(Program::new(expressions, &layout, binding, interrupt)?);
         let mut filter = ColumnFilter {
             column,
@@ -333,10 +330,7 @@ fn dependences(expressions: &[Expression]) -> Vec<Dependence> {
 ///
 /// A list is moved to the expression that uses it, so all work is linear but for what OR joins.
 fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<Value>>> {
-    let is_column = |id: ExpressionId| {
-        let expression = &expressions[id.0 as usize];
-        matches!(expression, Expression::Column(_)) && program.constant(id).is_none()
-    };
+    let is_column = |id: ExpressionId| program.column(id).is_some();
     let mut candidates: Vec<Option<Vec<Value>>> = Vec::with_capacity(expressions.len());
     for expression in expressions {
         let found = match expression {
@@ -403,10 +397,7 @@ const ALL_INTEGERS: RangeInclusive<i64> = i64::MIN..=i64::MAX;
 /// For each expression where INTEGERs lie for which it can be true, values of the column being INTEGERs.
 fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<IntegerRange> {
     let mut ranges: Vec<IntegerRange> = Vec::with_capacity(expressions.len());
-    let is_column = |id: ExpressionId| {
-        let expression = &expressions[id.0 as usize];
-        matches!(expression, Expression::Column(_)) && program.constant(id).is_none()
-    };
+    let is_column = |id: ExpressionId| program.column(id).is_some();
     for expression in expressions {
         let of = |id: &ExpressionId| &ranges[id.0 as usize];
         let range = match expression {

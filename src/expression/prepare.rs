@@ -37,7 +37,7 @@ impl Program {
         };
         for expression in expressions {
             let node = program.prepare(expression, layout)?;
-            let is_leaf = matches!(node, Node::Constant(_) | Node::Row(_));
+            let is_leaf = matches!(node, Node::Constant(_) | Node::Row(_) | Node::Absent);
             program.nodes.push(node);
             program.slots.push(program.slot_count);
             program.slot_count += usize::from(!is_leaf);
@@ -48,17 +48,21 @@ impl Program {
     fn prepare(&mut self, expression: &Expression, layout: &Layout) -> Result<Node> {
         match expression {
             Expression::Value(value) => return Ok(Node::Constant(Arc::clone(value))),
-            // A column without a place is in no expression that is evaluated.
             Expression::Column(column) => {
-                let place = layout.columns.get(column);
-                return Ok(match place {
-                    Some(&place) => Node::Row(place),
-                    None => Node::Constant(Arc::new(Value::Null)),
-                });
+                let place = layout.columns.get(*column).copied().flatten();
+                return Ok(place.map_or(Node::Absent, Node::Row));
             }
             Expression::Key(key) => return Ok(Node::Row(*key)),
             Expression::Aggregate(aggregate) => return Ok(Node::Row(layout.keys + aggregate)),
             _ => {}
+        }
+        let (mut is_constant, mut is_absent) = (true, false);
+        operands(expression, |id| {
+            is_constant &= self.constant(id).is_some();
+            is_absent |= matches!(self.node(id), Node::Absent);
+        });
+        if is_absent {
+            return Ok(Node::Absent);
         }
         if let Expression::InValues {
             operand,
@@ -74,8 +78,6 @@ impl Program {
                 collation: *collation,
             });
         }
-        let mut is_constant = true;
-        operands(expression, |id| is_constant &= self.constant(id).is_some());
         let is_subquery = matches!(
             expression,
             Expression::Subquery { .. } | Expression::Exists { .. }

@@ -3,7 +3,6 @@
 //! Invariant: as in the plan, a node refers only to nodes before it. What is constant has become a value, constant patterns
 //! are compiled and constant IN lists are sorted. Which row is at hand is the evaluator's business.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use zipfdb_sql::query::{Collation, Expression, ExpressionId};
@@ -37,6 +36,8 @@ pub(super) enum Node {
     Constant(Arc<Value>),
     /// A value of the row, by index.
     Row(usize),
+    /// What depends on a column that rows do not have: it is not evaluated.
+    Absent,
     /// `IN` a list of constants.
     InConstants {
         operand: ExpressionId,
@@ -66,16 +67,23 @@ pub(super) struct ConstantList {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layout {
     /// Where each column of the source is in a row; a column that is not there is not used.
-    pub(crate) columns: HashMap<usize, usize>,
+    pub(crate) columns: Vec<Option<usize>>,
     /// How many keys come before the aggregates.
     pub(crate) keys: usize,
 }
 
 impl Layout {
+    /// Rows that have one column only.
+    pub(crate) fn only(column: usize) -> Layout {
+        let mut columns = vec![None; column];
+        columns.push(Some(0));
+        Layout { columns, keys: 0 }
+    }
+
     /// Rows that have all columns in order, or keys and then aggregates.
     pub(crate) fn whole(width: usize, keys: usize) -> Layout {
         Layout {
-            columns: (0..width).map(|column| (column, column)).collect(),
+            columns: (0..width).map(Some).collect(),
             keys,
         }
     }
@@ -129,7 +137,7 @@ impl Program {
                 continue;
             }
             match &self.nodes[index] {
-                Node::Constant(_) => {}
+                Node::Constant(_) | Node::Absent => {}
                 Node::Row(column) => columns.push(*column),
                 Node::InConstants { operand, .. } => is_used[operand.0 as usize] = true,
                 Node::MatchConstant { text, .. } => is_used[text.0 as usize] = true,
