@@ -43,9 +43,9 @@ impl ScanPath {
         ScanPath::on_cpu(Strategy::Totals, PathName::Totals, files as f64 * FILE_COST)
     }
 
-    /// Totals of a few words that are at hand.
-    pub(super) fn word_totals() -> ScanPath {
-        ScanPath::on_cpu(Strategy::Weights, PathName::WordTotals, TABLE_LOOKUP_COST)
+    /// Counts of a few words that are at hand.
+    pub(super) fn at_hand(strategy: Strategy) -> ScanPath {
+        ScanPath::on_cpu(strategy, PathName::WordTotals, TABLE_LOOKUP_COST)
     }
 
     /// An operation on the partitions of a plan.

@@ -90,8 +90,12 @@ pub(super) fn scan(
 fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     let (grain, files, view) = (question.grain, &question.files, question.view());
     if counted_at_hand(question)?.is_some() {
-        // To estimate others would take longer than that.
-        return Ok(vec![ScanPath::word_totals()]);
+        // To estimate others would take longer than that. What is taken where it is gone by the time that rows are made:
+        let strategy = match files.is_all() {
+            true => Strategy::Weights,
+            false => Strategy::Parents,
+        };
+        return Ok(vec![ScanPath::at_hand(strategy)]);
     }
     let (numbers, words) = (files.numbers(), files.words(view));
     // How many words there are at most, if they are named.
@@ -196,10 +200,10 @@ fn look_up_path(question: &ScanQuestion, few: u64) -> Result<ScanPath> {
 
 fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let (question, strategy) = (&task.question, task.strategy);
-    if strategy == Strategy::Weights
-        && let Some(count) = counted_at_hand(question)?
+    if matches!(strategy, Strategy::Weights | Strategy::Parents)
+        && let Some(counted) = counted_at_hand(question)?
     {
-        return finish(task, vec![CountedWord::of_file(0, count)]);
+        return finish(task, vec![counted]);
     }
     if let Some(counted) = few_counts(task)? {
         return finish(task, counted);
@@ -345,15 +349,39 @@ fn few_words(question: &ScanQuestion) -> Result<Option<Vec<Vec<u8>>>> {
     Ok(Some(words))
 }
 
-/// How often a few words occur in all files, if rows tell no more, whatever way may be taken, and it is told by what is at hand.
-fn counted_at_hand(question: &ScanQuestion) -> Result<Option<u64>> {
-    if question.grain != Grain::All || !question.files.is_all() || !question.is_free() {
+/// How often a few words occur in all files or in one, if rows tell no more, whatever way may be taken, and it is told by what is
+/// at hand.
+fn counted_at_hand(question: &ScanQuestion) -> Result<Option<CountedWord>> {
+    let (files, view) = (&question.files, question.view());
+    let file = match (question.grain, files.numbers()) {
+        (Grain::All, _) if files.is_all() => None,
+        (Grain::All | Grain::File, &[file]) if view.can_count_now(file as usize) => Some(file),
+        _ => return Ok(None),
+    };
+    if !question.is_free() {
         return Ok(None);
     }
-    match few_words(question)? {
-        Some(words) => question.view().count_at_hand(&words),
-        None => Ok(None),
+    let Some(words) = few_words(question)? else {
+        return Ok(None);
+    };
+    match file {
+        Some(file) => counted_in_file(question, file, &words).map(Some),
+        None => {
+            let count = view.count_at_hand(&words)?;
+            Ok(count.map(|count| CountedWord::of_file(0, count)))
+        }
     }
+}
+
+/// How often words occur in a file, all together.
+fn counted_in_file(question: &ScanQuestion, file: u32, words: &[Vec<u8>]) -> Result<CountedWord> {
+    let interrupt = question.interrupt();
+    let mut times = 0;
+    for word in words {
+        interrupt.check()?;
+        times += (question.snapshot).count_word_at(file as usize, word, interrupt)?;
+    }
+    Ok(CountedWord::of_file(file, times))
 }
 
 /// How often a few words occur, in all files together or in each, if rows tell no words and the answer needs no
@@ -379,17 +407,9 @@ fn few_counts(task: &SequenceTask) -> Result<Option<Vec<CountedWord>>> {
         return Ok(None);
     };
     if task.strategy == Strategy::Parents {
-        let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
-        let of_file = |&file: &u32| {
-            let mut times = 0;
-            for word in &words {
-                interrupt.check()?;
-                times += snapshot.count_word_at(file as usize, word, interrupt)?;
-            }
-            Ok(CountedWord::of_file(file, times))
-        };
         let files = question.files.numbers().iter();
-        return files.map(of_file).collect::<Result<_>>().map(Some);
+        let counted = files.map(|&file| counted_in_file(question, file, &words));
+        return counted.collect::<Result<_>>().map(Some);
     }
     if task.strategy == Strategy::Weights {
         let count = task.answer(move |view, run| {
