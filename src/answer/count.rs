@@ -105,10 +105,7 @@ impl PartitionOperation for FileWordCount {
             },
             run: |question, segment, run| {
                 let table = segment.pin_until::<WordFiles>(run.stop)?;
-                let number = segment.number_of(question.word)?;
-                let files = number.map_or(&[][..], |number| table.0.row(number as usize));
-                let found = files.binary_search_by_key(&question.file, |&(file, _)| file);
-                Ok(found.map_or(0, |at| u64::from(files[at].1)))
+                segment.count_in_table(table, *question)
             },
         },
         AccessPath {
@@ -157,6 +154,26 @@ impl SegmentView {
             None => Ok(0),
             Some(number) => Ok(u64::from(self.totals()?[number as usize])),
         }
+    }
+
+    /// How often a word occurs in a file, by a table of all words and files.
+    fn count_in_table(&self, table: &WordFiles, question: WordInPart) -> Result<u64> {
+        let number = self.number_of(question.word)?;
+        let files = number.map_or(&[][..], |number| table.0.row(number as usize));
+        let found = files.binary_search_by_key(&question.file, |&(file, _)| file);
+        Ok(found.map_or(0, |at| u64::from(files[at].1)))
+    }
+
+    /// How often words occur in a file, where a table tells it.
+    fn counts_in_table(&self, lookups: &[Lookup], run: Run<'_>) -> Result<Vec<u64>> {
+        let lookups = lookups.iter().map(Lookup::in_part);
+        if self.files()?.len() == 1 && !self.has(StructureKind::WordFiles) {
+            let count = |question: WordInPart| self.count_number(self.number_of(question.word)?);
+            return lookups.map(count).collect();
+        }
+        let table = self.pin_until::<WordFiles>(run.stop)?;
+        let count = |question| self.count_in_table(table, question);
+        lookups.map(count).collect()
     }
 
     /// Counts a word in a file of the grammar; builds a table of all words and files once that has taken as long.
@@ -246,8 +263,7 @@ impl LiveSegment {
     }
 }
 
-/// With at least so many counts for one file in a batch, all its words are counted at once, but where no count takes more than a
-/// look-up in a table.
+/// With at least so many counts for one file in a batch, all its words are counted at once, but where a table tells them.
 const COUNTS_AT_ONCE_MIN: usize = 8;
 
 /// Estimated distinct words of a file, as a multiple of the square root of its words.
@@ -283,7 +299,10 @@ impl Lookup {
 /// The counts of words in one and the same part, of this segment.
 fn count_in_part(segment: &SegmentView, lookups: &[Lookup], run: Run<'_>) -> Result<Vec<u64>> {
     let part = lookups[0].part;
-    if lookups.len() < COUNTS_AT_ONCE_MIN || segment.can_count_now() {
+    if run.forced.is_none() && segment.can_count_now() {
+        return segment.counts_in_table(lookups, run);
+    }
+    if lookups.len() < COUNTS_AT_ONCE_MIN {
         return (lookups.iter())
             .map(|lookup| segment.count_in_file(lookup.in_part(), run))
             .collect();
@@ -376,13 +395,12 @@ impl StoredView {
         for lookups in self.in_room(lookups, Lookup::segment) {
             let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
             let tasks = lookups.chunk_by(same_part).flat_map(|lookups| {
-                // Otherwise the words of a part are counted at once.
-                let is_apart = segments.of(&lookups[0].part).can_count_now();
-                lookups.chunks(if is_apart {
-                    TASK_LOOKUPS
-                } else {
-                    lookups.len()
-                })
+                // Otherwise all words of a part are counted at once.
+                let size = match segments.of(&lookups[0].part).can_count_now() {
+                    true => TASK_LOOKUPS,
+                    false => lookups.len(),
+                };
+                lookups.chunks(size)
             });
             let tasks: Vec<&[Lookup]> = tasks.collect();
             let found: Vec<Vec<u64>> = (tasks.par_iter())

@@ -117,6 +117,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         match self.program.node(id) {
             Node::Constant(value) => Some(value),
             Node::Row(index) => Some(&row[*index]),
+            Node::Absent => None,
             _ => {
                 let slot = self.program.slot(id);
                 (self.stamps[slot] == self.stamp).then(|| &self.slots[slot])

@@ -90,7 +90,7 @@ pub(super) fn scan(
 fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
     let (grain, files, view) = (question.grain, &question.files, question.view());
     if counted_at_hand(question)?.is_some() {
-        // To estimate others would take longer than that. What is taken where it is gone by the time that rows are made:
+        // To estimate others would take longer than that. The strategy is for the case that it is gone once rows are made.
         let strategy = match files.is_all() {
             true => Strategy::Weights,
             false => Strategy::Parents,
