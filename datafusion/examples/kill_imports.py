@@ -1,10 +1,12 @@
 """Kills and stops workers, and coordinators, at random while they import, and compares what is published with a local import.
 
-python3 kill_imports.py ZIPF ZIPF_FULL PATH [ROUNDS [SEED]]
+python3 kill_imports.py ZIPF ZIPF_FULL PATH [KILLS [SEED [WORKERS [THREADS [EVERY]]]]]
 
-In each round three workers on this machine import PATH to an empty database. At a random moment a random worker is killed, in every
-fourth round stopped; in every fifth the coordinator is killed instead. Ends with 1 if anything else than all of PATH or nothing is
-published, or less than all while the coordinator lives.
+Three workers of one thread on this machine import PATH to an empty database, or as many as are wanted, round after round until they
+were killed KILLS times (50 if nothing is said): a random one at random moments, on average EVERY seconds apart (2 if nothing is said), started
+again at once. Every fourth one is stopped instead, and killed once it was silent for longer than coordinators wait. In every fifth
+round the coordinator is killed, too. Ends with 1 if anything else than all of PATH or nothing is published, or less than all while the
+coordinator lives.
 """
 
 import pathlib
@@ -13,9 +15,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
-from kill_workers import Worker
+from kill_workers import SILENCE_SECONDS, Killer, Worker
 
 QUERIES = [
     "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word LIMIT 100000",
@@ -34,8 +37,11 @@ def answers(zipf_full, url):
 
 def main():
     zipf, zipf_full, path = sys.argv[1:4]
-    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 50
+    kills = int(sys.argv[4]) if len(sys.argv) > 4 else 50
     seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1 << 32)
+    count = int(sys.argv[6]) if len(sys.argv) > 6 else 3
+    threads = int(sys.argv[7]) if len(sys.argv) > 7 else 1
+    every = float(sys.argv[8]) if len(sys.argv) > 8 else 2
     print(f"seed {seed}", flush=True)
     numbers = random.Random(seed)
     folder = pathlib.Path(tempfile.mkdtemp())
@@ -44,46 +50,52 @@ def main():
     local = str(folder / "local.zdb")
     output(zipf, local, "-c", f"CREATE CORPUS c; COPY c FROM '{path}'")
     expected = answers(zipf_full, local)
-    took, hit, published = None, 0, 0
-    for number in range(-1, rounds):
-        url = f"file://{folder}/round"
+    shutil.rmtree(local)
+    url, scratch = f"file://{folder}/round", folder / "scratch"
+    more = ["--import-from", path, "--scratch", str(scratch)]
+
+    def start(listen="127.0.0.1:0"):
+        return Worker(zipf_full, url, listen, more, threads)
+
+    rounds, hit, killed, ended, published, took = 0, 0, 0, 0, 0, None
+    while killed < kills:
         output(zipf_full, "push", "--replace", empty, url)
-        scratch = folder / "scratch"
         scratch.mkdir()
-        more = ["--import-from", path, "--scratch", str(scratch)]
-        workers = [Worker(zipf_full, url, more=more) for _ in range(3)]
+        workers = [start() for _ in range(count)]
         addresses = ",".join(worker.address for worker in workers)
-        arguments = [zipf_full, "import", url, "c", path, "--workers", addresses, "--worker-silence", "2s"]
+        arguments = [zipf_full, "import", url, "c", path, "--workers", addresses, "--worker-silence", f"{SILENCE_SECONDS}s"]
         begin = time.monotonic()
         importing = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        is_ended = False
+        killer = Killer(workers, start, kills - killed, every, random.Random(seed + rounds))
+        killer.asked = importing
         # The first round is left alone: it tells how long an import takes.
-        if number >= 0:
-            time.sleep(numbers.random() * took)
-            hit += importing.poll() is None
-            victim = workers[numbers.randrange(len(workers))].process
-            is_ended = number % 5 == 4
-            if is_ended:
-                importing.kill()
-            elif number % 4 == 3:
-                victim.send_signal(19)
-            else:
-                victim.kill()
+        if took is not None:
+            killer.start()
+        is_ended = rounds % 5 == 4
+        if is_ended:
+            threading.Timer(numbers.random() * took, importing.kill).start()
         shown = importing.communicate()[0]
-        took = took or time.monotonic() - begin
+        seconds = time.monotonic() - begin
+        if took is not None:
+            killer.stop()
+        took = took or seconds
         for worker in workers:
             worker.end()
+        killed, hit, ended = killed + killer.done, hit + killer.hit, ended + (importing.returncode == -9)
         versions = output(zipf_full, "versions", url).split()
         if len(versions) > 1:
             published += 1
             if answers(zipf_full, url) != expected:
-                sys.exit(f"round {number}: something else was published")
-        elif not is_ended or importing.returncode == 0:
-            sys.exit(f"round {number}: nothing was published: {shown}")
+                sys.exit(f"round {rounds}: something else was published")
+        elif importing.returncode != -9:
+            sys.exit(f"round {rounds}: nothing was published: {shown}")
         shutil.rmtree(folder / "round")
         shutil.rmtree(scratch)
+        rounds += 1
+        print(f"round {rounds}: {seconds:.1f} s, {killer.done} kills", flush=True)
     shutil.rmtree(folder)
-    print(f"{rounds} rounds, {hit} of them hit an import that was going on; {published} of {rounds + 1} were published, each whole")
+    during = f"{hit} of them during an import, and {ended} coordinators"
+    print(f"{rounds} imports, {killed} workers killed, {during}; {published} were published, each whole")
 
 
 main()

@@ -47,16 +47,22 @@ def ask(program, url, sql, workers=None):
 
 
 class Killer(threading.Thread):
-    """Kills workers until it has killed as many as it should, each of which is replaced by a new one at the same address."""
+    """Kills workers until it has killed as many as it should or is stopped, each of which is replaced by a new one at the same address."""
 
     def __init__(self, workers, start, kills, every, numbers):
         super().__init__(daemon=True)
         self.workers, self.start_worker, self.kills, self.every, self.numbers = workers, start, kills, every, numbers
         self.done, self.hit, self.asked = 0, 0, None
+        self.stopped = threading.Event()
+
+    def stop(self):
+        self.stopped.set()
+        self.join()
 
     def run(self):
         for number in range(self.kills):
-            time.sleep(self.numbers.uniform(0, 2 * self.every))
+            if self.stopped.wait(self.numbers.uniform(0, 2 * self.every)):
+                return
             place = self.numbers.randrange(len(self.workers))
             victim, asked = self.workers[place], self.asked
             self.hit += asked is not None and asked.poll() is None

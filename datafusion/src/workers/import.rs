@@ -1,7 +1,8 @@
 //! An import that workers share: the coordinator's side.
 //!
 //! Invariant: each part is taken once, from whichever worker did it first, and the version has all of them or is not there. A part
-//! whose worker fails or is silent goes to another one; one that takes very long is begun by another one, too.
+//! whose worker fails or is silent goes to another one; one that takes very long is begun by another one, too. A worker that fails
+//! again and again is asked less often, and as long as one of the others does not, it may come back.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,7 +17,7 @@ use futures::stream::FuturesUnordered;
 use zipfdb_remote::{Import, ImportPart, ImportedPart, Pushed, RemoteStore};
 
 use super::attempt::{Failure, ROUND_PAUSE, ROUNDS, authorized, connect, given_up, of_status};
-use super::pool::WorkerPool;
+use super::pool::{OUT_TIME, WorkerPool};
 use super::task::{ImportTask, RELEASE};
 use crate::source::blocking;
 
@@ -55,12 +56,19 @@ struct Shared {
     /// Parts that workers make now: the part, the worker, and since when.
     running: Vec<(usize, usize, Instant)>,
     done: Vec<Option<ImportedPart>>,
-    failures: Vec<String>,
+    /// Workers that failed several times in a row, and not since.
+    out: Vec<bool>,
+    /// Why each worker failed the last time.
+    failures: Vec<Option<String>>,
 }
 
 impl Shared {
     fn are_all_done(&self) -> bool {
         self.done.iter().all(Option::is_some)
+    }
+
+    fn are_all_out(&self) -> bool {
+        self.out.iter().all(|is_out| *is_out)
     }
 
     /// A part for a worker; none if there is none for it now.
@@ -81,7 +89,7 @@ impl Shared {
     /// Says that a worker failed at a part.
     fn fail(&mut self, worker: usize, part: usize, reason: String) {
         self.end(worker, part, None);
-        self.failures.push(reason);
+        self.failures[worker] = Some(reason);
     }
 
     /// Says that a worker is at a part no more.
@@ -133,7 +141,8 @@ pub async fn import(
         waiting: (0..parts.len()).collect(),
         running: Vec::new(),
         done: vec![None; parts.len()],
-        failures: Vec::new(),
+        out: vec![false; pool.len()],
+        failures: vec![None; pool.len()],
     });
     let work = |worker| work_with(pool, worker, &parts, &shared);
     let mut working: FuturesUnordered<_> = (0..pool.len()).map(work).collect();
@@ -150,7 +159,7 @@ pub async fn import(
         match ended {
             Ok(Some(Err(error))) => return Err(error),
             _ if state.are_all_done() => break,
-            Ok(None) => return Err(given_up(state.failures.clone())),
+            Ok(None) => return Err(given_up(state.failures.iter().flatten().cloned().collect())),
             Ok(Some(Ok(()))) | Err(_) => {}
         }
     }
@@ -168,7 +177,7 @@ pub async fn import(
     Ok(Imported { pushed, notices })
 }
 
-/// Has a worker do one part after the other, until all are done or it failed several times.
+/// Has a worker do one part after the other, until all are done or all workers have failed several times.
 async fn work_with(
     pool: &WorkerPool,
     worker: usize,
@@ -176,14 +185,15 @@ async fn work_with(
     shared: &Mutex<Shared>,
 ) -> Result<()> {
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut failures = 0;
-    while failures < ROUNDS {
+    let (mut failures, mut asked_again) = (0, Instant::now());
+    loop {
         let taken = {
             let mut state = lock();
-            if state.are_all_done() {
+            if state.are_all_done() || state.are_all_out() {
                 return Ok(());
             }
-            let part = state.take(worker, pool);
+            let is_asked = Instant::now() >= asked_again;
+            let part = is_asked.then(|| state.take(worker, pool)).flatten();
             part.map(|part| (part, state.import.place()))
         };
         let Some((part, place)) = taken else {
@@ -200,18 +210,25 @@ async fn work_with(
         match ask(pool, worker, &task).await {
             Ok(made) => {
                 failures = 0;
-                lock().end(worker, part, Some(made));
+                let mut state = lock();
+                state.out[worker] = false;
+                state.end(worker, part, Some(made));
             }
             Err(Failure::OfTask(error)) => return Err(error),
             Err(Failure::OfWorker(reason)) => {
                 failures += 1;
                 pool.failed(worker);
-                lock().fail(worker, part, format!("{}: {reason}", pool.address(worker)));
-                tokio::time::sleep(ROUND_PAUSE).await;
+                let mut state = lock();
+                state.fail(worker, part, format!("{}: {reason}", pool.address(worker)));
+                state.out[worker] = failures >= ROUNDS;
+                let pause = match state.out[worker] {
+                    false => ROUND_PAUSE,
+                    true => OUT_TIME,
+                };
+                asked_again = Instant::now() + pause;
             }
         }
     }
-    Ok(())
 }
 
 /// What a worker makes of a part.

@@ -18,7 +18,7 @@ use super::assignment::{assign, preference};
 use super::task::{RELEASE, Task, TaskColumn};
 
 /// A worker that failed gets no new tasks for so long.
-const OUT_TIME: Duration = Duration::from_secs(10);
+pub(super) const OUT_TIME: Duration = Duration::from_secs(10);
 
 /// A worker, by its place, and the numbers of the segments that it answers for.
 pub(crate) type WorkerSegments = (usize, Vec<u64>);
