@@ -4,7 +4,7 @@ python3 kill_imports.py ZIPF ZIPF_FULL PATH [KILLS [SEED [WORKERS [THREADS [EVER
 
 Three workers of one thread on this machine import PATH to an empty database, or as many as are wanted, round after round until they
 were killed KILLS times (50 if nothing is said): a random one at random moments, on average EVERY seconds apart (2 if nothing is said), started
-again at once. Every fourth one is stopped instead, and killed once it was silent for longer than coordinators wait. In every fifth
+again at once. Every fourth one of a round is stopped instead, and killed once it was silent for longer than coordinators wait. In every fifth
 round the coordinator is killed, too. Ends with 1 if anything else than all of PATH or nothing is published, or less than all while the
 coordinator lives.
 """

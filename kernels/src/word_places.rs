@@ -43,8 +43,8 @@ const TASK_WORDS: usize = 1 << 10;
 /// Nodes whose links one task packs.
 const TASK_NODES: usize = 1 << 14;
 
-/// Up to so many places of a word in a rule are told wherever the rule is, without a node: they take no more bytes than its number and
-/// links, and no step.
+/// A rule gets a node for a word that it contains more often than this. Fewer places are copied to all that contains the rule: there
+/// they take about as many bytes as the number of a node, and a search takes no step to them.
 const INLINED_MAX: usize = 8;
 
 /// Rules of a level that make one parallel task.
@@ -77,7 +77,7 @@ struct LinkEnd {
     target: u32,
 }
 
-/// What a symbol contains of a word: one of them for each of its words, or for each of few places of it; they ascend.
+/// A place of a word in a symbol, or the node of all its places there.
 #[derive(Clone, Copy, Debug)]
 struct WordNode {
     word: u32,
@@ -98,6 +98,7 @@ struct LevelPart {
 /// Nodes in the order in which levels give them: those that one leads to come before it.
 #[derive(Default)]
 struct LevelNodes {
+    /// The word of each.
     words: Vec<u32>,
     /// Where each begins in `links`, which are as those of [`WordPlaces`].
     starts: PackedNumbers,
@@ -332,7 +333,8 @@ fn samples_of(entries: usize) -> usize {
     entries.saturating_sub(1) / SAMPLE_ENTRIES
 }
 
-/// Packs so many items, a task of as many each; `pack` appends the bytes of one. Where each begins, and all of their bytes.
+/// The bytes of all items, one after the other, and where those of each item begin. `pack` appends the bytes of an item; a parallel task
+/// packs `task_items` of them.
 fn pack_all(
     items: usize,
     task_items: usize,

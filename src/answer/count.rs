@@ -263,7 +263,8 @@ impl LiveSegment {
     }
 }
 
-/// With at least so many counts for one file in a batch, all its words are counted at once, but where a table tells them.
+/// A batch that has at least so many counts of one file counts all words of the file at once. Where a table tells counts, it reads each
+/// from the table.
 const COUNTS_AT_ONCE_MIN: usize = 8;
 
 /// Estimated distinct words of a file, as a multiple of the square root of its words.
