@@ -9,6 +9,7 @@
 
 use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, read_bits, unpack};
 use super::codec::MalformedPostings;
+use super::wide_decode::{self, LANES};
 
 /// Ids between two places where a partition may begin.
 const GRAIN: usize = 16;
@@ -270,7 +271,15 @@ impl<'a> EliasFano<'a> {
         }
         let at = at as usize; // a bit of the bytes
         let begin = ids.len();
-        ids.resize(begin + count as usize + 1, first as u32); // first has 32 bits at most
+        let ends = begin + count as usize + 1;
+        if wide_decode::is_there() && !matches!(shape, PartitionShape::All) {
+            ids.resize(ends + 2 * LANES, first as u32); // first has 32 bits at most
+            let behind = (&mut ids[begin + 1..], count as usize);
+            let joined = self.join_bits(at, (shape, bits), behind, first as u32 + 1);
+            ids.truncate(ends);
+            return joined.map(|()| end);
+        }
+        ids.resize(ends, first as u32);
         let behind = &mut ids[begin + 1..];
         let first = first as u32 + 1; // below the universe
         match shape {
@@ -298,6 +307,26 @@ impl<'a> EliasFano<'a> {
             }
         }
         Ok(end)
+    }
+}
+
+/// Ids of a partition, as vectors decode them, in front of twice as many [`LANES`].
+impl EliasFano<'_> {
+    #[inline(always)]
+    fn join_bits(
+        &self,
+        at: usize,
+        (shape, bits): (PartitionShape, u64),
+        (ids, count): (&mut [u32], usize),
+        first: u32,
+    ) -> Result<(), MalformedPostings> {
+        let PartitionShape::LowBits(low) = shape else {
+            return wide_decode::join_bits(self.bytes, at, bits, (ids, count), (first, None));
+        };
+        unpack(self.bytes, at, low, &mut ids[LANES..LANES + count]);
+        let lows = count * low as usize;
+        let (highs, low) = (bits - lows as u64, Some(low));
+        wide_decode::join_bits(self.bytes, at + lows, highs, (ids, count), (first, low))
     }
 }
 

@@ -14,9 +14,13 @@ use super::interpolative;
 use super::list_line::{self, ListLine};
 use super::roaring::{self, RoaringList};
 use super::segment_lines::{self, SegmentLines, Segmentation};
+use super::wide_decode;
 
 /// Ids of a list that no codec's headers pay for.
 pub const SHORT_MAX: usize = 64;
+
+/// Ids for which there is room behind those that are decoded, so that vectors may write more.
+const DECODE_SLACK: usize = 2 * wide_decode::LANES;
 
 /// Appends a list of ids that ascend below the universe; nothing for no ids.
 ///
@@ -58,7 +62,7 @@ pub fn decode_ids(
 ) -> Result<(), MalformedPostings> {
     let list = PostingsList::new(codec, bytes, count, universe)?;
     let begin = ids.len();
-    ids.reserve(count);
+    ids.reserve(count + DECODE_SLACK);
     let decoded = list.decode_all(ids);
     let own = &ids[begin..];
     let is_sound = decoded.is_ok() && own.len() == count && ascends(own, universe);
@@ -71,10 +75,10 @@ pub fn decode_ids(
 
 /// Whether ids ascend below the universe.
 fn ascends(ids: &[u32], universe: u32) -> bool {
-    let pairs = ids.iter().zip(ids.iter().skip(1));
+    let behind = ids.get(1..).unwrap_or_default();
     // Looks at all, so that it is vectors.
-    let falls = pairs.fold(false, |falls, (a, b)| falls | (a >= b));
-    !falls && ids.last().is_none_or(|&last| last < universe)
+    let falls = (ids.iter().zip(behind)).fold(0, |falls, (a, b)| falls | u32::from(a >= b));
+    falls == 0 && ids.last().is_none_or(|&last| last < universe)
 }
 
 /// The codec for a list whose size and speed both count: partitioned Elias-Fano, unless BP128, which decodes two to three

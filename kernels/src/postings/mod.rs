@@ -29,6 +29,7 @@ mod simple16;
 #[cfg(test)]
 mod tests;
 mod vector_search;
+mod wide_decode;
 
 pub use bisection::similar_order;
 pub(crate) use bit_layout::{BitArray, BitLayout, BlockLayout};
