@@ -102,13 +102,14 @@ fn explained(database: &Database, sql: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-const TASKS: [&str; 8] = [
+const TASKS: [&str; 9] = [
     "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
     "SELECT word, file, COUNT(*) FROM c GROUP BY word, file ORDER BY word, file",
     "SELECT * FROM term_vectors('c', 5) ORDER BY file, rank",
     "SELECT ngram, COUNT(*) FROM ngrams('c', 2) GROUP BY ngram ORDER BY ngram",
     "SELECT ngram, COUNT(*) FROM ngrams('c', 5) GROUP BY ngram ORDER BY ngram",
     "SELECT ngram, file, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram, file ORDER BY ngram, file",
+    "SELECT ngram, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram ORDER BY n DESC, ngram",
     "SELECT COUNT(*) FROM ngrams('c', 2) WHERE ngram = 'the cat'",
     "SELECT ngram, file, position, offset FROM ngrams('c', 2) WHERE ngram IN ('cat sat', 'a mat') ORDER BY 1, 2, 3",
 ];
@@ -181,6 +182,34 @@ fn answers_equal_those_of_the_cpu() {
             .unwrap();
     }
     check(&cpu, &cuda, &TASKS[..4]);
+    check(&cpu, &cuda, &TASKS[6..7]);
+}
+
+#[test]
+fn ngrams_of_one_segment_come_by_count_from_a_device() {
+    if !has_devices() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    write_texts(folder.path(), 3, 2000);
+    let database = Database::in_memory().unwrap();
+    let copy = format!("CREATE CORPUS c; COPY c FROM '{}'", folder.path().display());
+    database.execute(&copy).unwrap();
+    for n in [1, 2, 4, 8] {
+        for order in ["n DESC, ngram", "n, ngram", "n DESC, ngram DESC"] {
+            let sql = format!(
+                "SELECT ngram, COUNT(*) AS n FROM ngrams('c', {n}) GROUP BY ngram ORDER BY {order}"
+            );
+            let [cpu, cuda] = ["cpu", "cuda"].map(|device| {
+                let set = format!("SET device = '{device}'");
+                database.execute(&set).unwrap();
+                rows(&database, &sql)
+            });
+            assert_eq!(cuda, cpu, "{sql}");
+            let plan = explained(&database, &sql);
+            assert!(!plan.contains("ran on: cpu"), "{plan}");
+        }
+    }
 }
 
 #[test]

@@ -147,6 +147,7 @@ impl StoredView {
         NgramQuestion {
             set: NgramSet::from(n),
             top: None,
+            order: None,
             memory: self.window_bytes(),
         }
     }

@@ -58,6 +58,7 @@ pub(crate) use found::Found;
 pub(crate) use known::Known;
 pub(crate) use ngram_packing::{CountedNgrams, NgramFilePart, NgramsPart};
 pub(crate) use ngram_parts::SegmentNgrams;
+pub(crate) use ngrams::CountOrder;
 pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};

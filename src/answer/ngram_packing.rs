@@ -13,6 +13,8 @@ use zipfdb_kernels::{NgramCounts, NgramFiles, PackedNgramCounts, PackedNgramFile
 pub(crate) enum NgramCountPart {
     Plain(NgramCounts),
     Packed(PackedNgramCounts),
+    /// All n-grams, in the order that was asked for, in which only a device gives them.
+    InOrder(NgramCounts),
 }
 
 /// Some n-grams with files, as [`NgramCountPart`].
@@ -34,7 +36,9 @@ impl NgramCountPart {
     /// of each.
     pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
         match self {
-            NgramCountPart::Plain(plain) => stretches(&plain.words, n, most),
+            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => {
+                stretches(&plain.words, n, most)
+            }
             NgramCountPart::Packed(_) => {
                 Vec::from_iter(self.first_word().map(|word| (word, self.len())))
             }
@@ -44,7 +48,7 @@ impl NgramCountPart {
     /// How many n-grams there are.
     pub(super) fn len(&self) -> usize {
         match self {
-            NgramCountPart::Plain(plain) => plain.counts.len(),
+            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => plain.counts.len(),
             NgramCountPart::Packed(packed) => packed.len(),
         }
     }
@@ -52,7 +56,9 @@ impl NgramCountPart {
     /// The word that the first n-gram begins with; none if there is no n-gram.
     pub(super) fn first_word(&self) -> Option<u32> {
         match self {
-            NgramCountPart::Plain(plain) => plain.words.first().copied(),
+            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => {
+                plain.words.first().copied()
+            }
             NgramCountPart::Packed(packed) => packed.first_word(),
         }
     }
@@ -60,7 +66,7 @@ impl NgramCountPart {
     /// The n-grams, not packed.
     pub(super) fn plain(&self) -> Cow<'_, NgramCounts> {
         match self {
-            NgramCountPart::Plain(plain) => Cow::Borrowed(plain),
+            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => Cow::Borrowed(plain),
             NgramCountPart::Packed(packed) => Cow::Owned(packed.unpacked()),
         }
     }
@@ -68,7 +74,7 @@ impl NgramCountPart {
     /// The n-grams, not packed.
     pub(crate) fn into_plain(self) -> NgramCounts {
         match self {
-            NgramCountPart::Plain(plain) => plain,
+            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => plain,
             NgramCountPart::Packed(packed) => packed.unpacked(),
         }
     }
@@ -180,13 +186,15 @@ impl CountedNgrams {
 pub(crate) enum NgramsPart {
     Counted(CountedNgrams),
     Packed(PackedNgramCounts),
+    /// As [`NgramCountPart::InOrder`].
+    InOrder(CountedNgrams),
 }
 
 impl NgramsPart {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         match self {
-            NgramsPart::Counted(counted) => counted.len(),
+            NgramsPart::Counted(counted) | NgramsPart::InOrder(counted) => counted.len(),
             NgramsPart::Packed(packed) => packed.len(),
         }
     }
@@ -194,7 +202,7 @@ impl NgramsPart {
     /// The table of a part that is read no more.
     pub(crate) fn into_counted(self) -> CountedNgrams {
         match self {
-            NgramsPart::Counted(counted) => counted,
+            NgramsPart::Counted(counted) | NgramsPart::InOrder(counted) => counted,
             NgramsPart::Packed(packed) => of_segment(packed.unpacked()),
         }
     }
@@ -202,7 +210,9 @@ impl NgramsPart {
     /// Calls `visit` with the words and count of each, of n words.
     pub(crate) fn for_each(&self, n: usize, visit: impl FnMut((&[u32], u64))) {
         match self {
-            NgramsPart::Counted(counted) => counted.iter(n).for_each(visit),
+            NgramsPart::Counted(counted) | NgramsPart::InOrder(counted) => {
+                counted.iter(n).for_each(visit);
+            }
             NgramsPart::Packed(packed) => of_segment(packed.unpacked()).iter(n).for_each(visit),
         }
     }
@@ -213,6 +223,7 @@ pub(super) fn part_of_segment(part: NgramCountPart) -> NgramsPart {
     match part {
         NgramCountPart::Plain(plain) => NgramsPart::Counted(of_segment(plain)),
         NgramCountPart::Packed(packed) => NgramsPart::Packed(packed),
+        NgramCountPart::InOrder(plain) => NgramsPart::InOrder(of_segment(plain)),
     }
 }
 

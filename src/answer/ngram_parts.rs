@@ -113,6 +113,7 @@ impl StoredView {
         let question = NgramQuestion {
             set: part.set.clone(),
             top: None,
+            order: None,
             memory: self.window_bytes(),
         };
         let found = match &part.files {

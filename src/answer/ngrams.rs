@@ -8,6 +8,7 @@
 //! not shorten much has all its places sorted (a suffix array), other text its distinct n-grams of eight words.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -96,12 +97,24 @@ impl Top {
     }
 }
 
+/// N-grams by how often they occur.
+#[derive(Clone, Debug)]
+pub(crate) struct CountOrder {
+    /// The greatest counts first.
+    pub(crate) descending: bool,
+    /// By word: of n-grams that occur as often the one whose words have smaller ranks comes first; without them the one whose
+    /// words have smaller numbers.
+    pub(crate) ranks: Option<Arc<[u32]>>,
+}
+
 /// Which n-grams of a segment are counted.
 #[derive(Clone, Debug)]
 pub(crate) struct NgramQuestion {
     pub(crate) set: NgramSet,
     /// Those that this does not use may be missing.
     pub(crate) top: Option<Top>,
+    /// A device that has all of them at once puts them in this order.
+    pub(crate) order: Option<CountOrder>,
     /// Bytes for windows.
     pub(crate) memory: usize,
 }
@@ -398,11 +411,21 @@ impl SegmentView {
     pub(super) fn ngrams_on(
         &self,
         device: &OnDevice<'_>,
-        NgramQuestion { set, top, .. }: &NgramQuestion,
+        NgramQuestion {
+            set, top, order, ..
+        }: &NgramQuestion,
     ) -> Result<Vec<NgramCountPart>> {
         // Of single words those are found too that the question does not ask for.
         let top = top.filter(|_| set.n > 1);
         let mut parts = self.with_words(device, |gpu, on, is_whole| {
+            let memory = window_bytes(gpu);
+            if let Some(order) = order.as_ref().filter(|_| is_whole && set.is_all())
+                && let Some(all) =
+                    gpu::whole_ngram_counts(gpu, &on.grammar, &on.weights, set.n, memory)?
+            {
+                let all = all.by_count(gpu, order.descending, order.ranks.as_deref())?;
+                return Ok(vec![NgramCountPart::InOrder(all.download(gpu)?)]);
+            }
             let mut found = Vec::new();
             let mut take = |part: DeviceNgrams| {
                 let part = match top {
@@ -411,24 +434,30 @@ impl SegmentView {
                     }
                     _ => part,
                 };
-                found.push(part.download(gpu)?.of_set(set));
+                found.push(NgramCountPart::Plain(part.download(gpu)?.of_set(set)));
                 Ok(())
             };
-            let (some, memory) = (set.clone(), window_bytes(gpu));
-            gpu::each_ngram_counts(gpu, &on.grammar, &on.weights, some, memory, &mut take)?;
+            gpu::each_ngram_counts(
+                gpu,
+                &on.grammar,
+                &on.weights,
+                set.clone(),
+                memory,
+                &mut take,
+            )?;
             Ok(found)
         })?;
         if parts.len() == 1 {
-            let found = parts.swap_remove(0).1.into_iter();
-            return Ok(found.map(NgramCountPart::Plain).collect());
+            return Ok(parts.swap_remove(0).1);
         }
         let cut = self.cut_ngrams(&parts, set)?;
-        let parts = parts.into_iter();
-        let found = parts.map(|(_, found)| found.into_iter().map(NgramCountPart::Plain).collect());
+        let found = parts.into_iter().map(|(_, found)| found);
         let merged = merge_counts(set.n, found.collect(), &cut, |_, word| word)?;
         let of_segment = |part| match part {
             NgramsPart::Packed(packed) => Ok(NgramCountPart::Packed(packed)),
-            NgramsPart::Counted(_) => Err(self.inconsistent("it has more n-grams than words")),
+            NgramsPart::Counted(_) | NgramsPart::InOrder(_) => {
+                Err(self.inconsistent("it has more n-grams than words"))
+            }
         };
         merged.into_iter().map(of_segment).collect()
     }
@@ -514,13 +543,21 @@ impl StoredView {
         (self.cache().limit() / WINDOW_SHARE).clamp(least, most) as usize
     }
 
-    /// As [`CorpusView::ngrams`], of the stored files.
-    fn ngrams(&self, n: usize, top: Option<Top>, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+    /// As [`CorpusView::ngrams`] or [`CorpusView::ngrams_by_count`], of the stored files.
+    fn ngrams(
+        &self,
+        n: usize,
+        top: Option<Top>,
+        order: Option<&CountOrder>,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramsPart>> {
         run.preparing("vocabulary", || self.vocabulary())?;
-        // With several segments only the sum of their counts tells what is used.
+        // With several segments only the sum of their counts tells what is used, and in which order.
+        let is_only = self.segments.len() == 1;
         let question = NgramQuestion {
             set: NgramSet::from(n),
-            top: top.filter(|_| self.segments.len() == 1),
+            top: top.filter(|_| is_only),
+            order: order.filter(|_| is_only).cloned(),
             memory: self.window_bytes(),
         };
         let answers = self.each_segment::<NgramCounting>(&question, run)?;
@@ -595,6 +632,7 @@ impl StoredView {
         let question = NgramQuestion {
             set: NgramSet::from(n),
             top: None,
+            order: None,
             memory: self.window_bytes(),
         };
         self.plan::<NgramCounting>(&question, forced)
@@ -760,7 +798,7 @@ impl PendingView {
 
     /// N-grams of the stored files, corrected.
     fn corrected_ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<NgramsPart>> {
-        let parts = self.stored.ngrams(n, None, run)?;
+        let parts = self.stored.ngrams(n, None, None, run)?;
         let mut changes = self.windows(n, run.stop)?.changes.clone();
         for &file in &self.gone {
             check(run.stop)?;
@@ -937,13 +975,29 @@ impl CorpusView {
         run: Run<'_>,
     ) -> Result<Vec<NgramsPart>> {
         let parts = match self.pending() {
-            None => self.stored().ngrams(n, top, run)?,
+            None => self.stored().ngrams(n, top, None, run)?,
             Some(pending) => pending.corrected_ngrams(n, run)?,
         };
         Ok(match top {
             None => parts,
             Some(top) => top.of_ngrams(parts, n),
         })
+    }
+
+    /// All n-grams with their counts, as [`CorpusView::ngrams`] gives them, or in one part that is in this order.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngrams_by_count(
+        &self,
+        n: usize,
+        order: &CountOrder,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramsPart>> {
+        match self.pending() {
+            None => self.stored().ngrams(n, None, Some(order), run),
+            Some(pending) => pending.corrected_ngrams(n, run),
+        }
     }
 
     /// All n-grams, and for each a row of files with counts, in parts that follow each other.
@@ -1096,7 +1150,6 @@ fn plan_of(grammar: &WordGrammar) -> NgramPlan {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::Arc;
     use std::time::Duration;
 
     use zipfdb_storage::{Dictionary, FileEntry, Grammar};

@@ -633,6 +633,7 @@ impl SegmentView {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::cmp::Reverse;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -642,7 +643,7 @@ mod tests {
     use super::super::device_parts::in_batches;
     use super::super::frequent_words::FrequentWords;
     use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
-    use super::super::ngrams::NgramQuestion;
+    use super::super::ngrams::{CountOrder, NgramQuestion};
     use super::super::path::{Run, RunLog, answer};
     use super::super::phrase::{PhraseCount, PhrasePositions};
     use super::super::top::Top;
@@ -1049,7 +1050,15 @@ mod tests {
         let device = &database.inner().shared().runtime.devices.all()[0];
         let by_count = FileOrder::Count;
         type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
-        let asks: [Ask<'_>; 12] = [
+        let order = CountOrder {
+            descending: true,
+            ranks: None,
+        };
+        let by_count_question = NgramQuestion {
+            order: Some(order),
+            ..all_ngrams(2)
+        };
+        let asks: [Ask<'_>; 13] = [
             Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
@@ -1088,6 +1097,20 @@ mod tests {
                 let mut expected: Vec<_> = all.0.chunks(2).zip(all.1).collect();
                 top.retain(&mut expected, |&(_, count)| u64::from(count));
                 assert_eq!(rows, expected);
+                Ok(format!("{rows:?}"))
+            }),
+            Box::new(|on| {
+                let parts = segment.ngrams_on(on, &by_count_question)?;
+                let is_in_order = matches!(parts[..], [NgramCountPart::InOrder(_)]);
+                let (words, counts) = joined(parts);
+                let mut rows: Vec<_> = counts
+                    .into_iter()
+                    .map(Reverse)
+                    .zip(words.chunks(2))
+                    .collect();
+                assert_eq!(rows.is_sorted(), is_in_order);
+                // In parts they come in their own order.
+                rows.sort_unstable();
                 Ok(format!("{rows:?}"))
             }),
             Box::new(|on| {
@@ -1163,6 +1186,7 @@ mod tests {
         NgramQuestion {
             set: n.into(),
             top: None,
+            order: None,
             memory: usize::MAX,
         }
     }

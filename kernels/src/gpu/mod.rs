@@ -17,6 +17,7 @@ mod coded_lists;
 mod codes;
 mod compile;
 mod construct;
+mod count_order;
 mod cuda;
 mod device;
 mod device_words;
@@ -81,7 +82,7 @@ pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{
     DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
-    ngram_file_counts,
+    ngram_file_counts, whole_ngram_counts,
 };
 pub use phrases::{DeviceWordUses, ngram_count, ngram_places};
 #[cfg(any(test, feature = "measure"))]
@@ -112,6 +113,7 @@ const SOURCES: &[&Source] = &[
     &weights::SOURCE,
     &tables::SOURCE,
     &top::SOURCE,
+    &count_order::SOURCE,
     &merge::SOURCE,
     &codes::SOURCE,
     &local_tables::SOURCE,

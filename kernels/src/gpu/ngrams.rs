@@ -160,12 +160,34 @@ pub fn each_ngram_counts(
     }
     let search = DeviceSearch::new(gpu, grammar, weights, set.n, false)?;
     let mut parts = search.parts(gpu, &set, memory)?.into_iter();
-    parts.try_for_each(|first_words: Range<u32>| {
-        let found = search.find(gpu, &first_words)?;
-        let Rows { words, counts, .. } = search.rows(gpu, &found)?;
-        drop(found);
-        take(DeviceNgrams { words, counts })
-    })
+    parts.try_for_each(|first_words| take(search.counts(gpu, &first_words)?))
+}
+
+/// As [`ngram_counts`], all n-grams of `n` words in one part; none if the windows need more parts.
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// As [`ngram_counts`].
+pub fn whole_ngram_counts(
+    gpu: &Gpu,
+    grammar: &DeviceWords,
+    weights: &Buffer<u32>,
+    n: usize,
+    memory: usize,
+) -> Result<Option<DeviceNgrams>, GpuError> {
+    if n == 1 {
+        let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
+        return Ok(Some(DeviceNgrams { words, counts }));
+    }
+    let search = DeviceSearch::new(gpu, grammar, weights, n, false)?;
+    match &search.parts(gpu, &NgramSet::from(n), memory)?[..] {
+        [all] => search.counts(gpu, all).map(Some),
+        _ => Ok(None),
+    }
 }
 
 /// Counts n-grams in each file. The result comes in parts, in order.
@@ -620,6 +642,13 @@ impl<'a> DeviceSearch<'a> {
         }
         parts.push(start..all.end);
         Ok(parts)
+    }
+
+    /// The n-grams that begin with some words.
+    fn counts(&self, gpu: &Gpu, first_words: &Range<u32>) -> Result<DeviceNgrams, GpuError> {
+        let found = self.find(gpu, first_words)?;
+        let Rows { words, counts, .. } = self.rows(gpu, &found)?;
+        Ok(DeviceNgrams { words, counts })
     }
 
     /// Finds and sorts the windows that begin with some words.
@@ -1116,6 +1145,9 @@ mod tests {
                 let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
                 assert_eq!(joined(parts?), twin, "n = {n}, memory {memory}");
             }
+            let whole = whole_ngram_counts(gpu, &self.device, &self.weights, n, usize::MAX)?;
+            let whole = whole.expect("there is memory for all").download(gpu)?;
+            assert_eq!(whole, twin, "n = {n}");
             let orders = [FileOrder::File, FileOrder::Count];
             let turns = orders
                 .into_iter()

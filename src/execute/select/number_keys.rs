@@ -138,6 +138,25 @@ pub(super) fn sorted_ngrams(
     sorted_rows(words.len() / n, &ngram_keys(words, n, ranks, false), stop)
 }
 
+/// N-grams of `n` words, of which there are fewer than 2^32, in order of their counts, from the greatest if the flag is set, and
+/// of those that occur as often in order of the ranks of their words, or without ranks as they are; by number.
+pub(super) fn sorted_by_counts(
+    words: &[u32],
+    n: usize,
+    counts: &[u64],
+    (descending, ranks): (bool, Option<&[u32]>),
+    stop: &AtomicBool,
+) -> Result<Vec<u32>> {
+    let mut keys = vec![RowKey {
+        numbers: RowKeyNumbers::Plain(counts),
+        descending,
+    }];
+    if let Some(ranks) = ranks {
+        keys.extend(ngram_keys(words, n, ranks, false));
+    }
+    sorted_rows(counts.len(), &keys, stop)
+}
+
 /// Runs work that sorts so many rows where [`sorted_rows`] may be called: on the pool, if there are many. Gives it a flag that is
 /// set when the query has to end.
 ///

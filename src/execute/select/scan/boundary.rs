@@ -74,10 +74,15 @@ impl RowOrder {
     }
 
     /// By how often rows occur, greatest first.
-    pub(crate) const MOST_OFTEN: RowOrder = RowOrder {
-        key: OrderKey::Times,
-        descending: true,
-    };
+    pub(crate) const MOST_OFTEN: RowOrder = RowOrder::by_times(true);
+
+    /// By how often rows occur.
+    pub(crate) const fn by_times(descending: bool) -> RowOrder {
+        RowOrder {
+            key: OrderKey::Times,
+            descending,
+        }
+    }
 }
 
 /// What a scan promises of its rows beyond the columns and filters asked for.

@@ -6,6 +6,7 @@
 
 pub(super) mod boundary;
 mod catalog;
+mod count_ordered;
 mod counted;
 mod files;
 mod files_with;

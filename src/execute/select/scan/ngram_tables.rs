@@ -3,42 +3,44 @@
 //! Invariant: rows come as they lie there, n-grams that pass the conditions on n-grams. Threads of the pool unpack parts and make
 //! rows with files before they are asked for.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zipfdb_kernels::NgramFiles;
 
 use super::counted::CountedNgram;
 use super::question::ScanQuestion;
-use super::rows::{BUFFER, NgramRows, NgramRowsAhead, NgramWithFiles, RowCursor, SequenceRows};
+use super::rows::{NgramRows, NgramRowsAhead, NgramWithFiles, RowCursor, SequenceRows};
 use crate::Result;
 use crate::answer::{CountedNgrams, NgramFilePart, NgramsPart, Top};
+use crate::batch::BATCH_ROWS;
 use crate::runtime::ahead::WorkAhead;
 
-/// N-grams whose rows are made at a time.
+/// N-grams whose rows with files are made at a time.
 pub(super) const NGRAMS_AHEAD: usize = 1 << 10;
 
+/// N-grams whose rows with counts are made at a time.
+pub(super) const COUNTED_AHEAD: usize = 4 * BATCH_ROWS;
+
 /// Parts that are unpacked one after the other, some of them ahead.
-struct Unpacked<P, T> {
-    parts: std::vec::IntoIter<P>,
-    unpack: fn(P) -> T,
-    ahead: WorkAhead<T>,
+struct Unpacked {
+    parts: std::vec::IntoIter<NgramFilePart>,
+    ahead: WorkAhead<Arc<NgramFiles>>,
 }
 
-impl<P: Send + 'static, T: Send + 'static> Unpacked<P, T> {
-    fn new(question: &ScanQuestion, parts: Vec<P>, unpack: fn(P) -> T) -> Unpacked<P, T> {
+impl Unpacked {
+    fn new(question: &ScanQuestion, parts: Vec<NgramFilePart>) -> Unpacked {
         Unpacked {
             parts: parts.into_iter(),
-            unpack,
             ahead: WorkAhead::new(&question.context.pool, question.interrupt()).of_each_thread(1),
         }
     }
 
-    fn next(&mut self) -> Result<Option<T>> {
+    fn next(&mut self) -> Result<Option<Arc<NgramFiles>>> {
         while !self.ahead.is_full()
             && let Some(part) = self.parts.next()
         {
-            let unpack = self.unpack;
-            self.ahead.begin(move || Ok(unpack(part)));
+            self.ahead.begin(move || Ok(Arc::new(part.into_plain())));
         }
         self.ahead.next()
     }
@@ -46,56 +48,83 @@ impl<P: Send + 'static, T: Send + 'static> Unpacked<P, T> {
 
 /// Gives n-grams with counts, part by part.
 pub(super) struct NgramCursor {
-    /// The part that is read, and its next row.
-    part: CountedNgrams,
+    question: Arc<ScanQuestion>,
+    parts: std::vec::IntoIter<NgramsPart>,
+    /// The table whose rows are begun, and its first row that is not.
+    table: Arc<CountedNgrams>,
     next: usize,
-    parts: Unpacked<NgramsPart, CountedNgrams>,
+    rows: NgramRowsAhead,
 }
 
 impl NgramCursor {
-    pub(super) fn new(question: &ScanQuestion, parts: Vec<NgramsPart>) -> NgramCursor {
+    pub(super) fn new(question: &Arc<ScanQuestion>, parts: Vec<NgramsPart>) -> NgramCursor {
         NgramCursor {
-            part: CountedNgrams::none(),
+            question: question.clone(),
+            parts: parts.into_iter(),
+            table: Arc::new(CountedNgrams::none()),
             next: 0,
-            parts: Unpacked::new(question, parts, NgramsPart::into_counted),
+            // A packed part is large.
+            rows: NgramRowsAhead::new(question).of_each_thread(1),
         }
+    }
+
+    /// Begins to make some rows; `false` if all are begun.
+    fn begin(&mut self) -> bool {
+        let question = self.question.clone();
+        while self.next == self.table.len() {
+            match self.parts.next() {
+                None => return false,
+                Some(NgramsPart::Packed(packed)) => {
+                    let part = NgramsPart::Packed(packed);
+                    self.rows.begin(move || {
+                        let table = part.into_counted();
+                        rows_of(&table, 0..table.len(), &question)
+                    });
+                    return true;
+                }
+                Some(part) => (self.table, self.next) = (Arc::new(part.into_counted()), 0),
+            }
+        }
+        let rows = self.next..self.table.len().min(self.next + COUNTED_AHEAD);
+        self.next = rows.end;
+        let table = self.table.clone();
+        self.rows.begin(move || rows_of(&table, rows, &question));
+        true
     }
 }
 
 impl RowCursor for NgramCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        let (n, next) = (question.n, self.next);
-        if next == self.part.len() {
-            let Some(following) = self.parts.next()? else {
-                return Ok(false);
-            };
-            (self.part, self.next) = (following, 0);
-            return Ok(true);
-        }
-        if question.has_all_texts() {
-            self.next = self.part.len().min(next.saturating_add(rows.room()));
-            rows.words
-                .extend_from_slice(&self.part.words[next * n..self.next * n]);
-            rows.files.resize(rows.len() + self.next - next, 0);
-            self.part.counts.append_to(next..self.next, &mut rows.times);
-            return Ok(true);
-        }
-        let words = &self.part.words[next * n..(next + 1) * n];
-        if question.passes_ngram(words)? {
-            rows.push_counted(words, 0, self.part.counts.get(next));
-        }
-        self.next += 1;
-        check_at(next, question)?;
-        Ok(true)
+        while !self.rows.is_full() && self.begin() {}
+        self.rows.give(question.n, rows)
     }
 }
 
-/// Checks now and then whether the statement has to end.
-fn check_at(row: usize, question: &ScanQuestion) -> Result<()> {
-    if row.is_multiple_of(BUFFER) {
-        question.interrupt().check()?;
+/// Some rows of a table, those that pass.
+fn rows_of(
+    table: &CountedNgrams,
+    rows: Range<usize>,
+    question: &ScanQuestion,
+) -> Result<NgramRows> {
+    let (n, mut made) = (question.n, NgramRows::new());
+    let Range { mut start, end } = rows;
+    while start < end {
+        let piece = made.with_room();
+        if !question.has_all_texts() {
+            let words = &table.words[start * n..(start + 1) * n];
+            if question.passes_ngram(words)? {
+                piece.push_counted(words, 0, table.counts.get(start));
+            }
+            start += 1;
+            continue;
+        }
+        let next = end.min(start + piece.room());
+        (piece.words).extend_from_slice(&table.words[start * n..next * n]);
+        piece.files.resize(piece.len() + next - start, 0);
+        table.counts.append_to(start..next, &mut piece.times);
+        start = next;
     }
-    Ok(())
+    Ok(made)
 }
 
 pub(super) fn ngram_of(part: &NgramFiles, row: usize, n: usize) -> NgramWithFiles<'_> {
@@ -105,7 +134,7 @@ pub(super) fn ngram_of(part: &NgramFiles, row: usize, n: usize) -> NgramWithFile
 /// Gives n-grams with their files, part by part.
 pub(super) struct NgramFileCursor {
     question: Arc<ScanQuestion>,
-    parts: Unpacked<NgramFilePart, Arc<NgramFiles>>,
+    parts: Unpacked,
     /// The part whose rows are begun, and its first n-gram that is not.
     part: Arc<NgramFiles>,
     next: usize,
@@ -116,7 +145,7 @@ impl NgramFileCursor {
     pub(super) fn new(question: &Arc<ScanQuestion>, parts: Vec<NgramFilePart>) -> NgramFileCursor {
         NgramFileCursor {
             question: question.clone(),
-            parts: Unpacked::new(question, parts, |part| Arc::new(part.into_plain())),
+            parts: Unpacked::new(question, parts),
             part: Arc::default(),
             next: 0,
             rows: NgramRowsAhead::new(question),

@@ -18,19 +18,21 @@ use super::super::explain::Description;
 use super::super::ordered::sort_until;
 use super::super::word_order::text_order;
 use super::boundary::ScanRequest;
+use super::count_ordered;
 use super::counted::{CountedCursor, CountedNgram, add_up, merge, stored_totals};
 use super::large_ngrams::{LargeNgrams, RowsByText};
 use super::ngram_tables::{NgramCursor, NgramFileCursor, top_of_files};
 use super::occurrences::{NgramPlaces, WindowCursor, WordWindows};
 use super::ordered_ngrams::OrderedNgramFileCursor;
 use super::plan::{ScanPath, ScanPlan, size_of_segments};
-use super::question::{Grain, ScanQuestion, SequenceColumn};
+use super::question::{Grain, MergedOrder, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use crate::Result;
 use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use crate::answer::{
-    CorpusView, Ngram, NgramFilePart, NgramsPart, PhrasePlace, PlaceRanges, SpreadPlan, Top,
+    CorpusView, CountOrder, Ngram, NgramFilePart, NgramsPart, PhrasePlace, PlaceRanges, SpreadPlan,
+    Top,
 };
 use crate::api::snapshot::Snapshot;
 use crate::batch::TextDictionary;
@@ -71,10 +73,14 @@ pub(super) fn scan(
         };
         Description::new("n-grams", format!("{what} in {files} files"), None)
     };
-    let has_order = question.grain == Grain::FileWord && !is_large;
-    let by_text = question.wanted_order.filter(|_| has_order);
+    let has_order = |order: &MergedOrder| match order {
+        MergedOrder::Text(_) => question.grain == Grain::FileWord,
+        // Of those that conditions or counts choose, the others need not be sorted.
+        MergedOrder::Count { .. } => question.has_all_texts() && question.top.is_none(),
+    };
+    let order = (question.wanted_order).filter(|order| !is_large && has_order(order));
     let large = is_large.then_some(LARGE);
-    let task = SequenceTask::new(question, &plan, by_text, describe, large);
+    let task = SequenceTask::new(question, &plan, order, describe, large);
     Ok(SequenceScan::new(task, start))
 }
 
@@ -192,14 +198,17 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     // What passes conditions is known only row by row.
     let top = task.top.filter(|_| question.has_all_texts());
     if task.strategy == Strategy::Weights && grain == Grain::Word && !has_spaces(question)? {
-        return Ok(Box::new(NgramCursor::new(
-            question,
-            counted_ngrams(task, top)?,
-        )));
+        let Some(order) = task.order else {
+            let parts = counted_ngrams(task, top)?;
+            return Ok(Box::new(NgramCursor::new(question, parts)));
+        };
+        if let Some(ordered) = ngrams_by_count(task, order)? {
+            return Ok(ordered);
+        }
     }
     let is_table = task.strategy == Strategy::FileWeights && grain == Grain::FileWord;
     if is_table && question.files.is_all() {
-        if task.by_text.is_none() {
+        if task.order.is_none() {
             if !has_spaces(question)? {
                 return start_file_table(task);
             }
@@ -221,8 +230,8 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     if let Some(top) = task.top {
         top.retain(&mut counted, |row| row.times);
     }
-    if let Some(of_files) = task.by_text {
-        sort_by_text(question, &mut counted, of_files)?;
+    if let Some(order) = task.order {
+        sort_rows(question, &mut counted, order)?;
     }
     Ok(CountedCursor::boxed(counted))
 }
@@ -243,14 +252,46 @@ fn start_file_table(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 /// N-grams with their files in order of texts, if the ranks of words tell it.
 fn ordered_files(task: &SequenceTask) -> Result<Option<OrderedNgramFileCursor>> {
     let question = &task.question;
-    let words = TextDictionary::words(question.view());
-    let on = (question.snapshot.pool(), question.interrupt());
-    let Some(order) = text_order(&words, true, Collation::Binary, on)? else {
+    let Some(ranks) = ranks_of_texts(question)? else {
         return Ok(None);
     };
     let parts = file_table(task)?;
-    let ranks = order.ranks(&words).unwrap_or_default();
-    OrderedNgramFileCursor::new(question, parts, ranks).map(Some)
+    OrderedNgramFileCursor::new(question, parts, &ranks).map(Some)
+}
+
+/// All n-grams in order of their counts, if the ranks of words tell the order of texts where that is asked for.
+fn ngrams_by_count(task: &SequenceTask, order: MergedOrder) -> Result<Option<Box<dyn RowCursor>>> {
+    let (question, n) = (&task.question, task.question.n);
+    let MergedOrder::Count {
+        descending,
+        by_text,
+    } = order
+    else {
+        return Ok(None);
+    };
+    let ranks = match by_text {
+        false => None,
+        true => match ranks_of_texts(question)? {
+            None => return Ok(None),
+            ranks => ranks,
+        },
+    };
+    let order = CountOrder { descending, ranks };
+    let wanted = order.clone();
+    let parts = match question.files.is_all() {
+        true => task.answer(move |view, run| view.ngrams_by_count(n, &wanted, run))?,
+        false => counted_ngrams(task, None)?,
+    };
+    count_ordered::by_count(question, parts, &order).map(Some)
+}
+
+/// For each word a rank: texts of n-grams compare as the ranks of their words one after the other. None if no ranks tell their
+/// order.
+fn ranks_of_texts(question: &ScanQuestion) -> Result<Option<Arc<[u32]>>> {
+    let words = TextDictionary::words(question.view());
+    let on = (question.snapshot.pool(), question.interrupt());
+    let order = text_order(&words, true, Collation::Binary, on)?;
+    Ok(order.map(|order| order.ranks(&words).unwrap_or_default().into()))
 }
 
 /// Rows part by part.
@@ -275,11 +316,11 @@ fn start_large(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     Ok(CountedCursor::boxed(counted.collect()))
 }
 
-/// Sorts by text as values compare, then by files.
-fn sort_by_text(
+/// Sorts as values compare: by text and files, or by count.
+fn sort_rows(
     question: &ScanQuestion,
     counted: &mut Vec<CountedNgram>,
-    of_files: FileOrder,
+    order: MergedOrder,
 ) -> Result<()> {
     let mut pace = question.interrupt().pace();
     let mut texts: Vec<((bool, Vec<u8>), CountedNgram)> = Vec::with_capacity(counted.len());
@@ -289,12 +330,21 @@ fn sort_by_text(
         // What is not text is a BLOB, and comes after all texts.
         texts.push(((!is_text(&text), text), row));
     }
-    let rank = |row: &CountedNgram| match of_files {
-        FileOrder::File => Reverse(0),
-        FileOrder::Count => Reverse(row.times),
+    let rank = |row: &CountedNgram| match order {
+        MergedOrder::Text(FileOrder::File) => Reverse(0),
+        MergedOrder::Count {
+            descending: false, ..
+        } => Reverse(!row.times),
+        _ => Reverse(row.times),
     };
     sort_until(&mut texts, &mut pace, |left, right| {
-        (&left.0, rank(&left.1), left.1.file).cmp(&(&right.0, rank(&right.1), right.1.file))
+        let by_count = rank(&left.1).cmp(&rank(&right.1));
+        let by_text = left.0.cmp(&right.0);
+        let [first, second] = match order {
+            MergedOrder::Text(_) => [by_text, by_count],
+            MergedOrder::Count { .. } => [by_count, by_text],
+        };
+        first.then(second).then(left.1.file.cmp(&right.1.file))
     })?;
     counted.extend(texts.into_iter().map(|(_, row)| row));
     Ok(())
@@ -376,7 +426,8 @@ fn file_table(task: &SequenceTask) -> Result<Vec<NgramFilePart>> {
         let files = question.files.numbers().to_vec();
         return task.answer(move |view, run| view.ngram_files_in(n, &files, run));
     }
-    let of_files = task.by_text.unwrap_or(FileOrder::File);
+    let of_files = task.order.and_then(MergedOrder::of_text);
+    let of_files = of_files.unwrap_or(FileOrder::File);
     task.answer(move |view, run| view.ngram_files(n, of_files, run))
 }
 

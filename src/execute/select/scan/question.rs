@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_kernels::FileOrder;
 
 use super::super::context::Context;
-use super::boundary::{Properties, RequestedColumn, RowOrder, ScanColumn, ScanRequest, passes};
+use super::boundary::{
+    OrderKey, Properties, RequestedColumn, RowOrder, ScanColumn, ScanRequest, passes,
+};
 use super::selection::{FileSelection, WordSelection, places};
 use crate::answer::{CorpusView, Ngram, PlaceRanges, Top};
 use crate::api::snapshot::Snapshot;
@@ -77,8 +79,27 @@ pub(super) struct ScanQuestion {
     pub(super) limit: Option<u64>,
     /// Which merged rows are used, if not all.
     pub(super) top: Option<Top>,
-    /// In which order the files of a word or n-gram come, if rows are wanted in order of these.
-    pub(super) wanted_order: Option<FileOrder>,
+    /// In which order rows are wanted, if it is one that merged rows can come in.
+    pub(super) wanted_order: Option<MergedOrder>,
+}
+
+/// An order of merged rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MergedOrder {
+    /// By word or n-gram, whose files come in this order.
+    Text(FileOrder),
+    /// By how often words or n-grams occur, whose files rows do not tell, and if `by_text` then by these.
+    Count { descending: bool, by_text: bool },
+}
+
+impl MergedOrder {
+    /// The order of files where rows come by word or n-gram.
+    pub(super) fn of_text(self) -> Option<FileOrder> {
+        match self {
+            MergedOrder::Text(of_files) => Some(of_files),
+            MergedOrder::Count { .. } => None,
+        }
+    }
 }
 
 /// An occurrence of a word or n-gram.
@@ -123,16 +144,8 @@ impl ScanQuestion {
         let text = index_of(SequenceColumn::Word).or(index_of(SequenceColumn::Ngram));
         let (position, offset) = (SequenceColumn::Position, SequenceColumn::Offset);
         let places = places(&place_filters, index_of(position), index_of(offset));
-        let first = request.wanted_order.first();
         let by_text = columns.iter().position(|column| column.is_text());
-        let by_text = by_text.is_some_and(|text| first == Some(&RowOrder::ascending(text)));
-        let by_count =
-            grain == Grain::FileWord && request.wanted_order.get(1) == Some(&RowOrder::MOST_OFTEN);
-        let file_order = if by_count {
-            FileOrder::Count
-        } else {
-            FileOrder::File
-        };
+        let by_text = by_text.map(RowOrder::ascending);
         Ok(ScanQuestion {
             files: FileSelection::new(&snapshot, &file_filters)?,
             snapshot,
@@ -145,7 +158,7 @@ impl ScanQuestion {
             place_filters,
             limit: request.limit,
             top: request.top,
-            wanted_order: by_text.then_some(file_order),
+            wanted_order: merged_order(grain, by_text, &request.wanted_order),
             text: text.expect("words and n-grams have a column of texts"),
             schema,
         })
@@ -281,8 +294,8 @@ impl ScanQuestion {
         self.schema[self.text] == SequenceColumn::Word
     }
 
-    /// What a scan promises whose merged rows come in order of texts, and of the files of each, or in their own.
-    pub(super) fn properties(&self, by_text: Option<FileOrder>) -> Properties {
+    /// What a scan promises whose merged rows come in an order, or in their own.
+    pub(super) fn properties(&self, merged: Option<MergedOrder>) -> Properties {
         let place = |wanted| self.columns.iter().position(|&column| column == wanted);
         let file = place(SequenceColumn::File);
         let text = place(self.schema[self.text]);
@@ -290,13 +303,25 @@ impl ScanQuestion {
         let [by_file, by_word, by_position] =
             [file, text, position].map(|column| column.map(RowOrder::ascending));
         let has_one_file = self.files.len() <= 1;
-        let order = match (self.grain, by_text) {
+        let order = match (self.grain, merged) {
             (Grain::All, _) => Vec::new(),
             (Grain::File, _) => vec![by_file],
-            (Grain::Word | Grain::FileWord, Some(FileOrder::File)) => vec![by_word, by_file],
-            (Grain::Word | Grain::FileWord, Some(FileOrder::Count)) => {
+            (Grain::Word | Grain::FileWord, Some(MergedOrder::Text(FileOrder::File))) => {
+                vec![by_word, by_file]
+            }
+            (Grain::Word | Grain::FileWord, Some(MergedOrder::Text(FileOrder::Count))) => {
                 vec![by_word, Some(RowOrder::MOST_OFTEN), by_file]
             }
+            (
+                Grain::Word | Grain::FileWord,
+                Some(MergedOrder::Count {
+                    descending,
+                    by_text,
+                }),
+            ) => vec![
+                Some(RowOrder::by_times(descending)),
+                by_word.filter(|_| by_text),
+            ],
             // N-grams come in order of their words' numbers, which is none that a query can ask for.
             (Grain::Word | Grain::FileWord, None) if self.is_of_words() => vec![by_file],
             (Grain::Word | Grain::FileWord, None) => Vec::new(),
@@ -341,6 +366,30 @@ impl ScanQuestion {
         work: impl FnOnce(&CorpusView, &Arc<AtomicBool>) -> Result<A> + Send + 'static,
     ) -> Result<A> {
         self.snapshot.ask(self.interrupt(), work)
+    }
+}
+
+/// The order of merged rows that begins as the wanted one, if there is one; `by_text` is the order of words or n-grams.
+fn merged_order(
+    grain: Grain,
+    by_text: Option<RowOrder>,
+    wanted: &[RowOrder],
+) -> Option<MergedOrder> {
+    match *wanted {
+        [first, ..] if Some(first) == by_text => {
+            let by_count = grain == Grain::FileWord && wanted.get(1) == Some(&RowOrder::MOST_OFTEN);
+            Some(MergedOrder::Text(match by_count {
+                true => FileOrder::Count,
+                false => FileOrder::File,
+            }))
+        }
+        [first, ref others @ ..] if first.key == OrderKey::Times && grain == Grain::Word => {
+            Some(MergedOrder::Count {
+                descending: first.descending,
+                by_text: others.first().is_some_and(|&next| Some(next) == by_text),
+            })
+        }
+        _ => None,
     }
 }
 

@@ -6,14 +6,13 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use zipfdb_kernels::FileOrder;
 use zipfdb_sql::setting::Strategy;
 
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::Operator;
 use super::boundary::{Properties, Scan};
 use super::plan::ScanPlan;
-use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
+use super::question::{MergedOrder, ScanQuestion, SequenceColumn, SequencePlace};
 use crate::Result;
 use crate::answer::path::Run;
 use crate::answer::{CorpusView, Occurrence, Top};
@@ -242,14 +241,19 @@ impl NgramRows {
             return Ok(());
         }
         while !files.is_empty() {
-            if self.last.room() == 0 {
-                let next = SequenceRows::new(BATCH_ROWS);
-                self.full.push(mem::replace(&mut self.last, next));
-            }
-            let pushed = self.last.push_files(words, files);
+            let pushed = self.with_room().push_files(words, files);
             files = &files[pushed..];
         }
         Ok(())
+    }
+
+    /// The rows that come last, with room for one more.
+    pub(super) fn with_room(&mut self) -> &mut SequenceRows {
+        if self.last.room() == 0 {
+            let next = SequenceRows::new(BATCH_ROWS);
+            self.full.push(mem::replace(&mut self.last, next));
+        }
+        &mut self.last
     }
 }
 
@@ -270,6 +274,12 @@ impl NgramRowsAhead {
             next: 0,
             made: Vec::new().into_iter(),
         }
+    }
+
+    /// The same with so much work that is begun for each thread.
+    pub(super) fn of_each_thread(mut self, work: usize) -> NgramRowsAhead {
+        self.ahead = self.ahead.of_each_thread(work);
+        self
     }
 
     /// Whether rows should be given before more are begun.
@@ -319,8 +329,8 @@ impl NgramRowsAhead {
 pub(super) struct SequenceTask {
     pub(super) question: Arc<ScanQuestion>,
     pub(super) strategy: Strategy,
-    /// In which order the files of a word or n-gram come, if rows come in order of these.
-    pub(super) by_text: Option<FileOrder>,
+    /// In which order merged rows come, if not in their own.
+    pub(super) order: Option<MergedOrder>,
     /// Which rows are used, if not all.
     pub(super) top: Option<Top>,
     /// Whether rows are made in parts: all may take more than `memory_limit`.
@@ -334,7 +344,7 @@ impl SequenceTask {
     pub(super) fn new(
         question: ScanQuestion,
         plan: &ScanPlan,
-        by_text: Option<FileOrder>,
+        order: Option<MergedOrder>,
         describe: impl FnOnce() -> Description,
         large: Option<&str>,
     ) -> SequenceTask {
@@ -342,10 +352,10 @@ impl SequenceTask {
             lines: plan.lines(large),
             ..describe()
         };
-        let properties = question.properties(by_text);
+        let properties = question.properties(order);
         SequenceTask {
             strategy: plan.strategy(),
-            by_text,
+            order,
             top: question.top.filter(|_| properties.is_unique),
             is_large: large.is_some(),
             properties,

@@ -330,6 +330,15 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
                         "GROUP BY ngram ORDER BY n DESC, ngram LIMIT 5 OFFSET 2",
                     ),
                     (
+                        "ngram, COUNT(*) AS n",
+                        "GROUP BY ngram ORDER BY n DESC, ngram",
+                    ),
+                    ("ngram, COUNT(*) AS n", "GROUP BY ngram ORDER BY n, ngram"),
+                    (
+                        "ngram, COUNT(*) AS n",
+                        "GROUP BY ngram ORDER BY n DESC, ngram DESC",
+                    ),
+                    (
                         "ngram, file, COUNT(*) AS n",
                         "GROUP BY file, ngram ORDER BY n DESC, file, ngram LIMIT 7",
                     ),

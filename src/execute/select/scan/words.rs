@@ -17,7 +17,7 @@ use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
 use super::occurrences::{LookupCursor, NumberCursor, SoughtWords, WindowCursor, WordWindows};
 use super::plan::{ScanPath, ScanPlan, size_of_segments};
-use super::question::{Grain, ScanQuestion, SequenceColumn};
+use super::question::{Grain, MergedOrder, ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
@@ -80,9 +80,11 @@ pub(super) fn scan(
         let of_files = files.map_or("all files".to_owned(), |files| format!("{files} files"));
         Description::new("words", format!("{words} in {of_files}"), None)
     };
-    let by_text = question.wanted_order.filter(|_| !is_large);
+    let order = question
+        .wanted_order
+        .filter(|order| !is_large && order.of_text().is_some());
     let large = is_large.then_some(LARGE);
-    let task = SequenceTask::new(question, &plan, by_text, describe, large);
+    let task = SequenceTask::new(question, &plan, order, describe, large);
     Ok(SequenceScan::new(task, start))
 }
 
@@ -244,7 +246,7 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let is_table = question.grain == Grain::FileWord
         && strategy == Strategy::FileWeights
         && question.has_table_of_files();
-    if is_table && task.by_text.is_none() && task.top.is_none() {
+    if is_table && task.order.is_none() && task.top.is_none() {
         let table = task.answer(|view, run| view.file_words(run))?;
         return Ok(Box::new(TableCursor::new(table, wanted)));
     }
@@ -272,7 +274,7 @@ fn finish(task: &SequenceTask, mut counted: Vec<CountedWord>) -> Result<Box<dyn 
     if let Some(top) = task.top {
         top.retain(&mut counted, |row| row.times);
     }
-    if let Some(of_files) = task.by_text {
+    if let Some(of_files) = task.order.and_then(MergedOrder::of_text) {
         sort_by_bytes(question, &mut counted, of_files)?;
     }
     Ok(CountedCursor::boxed(counted))

@@ -1,0 +1,148 @@
+//! N-grams in order of their counts, and of their texts among those that occur as often.
+//!
+//! The invariant: the order is that of a stable sort on the host. Texts compare as the ranks of words one after the other, of which
+//! as many as fit make a key of 64 bits; rows are sorted by the last key first, and by their counts at the end.
+
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Source, THREADS};
+use super::error::GpuError;
+use super::ngrams::DeviceNgrams;
+use super::primitives;
+
+pub(crate) static SOURCE: Source = Source {
+    name: "count_order.cu",
+    text: include_str!("count_order.cu"),
+    constants: &[("COUNT_ORDER_THREADS", THREADS as u64)],
+};
+
+impl DeviceNgrams {
+    /// The n-grams in order of their counts, the greatest first if `descending`; of n-grams that occur as often first the one
+    /// whose words have smaller `ranks`, or without ranks the one that was first.
+    ///
+    /// Memory: twice what the n-grams take, and 24 bytes for each.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    ///
+    /// # Panics
+    ///
+    /// When there are more ranks than a u32 counts.
+    pub fn by_count(
+        self,
+        gpu: &Gpu,
+        descending: bool,
+        ranks: Option<&[u32]>,
+    ) -> Result<DeviceNgrams, GpuError> {
+        let rows = self.rows();
+        if rows == 0 {
+            return Ok(self);
+        }
+        let mut order = gpu.allocate::<u32>(rows)?;
+        let kernel = SOURCE.kernel("rows_as_they_lie_kernel");
+        gpu.launch_looping(kernel.moving(rows * 4), rows, arguments![rows, &order])?;
+        if let Some(ranks) = ranks {
+            order = self.by_ranks(gpu, ranks, order)?;
+        }
+        let keys = gpu.allocate::<u32>(rows)?;
+        let changed = if descending { u32::MAX } else { 0 };
+        let arguments = arguments![&self.counts, changed, &order, rows, &keys];
+        let kernel = SOURCE.kernel("count_keys_kernel");
+        gpu.launch_looping(kernel.moving(rows * 3 * 4), rows, arguments)?;
+        let (_, order) = primitives::sort_pairs(gpu, keys, order, 0..u32::BITS)?;
+        self.moved(gpu, &order)
+    }
+
+    /// The rows of an order by the ranks of their words, equal ones as they were.
+    fn by_ranks(
+        &self,
+        gpu: &Gpu,
+        ranks: &[u32],
+        mut order: Buffer<u32>,
+    ) -> Result<Buffer<u32>, GpuError> {
+        let rows = self.rows();
+        let n = self.words.len() / rows;
+        let bits = (usize::BITS - ranks.len().saturating_sub(1).leading_zeros()).max(1);
+        assert!(bits <= u32::BITS, "ranks are u32");
+        let together = (u64::BITS / bits) as usize;
+        let ranks = gpu.upload(ranks)?;
+        for first in (0..n).step_by(together).rev() {
+            let keys = gpu.allocate::<u64>(rows)?;
+            // N-grams have few words.
+            let count = together.min(n - first) as u32;
+            let (first, n) = (first as u32, n as u32);
+            let words = &self.words;
+            let arguments = arguments![words, n, first, count, &ranks, bits, &order, rows, &keys];
+            let kernel = SOURCE.kernel("rank_keys_kernel");
+            let bytes = rows * (count as usize * 4 + 4 + 8);
+            gpu.launch_looping(kernel.moving(bytes), rows, arguments)?;
+            (_, order) = primitives::sort_pairs(gpu, keys, order, 0..count * bits)?;
+        }
+        Ok(order)
+    }
+
+    /// The rows in an order.
+    fn moved(self, gpu: &Gpu, order: &Buffer<u32>) -> Result<DeviceNgrams, GpuError> {
+        let rows = self.rows();
+        let (words, counts) = (
+            gpu.allocate::<u32>(self.words.len())?,
+            gpu.allocate::<u32>(rows)?,
+        );
+        // N-grams have few words.
+        let n = (self.words.len() / rows) as u32;
+        let arguments = arguments![order, rows, &self.words, n, &self.counts, &words, &counts];
+        let kernel = SOURCE.kernel("ordered_rows_kernel");
+        let bytes = (self.words.len() + rows) * 2 * 4 + rows * 4;
+        gpu.launch_looping(kernel.moving(bytes), self.words.len(), arguments)?;
+        Ok(DeviceNgrams { words, counts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::test_devices::{Numbers, on_devices};
+
+    #[test]
+    fn ngrams_come_in_the_order_of_a_stable_sort() {
+        on_devices(|gpu| {
+            // Words of so many bits make one key of all, and one for every one or two of them.
+            let shapes = [
+                (0, 2, 9),
+                (1, 3, 5),
+                (700, 3, 40),
+                (3_000, 2, 7),
+                (900, 8, 300_000),
+            ];
+            for (rows, n, words_below) in shapes {
+                let mut numbers = Numbers::new(rows as u64);
+                let words = numbers.below(rows * n, words_below);
+                let counts = numbers.below(rows, 9);
+                let mut ranks: Vec<u32> = (0..words_below).collect();
+                ranks.sort_by_key(|rank| rank.wrapping_mul(0x9e37_79b9));
+                for ranks in [None, Some(&ranks[..])] {
+                    for descending in [false, true] {
+                        let given = DeviceNgrams {
+                            words: gpu.upload(&words)?,
+                            counts: gpu.upload(&counts)?,
+                        };
+                        let found = given.by_count(gpu, descending, ranks)?.download(gpu)?;
+                        let of_row = |row: usize| &words[row * n..(row + 1) * n];
+                        let mut order: Vec<usize> = (0..rows).collect();
+                        order.sort_by_key(|&row| {
+                            let count = counts[row] ^ if descending { u32::MAX } else { 0 };
+                            let rank = |&word: &u32| ranks.map_or(0, |ranks| ranks[word as usize]);
+                            (count, of_row(row).iter().map(rank).collect::<Vec<_>>())
+                        });
+                        let about = format!("{rows} {n} {descending} {}", ranks.is_some());
+                        let expected = order.iter().map(|&row| counts[row]);
+                        assert!(found.counts.iter().copied().eq(expected), "{about}");
+                        let expected = order.iter().flat_map(|&row| of_row(row));
+                        assert!(found.words.iter().eq(expected), "{about}");
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+}
