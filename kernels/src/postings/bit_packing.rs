@@ -5,7 +5,7 @@
 
 use super::bit_layout::BitArray;
 use super::codec::MalformedPostings;
-use super::wide_decode;
+use super::vector_unpack;
 
 /// Bits that a number needs; 0 for 0.
 #[inline(always)]
@@ -225,7 +225,7 @@ pub(super) fn width_of(numbers: impl IntoIterator<Item = u64>) -> u32 {
 /// Unpacks numbers of `width` bits, 32 at most, from the bit `at` on.
 pub(super) fn unpack(bytes: &[u8], at: usize, width: u32, numbers: &mut [u32]) {
     let done = match width {
-        1..=32 => wide_decode::unpack(bytes, at, width, numbers),
+        1..=32 => vector_unpack::unpack(bytes, at, width, numbers),
         _ => 0,
     };
     let (numbers, at) = (&mut numbers[done..], at + done * width as usize);

@@ -9,7 +9,8 @@
 
 use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, read_bits, unpack};
 use super::codec::MalformedPostings;
-use super::wide_decode::{self, LANES};
+use super::vector_join::{self, LANES};
+use super::vector_unpack;
 
 /// Ids between two places where a partition may begin.
 const GRAIN: usize = 16;
@@ -269,64 +270,81 @@ impl<'a> EliasFano<'a> {
         if end > self.bytes.len() as u64 * 8 {
             return Err(MalformedPostings);
         }
-        let at = at as usize; // a bit of the bytes
-        let begin = ids.len();
-        let ends = begin + count as usize + 1;
-        if wide_decode::is_there() && !matches!(shape, PartitionShape::All) {
-            ids.resize(ends + 2 * LANES, first as u32); // first has 32 bits at most
-            let behind = (&mut ids[begin + 1..], count as usize);
-            let joined = self.join_bits(at, (shape, bits), behind, first as u32 + 1);
-            ids.truncate(ends);
-            return joined.map(|()| end);
-        }
-        ids.resize(ends, first as u32);
-        let behind = &mut ids[begin + 1..];
-        let first = first as u32 + 1; // below the universe
-        match shape {
-            PartitionShape::All => {
-                let all = (first..).zip(behind);
-                all.for_each(|(id, place)| *place = id);
-            }
-            PartitionShape::BitSet => {
-                read_ones(self.bytes, at, range, behind, |_, place, _| first + place)?;
-            }
-            PartitionShape::LowBits(low) => {
-                unpack(self.bytes, at, low, behind);
-                let lows = behind.len() * low as usize;
-                let high_bits = bits - lows as u64;
-                read_ones(
-                    self.bytes,
-                    at + lows,
-                    high_bits,
-                    behind,
-                    |k, place, bits| {
-                        // At least k, which are the ones before.
-                        first.wrapping_add((place - k) << low | bits)
-                    },
-                )?;
-            }
+        let behind = Behind {
+            shape,
+            at: at as usize, // a bit of the bytes
+            bits,
+            count: count as usize,
+            first: first as u32 + 1, // below the universe
+        };
+        ids.push(first as u32);
+        match vector_unpack::is_there() {
+            true => behind.append_by_vectors(self.bytes, ids)?,
+            false => behind.append(self.bytes, ids)?,
         }
         Ok(end)
     }
 }
 
-/// Ids of a partition, as vectors decode them, in front of twice as many [`LANES`].
-impl EliasFano<'_> {
+/// The ids of a partition behind its first.
+#[derive(Clone, Copy)]
+struct Behind {
+    shape: PartitionShape,
+    at: usize,
+    bits: u64,
+    count: usize,
+    /// What the least of them may be.
+    first: u32,
+}
+
+impl Behind {
+    /// Appends them.
     #[inline(always)]
-    fn join_bits(
-        &self,
-        at: usize,
-        (shape, bits): (PartitionShape, u64),
-        (ids, count): (&mut [u32], usize),
-        first: u32,
-    ) -> Result<(), MalformedPostings> {
-        let PartitionShape::LowBits(low) = shape else {
-            return wide_decode::join_bits(self.bytes, at, bits, (ids, count), (first, None));
+    fn append(self, bytes: &[u8], ids: &mut Vec<u32>) -> Result<(), MalformedPostings> {
+        let (at, count, first) = (self.at, self.count, self.first);
+        let begin = ids.len();
+        ids.resize(begin + count, 0);
+        let ids = &mut ids[begin..];
+        match self.shape {
+            PartitionShape::All => {
+                let all = (first..).zip(ids);
+                all.for_each(|(id, place)| *place = id);
+                Ok(())
+            }
+            PartitionShape::BitSet => {
+                read_ones(bytes, at, self.bits, ids, |_, place, _| first + place)
+            }
+            PartitionShape::LowBits(low) => {
+                unpack(bytes, at, low, ids);
+                let lows = count * low as usize;
+                // At least k, which are the ones before.
+                let id = |k, place: u32, bits| first.wrapping_add((place - k) << low | bits);
+                read_ones(bytes, at + lows, self.bits - lows as u64, ids, id)
+            }
+        }
+    }
+
+    /// The same by vectors, where these are there.
+    #[inline(always)]
+    fn append_by_vectors(self, bytes: &[u8], ids: &mut Vec<u32>) -> Result<(), MalformedPostings> {
+        let (at, count, first) = (self.at, self.count, self.first);
+        if matches!(self.shape, PartitionShape::All) {
+            return self.append(bytes, ids);
+        }
+        let begin = ids.len();
+        ids.resize(begin + count + 2 * LANES, 0);
+        let own = &mut ids[begin..];
+        let joined = match self.shape {
+            PartitionShape::LowBits(low) => {
+                unpack(bytes, at, low, &mut own[LANES..LANES + count]);
+                let lows = count * low as usize;
+                let (highs, low) = (self.bits - lows as u64, Some(low));
+                vector_join::join_bits(bytes, at + lows, highs, (own, count), (first, low))
+            }
+            _ => vector_join::join_bits(bytes, at, self.bits, (own, count), (first, None)),
         };
-        unpack(self.bytes, at, low, &mut ids[LANES..LANES + count]);
-        let lows = count * low as usize;
-        let (highs, low) = (bits - lows as u64, Some(low));
-        wide_decode::join_bits(self.bytes, at + lows, highs, (ids, count), (first, low))
+        ids.truncate(begin + count);
+        joined
     }
 }
 
@@ -354,5 +372,64 @@ fn read_ones(
     match k == ids.len() {
         true => Ok(()),
         false => Err(MalformedPostings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pairs::mix;
+
+    #[test]
+    fn vectors_and_loops_give_the_same_ids() {
+        if !vector_unpack::is_there() {
+            eprintln!("skipped: no AVX-512");
+            return;
+        }
+        for round in 0..3_000u64 {
+            let bytes: Vec<u8> = (0..600).map(|at| mix(at ^ round << 9) as u8).collect();
+            let count = mix(round) % 300 + 1;
+            // Bits that say something else than the count are damaged.
+            let range = count + mix(round ^ 1 << 40) % (count << (round % 9));
+            let (shape, bits) = shape(count, range);
+            let behind = Behind {
+                shape,
+                at: (round % 67) as usize,
+                bits,
+                count: count as usize,
+                first: 5,
+            };
+            let mut bytes = bytes;
+            if round % 2 == 0 {
+                put_highs(&mut bytes, behind, range);
+            }
+            let [mut left, mut right] = [vec![7], vec![7]];
+            let by_loops = behind.append(&bytes, &mut left);
+            let by_vectors = behind.append_by_vectors(&bytes, &mut right);
+            assert_eq!(by_loops, by_vectors, "{round}");
+            if by_loops.is_ok() {
+                assert_eq!(left, right, "{round}");
+            }
+            assert!(round % 2 == 1 || by_loops.is_ok(), "{round}");
+        }
+    }
+
+    /// Makes as many of the bits of places ones as there are ids.
+    fn put_highs(bytes: &mut [u8], behind: Behind, range: u64) {
+        let (at, places) = match behind.shape {
+            PartitionShape::All => return,
+            PartitionShape::BitSet => (behind.at, range),
+            PartitionShape::LowBits(low) => {
+                let lows = behind.count * low as usize;
+                (behind.at + lows, behind.bits - lows as u64)
+            }
+        };
+        for place in 0..places as usize {
+            // Spread over all places.
+            let count = behind.count as u64;
+            let is_one = (place as u64 + 1) * count / places > place as u64 * count / places;
+            let (byte, bit) = ((at + place) / 8, (at + place) % 8);
+            bytes[byte] = bytes[byte] & !(1 << bit) | u8::from(is_one) << bit;
+        }
     }
 }

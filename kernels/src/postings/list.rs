@@ -14,13 +14,13 @@ use super::interpolative;
 use super::list_line::{self, ListLine};
 use super::roaring::{self, RoaringList};
 use super::segment_lines::{self, SegmentLines, Segmentation};
-use super::wide_decode;
+use super::vector_join;
 
 /// Ids of a list that no codec's headers pay for.
 pub const SHORT_MAX: usize = 64;
 
 /// Ids for which there is room behind those that are decoded, so that vectors may write more.
-const DECODE_SLACK: usize = 2 * wide_decode::LANES;
+const DECODE_SLACK: usize = 2 * vector_join::LANES;
 
 /// Appends a list of ids that ascend below the universe; nothing for no ids.
 ///

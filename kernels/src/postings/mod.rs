@@ -28,8 +28,9 @@ mod shared_lists;
 mod simple16;
 #[cfg(test)]
 mod tests;
+mod vector_join;
 mod vector_search;
-mod wide_decode;
+mod vector_unpack;
 
 pub use bisection::similar_order;
 pub(crate) use bit_layout::{BitArray, BitLayout, BlockLayout};
