@@ -1,7 +1,7 @@
 //! Cursors of n-grams that stand in tables: with their counts, and with their files.
 //!
 //! Invariant: rows come as they lie there, n-grams that pass the conditions on n-grams. Threads of the pool unpack parts and make
-//! rows with files before they are asked for.
+//! rows before they are asked for.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) const NGRAMS_AHEAD: usize = 1 << 10;
 /// N-grams whose rows with counts are made at a time.
 pub(super) const COUNTED_AHEAD: usize = 4 * BATCH_ROWS;
 
-/// Parts that are unpacked one after the other, some of them ahead.
+/// Parts with files that are unpacked one after the other, some of them ahead.
 struct Unpacked {
     parts: std::vec::IntoIter<NgramFilePart>,
     ahead: WorkAhead<Arc<NgramFiles>>,
