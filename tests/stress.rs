@@ -244,7 +244,7 @@ fn every_snapshot_is_of_a_commit_that_is_not_older_than_what_was_acknowledged() 
     };
     check(&database);
     for corpus in CORPORA {
-        // Nothing is recompressed in the background when it is opened again, which would make files while they are counted.
+        // A recompression in the background, once the database is opened again, would make files while they are counted.
         let never = format!("ALTER CORPUS \"{corpus}\" SET (recompress_threshold = '1GiB')");
         database.execute(&never).unwrap();
     }

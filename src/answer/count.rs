@@ -263,8 +263,8 @@ impl LiveSegment {
     }
 }
 
-/// A batch that has at least so many counts of one file counts all words of the file at once. Where a table tells counts, it reads each
-/// from the table.
+/// Counts of one file in a batch from which on all words of the file are counted at once. Fewer are counted one by one, and where a table
+/// tells counts, each is read from that.
 const COUNTS_AT_ONCE_MIN: usize = 8;
 
 /// Estimated distinct words of a file, as a multiple of the square root of its words.

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn ngrams_come_in_the_order_of_a_stable_sort() {
         on_devices(|gpu| {
-            // Words of so many bits make one key of all, and one for every one or two of them.
+            // Rows, words of an n-gram, and distinct words. One key has all ranks, but for the last shape: three of eight.
             let shapes = [
                 (0, 2, 9),
                 (1, 3, 5),

@@ -62,12 +62,12 @@ mod x86_64 {
             let Some(read) = bytes.get(byte..byte + READ) else {
                 break;
             };
-            // SAFETY: so many bytes are there.
+            // SAFETY: the slice has `READ` bytes.
             let read = unsafe { _mm512_loadu_epi8(read.as_ptr().cast()) };
             let words = _mm512_permutexvar_epi8(indices, read);
             let found = _mm512_and_si512(_mm512_srlv_epi64(words, shifts), mask);
             let found = _mm512_cvtepi64_epi32(found);
-            // SAFETY: there are eight numbers of 32 bits.
+            // SAFETY: the chunk has eight numbers of 32 bits, as the vector has.
             unsafe { _mm256_storeu_si256(eight.as_mut_ptr().cast(), found) };
             // Eight numbers take as many bytes as one takes bits.
             byte += width as usize;

@@ -138,8 +138,8 @@ pub(super) fn sorted_ngrams(
     sorted_rows(words.len() / n, &ngram_keys(words, n, ranks, false), stop)
 }
 
-/// N-grams of `n` words, of which there are fewer than 2^32, in order of their counts, from the greatest if the flag is set, and
-/// of those that occur as often in order of the ranks of their words, or without ranks as they are; by number.
+/// The numbers of n-grams of `n` words, sorted by count, the greatest first if the flag is set. N-grams with equal counts are sorted by
+/// the ranks of their words; without ranks they keep their order. There are fewer than 2^32 n-grams.
 pub(super) fn sorted_by_counts(
     words: &[u32],
     n: usize,

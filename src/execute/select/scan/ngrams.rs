@@ -75,7 +75,7 @@ pub(super) fn scan(
     };
     let has_order = |order: &MergedOrder| match order {
         MergedOrder::Text(_) => question.grain == Grain::FileWord,
-        // Of those that conditions or counts choose, the others need not be sorted.
+        // Conditions and bounds on counts leave few n-grams, which are sorted after they were chosen.
         MergedOrder::Count { .. } => question.has_all_texts() && question.top.is_none(),
     };
     let order = (question.wanted_order).filter(|order| !is_large && has_order(order));
@@ -256,7 +256,7 @@ fn ordered_files(task: &SequenceTask) -> Result<Option<OrderedNgramFileCursor>> 
         return Ok(None);
     };
     let parts = file_table(task)?;
-    OrderedNgramFileCursor::new(question, parts, &ranks).map(Some)
+    OrderedNgramFileCursor::new(question, parts, ranks).map(Some)
 }
 
 /// All n-grams in order of their counts, if the ranks of words tell the order of texts where that is asked for.

@@ -53,7 +53,7 @@ pub(super) struct OrderedNgramFileCursor {
     question: Arc<ScanQuestion>,
     tables: Vec<StoredTable>,
     /// By word; empty if numbers are in order.
-    ranks: Vec<u32>,
+    ranks: Arc<[u32]>,
     /// In order of ranks.
     words: Vec<WordRows>,
     /// The units that are left, as the ends of their words, the last first.
@@ -82,7 +82,7 @@ impl OrderedNgramFileCursor {
     pub(super) fn new(
         question: &Arc<ScanQuestion>,
         tables: Vec<NgramFilePart>,
-        ranks: &[u32],
+        ranks: Arc<[u32]>,
     ) -> Result<OrderedNgramFileCursor> {
         let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
         let count = |(table, part): (usize, &NgramFilePart)| {
@@ -120,7 +120,7 @@ impl OrderedNgramFileCursor {
         Ok(OrderedNgramFileCursor {
             question: question.clone(),
             tables: tables.into_iter().map(stored).collect(),
-            ranks: ranks.to_vec(),
+            ranks,
             words,
             ends,
             unit: Arc::default(),
