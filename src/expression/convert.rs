@@ -82,6 +82,7 @@ pub(crate) fn from_count(count: u64) -> Value {
 }
 
 /// As `from_count`, the integer alone.
+#[inline]
 pub(crate) fn integer_of_count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

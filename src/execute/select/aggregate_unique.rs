@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{Aggregate, Aggregation};
+use zipfdb_sql::query::Aggregation;
 
 use super::argument::counts_rows;
 use super::group::{Group, is_distinct};
@@ -95,12 +95,22 @@ impl Operator for AggregateUnique {
             batch.truncate(rows);
         }
         computed.resize_with(sizes.len(), ColumnBuilder::default);
+        let mut times = batch.times.take();
+        let mut sizes_left = sizes.iter().filter(|&&is_size| is_size).count();
         let aggregates = self.aggregation.aggregates.iter();
         let aggregates = aggregates.zip(sizes).zip(computed);
         let aggregates: Vec<BatchColumn> = aggregates
-            .map(|((aggregate, is_size), computed)| match is_size {
-                true => group_sizes(aggregate, &batch),
-                false => computed.finish(),
+            .map(|((aggregate, is_size), computed)| {
+                if !is_size {
+                    return computed.finish();
+                }
+                sizes_left -= 1;
+                let times = match sizes_left {
+                    _ if aggregate.distinct => None,
+                    0 => times.take(),
+                    _ => times.clone(),
+                };
+                group_sizes(times, rows)
             })
             .collect();
         let mut columns: Vec<BatchColumn> = Vec::with_capacity(self.keys.len() + aggregates.len());
@@ -119,11 +129,11 @@ impl Operator for AggregateUnique {
     }
 }
 
-/// How many rows there are of each group.
-fn group_sizes(aggregate: &Aggregate, batch: &Batch) -> BatchColumn {
-    BatchColumn::Integers(match &batch.times {
-        Some(times) if !aggregate.distinct => times.iter().copied().map(integer_of_count).collect(),
-        _ => vec![1; batch.len()],
+/// How many rows there are of each group, where `times` tells it or else one; the column takes the memory of `times`.
+fn group_sizes(times: Option<Vec<u64>>, rows: usize) -> BatchColumn {
+    BatchColumn::Integers(match times {
+        Some(times) => times.into_iter().map(integer_of_count).collect(),
+        None => vec![1; rows],
     })
 }
 
