@@ -13,8 +13,8 @@ use zipfdb_kernels::{
 use super::corpus_view::CorpusView;
 use super::correction::Window;
 use super::cost::{COUNT_ALL_SYMBOL_COST, NGRAM_FACTOR, SYMBOL_COST, WORD_COST};
-use super::ngram_packing::{NgramCountPart, NgramFilePart, NgramsPart};
-use super::ngrams::{NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion};
+use super::ngram_packing::{NgramAnswer, NgramFilePart, NgramsPart};
+use super::ngrams::{NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, packed};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::PendingView;
 use super::spread::SpreadPlan;
@@ -73,7 +73,7 @@ pub(super) struct ChosenNgrams;
 
 impl PartitionOperation for ChosenNgrams {
     type Question<'a> = ChosenQuestion<'a, NgramQuestion>;
-    type Answer = Vec<NgramCountPart>;
+    type Answer = NgramAnswer;
 
     const PATHS: &'static [AccessPath<ChosenNgrams>] = &[
         all_files::<ChosenNgrams, NgramCounting, NgramQuestion>(),
@@ -94,7 +94,7 @@ impl PartitionOperation for ChosenNgrams {
                 let (view, weights) = (chosen.view(all), chosen.weights());
                 let (set, memory) = (ngrams.set.clone(), ngrams.memory);
                 let counts = ngram_counts_packed(view, weights, set, memory, run.stop)?;
-                Ok(counts.into_iter().map(NgramCountPart::Packed).collect())
+                Ok(packed(counts))
             },
         },
     ];
@@ -142,16 +142,6 @@ impl PartitionOperation for ChosenNgramFiles {
 }
 
 impl StoredView {
-    /// All n-grams of n words, as they are asked for of the files of a segment.
-    fn count_question(&self, n: usize) -> NgramQuestion {
-        NgramQuestion {
-            set: NgramSet::from(n),
-            top: None,
-            order: None,
-            memory: self.window_bytes(),
-        }
-    }
-
     fn file_question(&self, n: usize) -> NgramFileQuestion {
         NgramFileQuestion {
             set: NgramSet::from(n),
@@ -232,8 +222,7 @@ impl CorpusView {
         run: Run<'_>,
     ) -> Result<Vec<NgramsPart>> {
         let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
-        let answers =
-            stored.each_chosen::<_, ChosenNgrams>(&asked, &stored.count_question(n), run)?;
+        let answers = stored.each_chosen::<_, ChosenNgrams>(&asked, &stored.all_ngrams(n), run)?;
         let is_asked = |file: usize| asked.binary_search(&file).is_ok();
         let mut parts = stored.joined_ngrams(n, answers.into_iter(), is_asked)?;
         if let Some(pending) = self.pending() {
@@ -275,7 +264,7 @@ impl CorpusView {
     /// If a segment is damaged.
     pub(crate) fn plan_ngrams_in(&self, n: usize, files: &[u32]) -> Result<SpreadPlan<'_>> {
         let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
-        stored.plan_chosen::<_, ChosenNgrams>(&asked, &stored.count_question(n))
+        stored.plan_chosen::<_, ChosenNgrams>(&asked, &stored.all_ngrams(n))
     }
 
     /// How n-grams of some files would be counted by file.

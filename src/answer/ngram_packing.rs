@@ -1,20 +1,51 @@
-//! N-grams of an answer as they are made, of a segment and of a corpus: plain, or packed until they are read.
+//! N-grams of an answer as they are made, of a segment and of a corpus: plain, packed until they are read, or left on a device.
 //!
-//! The invariant: both are the same n-grams. All n-grams of a corpus take several times its text; packed they take a
+//! The invariant: all are the same n-grams. All n-grams of a corpus take several times its text; packed they take a
 //! fraction of it, and a part of them at a time is read.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use zipfdb_kernels::gpu::DeviceNgramRows;
 use zipfdb_kernels::{NgramCounts, NgramFiles, PackedNgramCounts, PackedNgramFiles};
+
+use crate::Result;
+
+/// N-grams of a segment with their counts.
+#[derive(Debug)]
+pub(crate) enum NgramAnswer {
+    /// In parts that follow each other.
+    Parts(Vec<NgramCountPart>),
+    /// All of them, in the order that was asked for, on the device that counted them.
+    OnDevice(DeviceNgramRows),
+}
+
+impl NgramAnswer {
+    /// The parts, on the host.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn into_parts(self) -> Result<Vec<NgramCountPart>> {
+        match self {
+            NgramAnswer::Parts(parts) => Ok(parts),
+            NgramAnswer::OnDevice(rows) => Ok(vec![NgramCountPart::Plain(rows.download()?)]),
+        }
+    }
+}
+
+/// All n-grams of a corpus with their counts, for rows.
+pub(crate) enum AllNgrams {
+    /// In parts that follow each other.
+    Parts(Vec<NgramsPart>),
+    /// Of the only segment, as [`NgramAnswer::OnDevice`].
+    OnDevice(DeviceNgramRows),
+}
 
 /// Some n-grams with counts: as a derived structure or a device gives them, or packed, as the grammar does.
 #[derive(Debug)]
 pub(crate) enum NgramCountPart {
     Plain(NgramCounts),
     Packed(PackedNgramCounts),
-    /// All n-grams, in the order that was asked for, in which only a device gives them.
-    InOrder(NgramCounts),
 }
 
 /// Some n-grams with files, as [`NgramCountPart`].
@@ -36,9 +67,7 @@ impl NgramCountPart {
     /// of each.
     pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
         match self {
-            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => {
-                stretches(&plain.words, n, most)
-            }
+            NgramCountPart::Plain(plain) => stretches(&plain.words, n, most),
             NgramCountPart::Packed(_) => {
                 Vec::from_iter(self.first_word().map(|word| (word, self.len())))
             }
@@ -48,7 +77,7 @@ impl NgramCountPart {
     /// How many n-grams there are.
     pub(super) fn len(&self) -> usize {
         match self {
-            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => plain.counts.len(),
+            NgramCountPart::Plain(plain) => plain.counts.len(),
             NgramCountPart::Packed(packed) => packed.len(),
         }
     }
@@ -56,9 +85,7 @@ impl NgramCountPart {
     /// The word that the first n-gram begins with; none if there is no n-gram.
     pub(super) fn first_word(&self) -> Option<u32> {
         match self {
-            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => {
-                plain.words.first().copied()
-            }
+            NgramCountPart::Plain(plain) => plain.words.first().copied(),
             NgramCountPart::Packed(packed) => packed.first_word(),
         }
     }
@@ -66,7 +93,7 @@ impl NgramCountPart {
     /// The n-grams, not packed.
     pub(super) fn plain(&self) -> Cow<'_, NgramCounts> {
         match self {
-            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => Cow::Borrowed(plain),
+            NgramCountPart::Plain(plain) => Cow::Borrowed(plain),
             NgramCountPart::Packed(packed) => Cow::Owned(packed.unpacked()),
         }
     }
@@ -74,7 +101,7 @@ impl NgramCountPart {
     /// The n-grams, not packed.
     pub(crate) fn into_plain(self) -> NgramCounts {
         match self {
-            NgramCountPart::Plain(plain) | NgramCountPart::InOrder(plain) => plain,
+            NgramCountPart::Plain(plain) => plain,
             NgramCountPart::Packed(packed) => packed.unpacked(),
         }
     }
@@ -186,15 +213,13 @@ impl CountedNgrams {
 pub(crate) enum NgramsPart {
     Counted(CountedNgrams),
     Packed(PackedNgramCounts),
-    /// As [`NgramCountPart::InOrder`].
-    InOrder(CountedNgrams),
 }
 
 impl NgramsPart {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         match self {
-            NgramsPart::Counted(counted) | NgramsPart::InOrder(counted) => counted.len(),
+            NgramsPart::Counted(counted) => counted.len(),
             NgramsPart::Packed(packed) => packed.len(),
         }
     }
@@ -202,7 +227,7 @@ impl NgramsPart {
     /// The table of a part that is read no more.
     pub(crate) fn into_counted(self) -> CountedNgrams {
         match self {
-            NgramsPart::Counted(counted) | NgramsPart::InOrder(counted) => counted,
+            NgramsPart::Counted(counted) => counted,
             NgramsPart::Packed(packed) => of_segment(packed.unpacked()),
         }
     }
@@ -210,7 +235,7 @@ impl NgramsPart {
     /// Calls `visit` with the words and count of each, of n words.
     pub(crate) fn for_each(&self, n: usize, visit: impl FnMut((&[u32], u64))) {
         match self {
-            NgramsPart::Counted(counted) | NgramsPart::InOrder(counted) => {
+            NgramsPart::Counted(counted) => {
                 counted.iter(n).for_each(visit);
             }
             NgramsPart::Packed(packed) => of_segment(packed.unpacked()).iter(n).for_each(visit),
@@ -223,7 +248,6 @@ pub(super) fn part_of_segment(part: NgramCountPart) -> NgramsPart {
     match part {
         NgramCountPart::Plain(plain) => NgramsPart::Counted(of_segment(plain)),
         NgramCountPart::Packed(packed) => NgramsPart::Packed(packed),
-        NgramCountPart::InOrder(plain) => NgramsPart::InOrder(of_segment(plain)),
     }
 }
 

@@ -113,7 +113,7 @@ impl StoredView {
         let question = NgramQuestion {
             set: part.set.clone(),
             top: None,
-            order: None,
+            rows: None,
             memory: self.window_bytes(),
         };
         let found = match &part.files {
@@ -123,6 +123,7 @@ impl StoredView {
                 answer::<ChosenNgrams>(&ChosenQuestion { ngrams, files }, &segment, run)?
             }
         };
+        let found = found.into_parts()?;
         if self.segments.len() == 1 {
             // Its words have the numbers of those of the corpus.
             return Ok(found.into_iter().map(part_of_segment).collect());

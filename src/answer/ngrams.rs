@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{self, DeviceNgramFiles, DeviceNgrams};
 use zipfdb_kernels::{
     CountTable, FileOrder, GrammarView, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet,
-    NgramTable, RuleFiles, WordGrammar, WordSuffixes, ngram_counts_packed,
+    NgramTable, PackedNgramCounts, RuleFiles, WordGrammar, WordSuffixes, ngram_counts_packed,
     ngram_file_counts_packed,
 };
 use zipfdb_storage::IndexKind;
@@ -33,7 +33,8 @@ use super::file_index::Part;
 use super::merge::{CutNgrams, CutWindow, for_each_cut, sort_files, sorted};
 use super::ngram_merge::{Numbers, merge_counts, merge_files};
 use super::ngram_packing::{
-    CountedNgrams, Counts, NgramCountPart, NgramFilePart, NgramsPart, part_of_segment,
+    AllNgrams, CountedNgrams, Counts, NgramAnswer, NgramCountPart, NgramFilePart, NgramsPart,
+    part_of_segment,
 };
 use super::path::{AccessPath, PartitionOperation, PathName, Run};
 use super::pending_view::{Edit, NONE, PendingView};
@@ -97,6 +98,14 @@ impl Top {
     }
 }
 
+/// In which order a device that has all n-grams keeps them for rows.
+#[derive(Clone, Debug)]
+pub(crate) enum NgramOrder {
+    /// Ascending by the numbers of their words.
+    Words,
+    Count(CountOrder),
+}
+
 /// N-grams by how often they occur.
 #[derive(Clone, Debug)]
 pub(crate) struct CountOrder {
@@ -113,8 +122,8 @@ pub(crate) struct NgramQuestion {
     pub(crate) set: NgramSet,
     /// Those that this does not use may be missing.
     pub(crate) top: Option<Top>,
-    /// A device that has all of them at once puts them in this order.
-    pub(crate) order: Option<CountOrder>,
+    /// If rows are made of them: a device that has all of them at once puts them in this order and keeps them until then.
+    pub(crate) rows: Option<NgramOrder>,
     /// Bytes for windows.
     pub(crate) memory: usize,
 }
@@ -124,7 +133,7 @@ pub(crate) struct NgramCounting;
 
 impl PartitionOperation for NgramCounting {
     type Question<'a> = NgramQuestion;
-    type Answer = Vec<NgramCountPart>;
+    type Answer = NgramAnswer;
 
     const PATHS: &'static [AccessPath<NgramCounting>] = &[
         AccessPath {
@@ -140,7 +149,7 @@ impl PartitionOperation for NgramCounting {
                     Some(top) => top.of_suffixes(suffixes, question.set.n, run.stop)?,
                     None => suffixes.ngram_counts(question.set.clone(), run.stop)?,
                 };
-                Ok(counts.into_iter().map(NgramCountPart::Plain).collect())
+                Ok(plain(counts))
             },
         },
         AccessPath {
@@ -153,7 +162,7 @@ impl PartitionOperation for NgramCounting {
             run: |question, segment, run| {
                 let table = segment.pin_until::<NgramTable>(run.stop)?;
                 let counts = table.ngram_counts(question.set.clone(), run.stop)?;
-                Ok(counts.into_iter().map(NgramCountPart::Plain).collect())
+                Ok(plain(counts))
             },
         },
         AccessPath {
@@ -172,10 +181,20 @@ impl PartitionOperation for NgramCounting {
                 let begin = Instant::now();
                 let counts = ngram_counts_packed(view, weights, set, memory, run.stop)?;
                 segment.spend_on_all_ngrams(&question.set, begin, run.stop)?;
-                Ok(counts.into_iter().map(NgramCountPart::Packed).collect())
+                Ok(packed(counts))
             },
         },
     ];
+}
+
+/// An answer of n-grams that a derived structure has counted.
+fn plain(parts: Vec<NgramCounts>) -> NgramAnswer {
+    NgramAnswer::Parts(parts.into_iter().map(NgramCountPart::Plain).collect())
+}
+
+/// An answer of n-grams that a grammar tells.
+pub(super) fn packed(parts: Vec<PackedNgramCounts>) -> NgramAnswer {
+    NgramAnswer::Parts(parts.into_iter().map(NgramCountPart::Packed).collect())
 }
 
 impl DeviceOperation for NgramCounting {
@@ -187,7 +206,7 @@ impl DeviceOperation for NgramCounting {
         question: &NgramQuestion,
         segment: &SegmentView,
         device: &OnDevice<'_>,
-    ) -> Result<Vec<NgramCountPart>> {
+    ) -> Result<NgramAnswer> {
         segment.ngrams_on(device, question)
     }
 }
@@ -407,24 +426,27 @@ impl SegmentView {
         }
     }
 
-    /// N-grams with their counts, in parts.
+    /// N-grams with their counts.
     pub(super) fn ngrams_on(
         &self,
         device: &OnDevice<'_>,
-        NgramQuestion {
-            set, top, order, ..
-        }: &NgramQuestion,
-    ) -> Result<Vec<NgramCountPart>> {
+        NgramQuestion { set, top, rows, .. }: &NgramQuestion,
+    ) -> Result<NgramAnswer> {
         // Of single words those are found too that the question does not ask for.
         let top = top.filter(|_| set.n > 1);
         let mut parts = self.with_words(device, |gpu, on, is_whole| {
             let memory = window_bytes(gpu);
-            if let Some(order) = order.as_ref().filter(|_| is_whole && set.is_all())
+            if let Some(order) = rows.as_ref().filter(|_| is_whole && set.is_all())
                 && let Some(all) =
                     gpu::whole_ngram_counts(gpu, &on.grammar, &on.weights, set.n, memory)?
             {
-                let all = all.by_count(gpu, order.descending, order.ranks.as_deref())?;
-                return Ok(vec![NgramCountPart::InOrder(all.download(gpu)?)]);
+                let all = match order {
+                    NgramOrder::Words => all,
+                    NgramOrder::Count(CountOrder { descending, ranks }) => {
+                        all.by_count(gpu, *descending, ranks.as_deref())?
+                    }
+                };
+                return Ok(NgramAnswer::OnDevice(all.into_rows(gpu, set.n)));
             }
             let mut found = Vec::new();
             let mut take = |part: DeviceNgrams| {
@@ -445,21 +467,21 @@ impl SegmentView {
                 memory,
                 &mut take,
             )?;
-            Ok(found)
+            Ok(NgramAnswer::Parts(found))
         })?;
         if parts.len() == 1 {
             return Ok(parts.swap_remove(0).1);
         }
         let cut = self.cut_ngrams(&parts, set)?;
-        let found = parts.into_iter().map(|(_, found)| found);
-        let merged = merge_counts(set.n, found.collect(), &cut, |_, word| word)?;
+        let found = parts.into_iter().map(|(_, found)| found.into_parts());
+        let found = found.collect::<Result<_>>()?;
+        let merged = merge_counts(set.n, found, &cut, |_, word| word)?;
         let of_segment = |part| match part {
-            NgramsPart::Packed(packed) => Ok(NgramCountPart::Packed(packed)),
-            NgramsPart::Counted(_) | NgramsPart::InOrder(_) => {
-                Err(self.inconsistent("it has more n-grams than words"))
-            }
+            NgramsPart::Packed(packed) => Ok(packed),
+            NgramsPart::Counted(_) => Err(self.inconsistent("it has more n-grams than words")),
         };
-        merged.into_iter().map(of_segment).collect()
+        let merged = merged.into_iter().map(of_segment);
+        Ok(packed(merged.collect::<Result<_>>()?))
     }
 
     /// N-grams with their files, in parts.
@@ -543,39 +565,61 @@ impl StoredView {
         (self.cache().limit() / WINDOW_SHARE).clamp(least, most) as usize
     }
 
-    /// As [`CorpusView::ngrams`] or [`CorpusView::ngrams_by_count`], of the stored files.
-    fn ngrams(
-        &self,
-        n: usize,
-        top: Option<Top>,
-        order: Option<&CountOrder>,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramsPart>> {
+    /// As [`CorpusView::ngrams`], of the stored files.
+    fn ngrams(&self, n: usize, top: Option<Top>, run: Run<'_>) -> Result<Vec<NgramsPart>> {
         run.preparing("vocabulary", || self.vocabulary())?;
-        // With several segments only the sum of their counts tells what is used, and in which order.
-        let is_only = self.segments.len() == 1;
         let question = NgramQuestion {
-            set: NgramSet::from(n),
-            top: top.filter(|_| is_only),
-            order: order.filter(|_| is_only).cloned(),
-            memory: self.window_bytes(),
+            // With several segments only the sum of their counts tells what is used.
+            top: top.filter(|_| self.segments.len() == 1),
+            ..self.all_ngrams(n)
         };
         let answers = self.each_segment::<NgramCounting>(&question, run)?;
         self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)
+    }
+
+    /// As [`CorpusView::ngram_rows`], of the stored files.
+    fn ngram_rows(&self, n: usize, order: NgramOrder, run: Run<'_>) -> Result<AllNgrams> {
+        run.preparing("vocabulary", || self.vocabulary())?;
+        let question = NgramQuestion {
+            // With several segments only the sum of their counts tells the order.
+            rows: Some(order).filter(|_| self.segments.len() == 1),
+            ..self.all_ngrams(n)
+        };
+        let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
+        match answers.pop_if(|answer| matches!(answer, NgramAnswer::OnDevice(_))) {
+            Some(NgramAnswer::OnDevice(rows)) => Ok(AllNgrams::OnDevice(rows)),
+            _ => {
+                let answers = answers.into_iter().enumerate();
+                self.joined_ngrams(n, answers, |_| true)
+                    .map(AllNgrams::Parts)
+            }
+        }
+    }
+
+    /// The question for all n-grams.
+    pub(super) fn all_ngrams(&self, n: usize) -> NgramQuestion {
+        NgramQuestion {
+            set: NgramSet::from(n),
+            top: None,
+            rows: None,
+            memory: self.window_bytes(),
+        }
     }
 
     /// The n-grams of segments, by their places, as those of the corpus, with those that cuts of some stored files go through.
     pub(super) fn joined_ngrams(
         &self,
         n: usize,
-        mut answers: impl Iterator<Item = (usize, Vec<NgramCountPart>)>,
+        answers: impl Iterator<Item = (usize, NgramAnswer)>,
         is_asked: impl Fn(usize) -> bool,
     ) -> Result<Vec<NgramsPart>> {
+        let answers = answers.map(|(at, answer)| Ok((at, answer.into_parts()?)));
+        let answers: Vec<(usize, Vec<NgramCountPart>)> = answers.collect::<Result<_>>()?;
         if self.segments.len() == 1 {
-            let only = answers.next().into_iter().flat_map(|(_, parts)| parts);
+            let only = answers.into_iter().flat_map(|(_, parts)| parts);
             return Ok(only.map(part_of_segment).collect());
         }
-        let (segments, found): (Vec<usize>, Vec<_>) = answers.unzip();
+        let (segments, found): (Vec<usize>, Vec<_>) = answers.into_iter().unzip();
         let vocabulary = self.vocabulary()?;
         let number = |at: usize, word| vocabulary.number(segments[at], word);
         merge_counts(n, found, &self.cut_ngrams(n, is_asked)?, number)
@@ -629,13 +673,7 @@ impl StoredView {
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn plan_ngrams(&self, n: usize, forced: Option<PathName>) -> Result<SpreadPlan<'_>> {
-        let question = NgramQuestion {
-            set: NgramSet::from(n),
-            top: None,
-            order: None,
-            memory: self.window_bytes(),
-        };
-        self.plan::<NgramCounting>(&question, forced)
+        self.plan::<NgramCounting>(&self.all_ngrams(n), forced)
     }
 
     /// How n-grams would be counted by file.
@@ -798,7 +836,7 @@ impl PendingView {
 
     /// N-grams of the stored files, corrected.
     fn corrected_ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<NgramsPart>> {
-        let parts = self.stored.ngrams(n, None, None, run)?;
+        let parts = self.stored.ngrams(n, None, run)?;
         let mut changes = self.windows(n, run.stop)?.changes.clone();
         for &file in &self.gone {
             check(run.stop)?;
@@ -975,7 +1013,7 @@ impl CorpusView {
         run: Run<'_>,
     ) -> Result<Vec<NgramsPart>> {
         let parts = match self.pending() {
-            None => self.stored().ngrams(n, top, None, run)?,
+            None => self.stored().ngrams(n, top, run)?,
             Some(pending) => pending.corrected_ngrams(n, run)?,
         };
         Ok(match top {
@@ -984,19 +1022,19 @@ impl CorpusView {
         })
     }
 
-    /// All n-grams with their counts, as [`CorpusView::ngrams`] gives them, or in one part that is in this order.
+    /// All n-grams with their counts, as [`CorpusView::ngrams`] gives them, or in this order on a device.
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngrams_by_count(
+    pub(crate) fn ngram_rows(
         &self,
         n: usize,
-        order: &CountOrder,
+        order: NgramOrder,
         run: Run<'_>,
-    ) -> Result<Vec<NgramsPart>> {
+    ) -> Result<AllNgrams> {
         match self.pending() {
-            None => self.stored().ngrams(n, None, Some(order), run),
-            Some(pending) => pending.corrected_ngrams(n, run),
+            None => self.stored().ngram_rows(n, order, run),
+            Some(pending) => pending.corrected_ngrams(n, run).map(AllNgrams::Parts),
         }
     }
 

@@ -642,8 +642,8 @@ mod tests {
 
     use super::super::device_parts::in_batches;
     use super::super::frequent_words::FrequentWords;
-    use super::super::ngram_packing::{NgramCountPart, NgramFilePart};
-    use super::super::ngrams::{CountOrder, NgramQuestion};
+    use super::super::ngram_packing::{NgramAnswer, NgramCountPart, NgramFilePart};
+    use super::super::ngrams::{CountOrder, NgramOrder, NgramQuestion};
     use super::super::path::{Run, RunLog, answer};
     use super::super::phrase::{PhraseCount, PhrasePositions};
     use super::super::top::Top;
@@ -753,7 +753,7 @@ mod tests {
             places.spread(),
             run,
             |_| true,
-            |_| Ok(Vec::new()),
+            |_| Ok(NgramAnswer::Parts(Vec::new())),
             on_device,
         );
         assert!(matches!(answer, Err(Error::Interrupted)));
@@ -819,6 +819,62 @@ mod tests {
             corpus
                 .insert_many(&[("a", 8, "cat the "), ("b", 4, "dog "), ("c", 5, "x")])
                 .unwrap();
+        }
+        assert_eq!(device.failures(), 0);
+    }
+
+    #[test]
+    fn rows_of_all_ngrams_leave_a_device_when_they_are_wanted() {
+        // One segment with n-grams for some batches.
+        let mut state = 7u32;
+        let words = (0..9_000).map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            format!("w{} ", (state >> 16) % 90)
+        });
+        let text = ("f".to_owned(), words.collect());
+        let Some(database) = corpus_of("one", &[text]) else {
+            return;
+        };
+        let counted = |n: usize, more: &str| {
+            format!("SELECT ngram, COUNT(*) AS n FROM ngrams('one', {n}) {more}")
+        };
+        let statements = [
+            counted(3, "GROUP BY ngram ORDER BY n DESC, ngram"),
+            counted(2, "GROUP BY ngram ORDER BY n, ngram LIMIT 9 OFFSET 5000"),
+            counted(
+                2,
+                "WHERE ngram LIKE '%w7%' GROUP BY ngram ORDER BY n DESC, ngram",
+            ),
+            counted(3, "GROUP BY ngram"),
+            counted(1, "GROUP BY ngram"),
+            counted(3, "WHERE ngram LIKE '%w7%' GROUP BY ngram"),
+            format!(
+                "SELECT COUNT(*), SUM(n) FROM ({})",
+                counted(3, "GROUP BY ngram")
+            ),
+        ];
+        let ask = |sql: &str| -> Vec<String> {
+            let rows = database.query(sql).unwrap();
+            let mut rows: Vec<String> = rows.map(|row| format!("{:?}", row.unwrap())).collect();
+            if !sql.contains("ORDER BY") {
+                rows.sort_unstable();
+            }
+            rows
+        };
+        for sql in &statements {
+            database.execute("SET device = 'cpu'").unwrap();
+            let expected = ask(sql);
+            database.execute("SET device = 'cuda:0'").unwrap();
+            assert_eq!(ask(sql), expected, "{sql}");
+        }
+        let device = &database.inner().shared().runtime.devices.all()[0];
+        let mut rows = database.query(&statements[3]).unwrap();
+        rows.next().unwrap().unwrap();
+        let with_rows = device.memory_used();
+        drop(rows);
+        // What threads were to copy they let go of soon.
+        while device.memory_used() >= with_rows {
+            std::thread::yield_now();
         }
         assert_eq!(device.failures(), 0);
     }
@@ -1055,7 +1111,7 @@ mod tests {
             ranks: None,
         };
         let by_count_question = NgramQuestion {
-            order: Some(order),
+            rows: Some(NgramOrder::Count(order)),
             ..all_ngrams(2)
         };
         let asks: [Ask<'_>; 13] = [
@@ -1100,9 +1156,9 @@ mod tests {
                 Ok(format!("{rows:?}"))
             }),
             Box::new(|on| {
-                let parts = segment.ngrams_on(on, &by_count_question)?;
-                let is_in_order = matches!(parts[..], [NgramCountPart::InOrder(_)]);
-                let (words, counts) = joined(parts);
+                let answer = segment.ngrams_on(on, &by_count_question)?;
+                let is_in_order = matches!(answer, NgramAnswer::OnDevice(_));
+                let (words, counts) = joined(answer);
                 let mut rows: Vec<_> = counts
                     .into_iter()
                     .map(Reverse)
@@ -1186,13 +1242,17 @@ mod tests {
         NgramQuestion {
             set: n.into(),
             top: None,
-            order: None,
+            rows: None,
             memory: usize::MAX,
         }
     }
 
-    fn joined(parts: Vec<NgramCountPart>) -> (Vec<u32>, Vec<u32>) {
-        let parts = parts.into_iter().map(NgramCountPart::into_plain);
+    fn joined(answer: NgramAnswer) -> (Vec<u32>, Vec<u32>) {
+        let parts = answer
+            .into_parts()
+            .unwrap()
+            .into_iter()
+            .map(NgramCountPart::into_plain);
         let parts = parts.map(|part| (part.words, part.counts));
         let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
         (words.concat(), counts.concat())

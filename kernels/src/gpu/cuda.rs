@@ -16,7 +16,7 @@ use cudarc::driver::sys;
 
 use super::compile;
 use super::device::{DeviceFacts, Gpu};
-use super::driver::{Argument, Driver, Kernel, Launch, fill_parallel};
+use super::driver::{Argument, Driver, Kernel, Launch, SHOWN_BYTES, fill_parallel};
 use super::error::GpuError;
 use super::signature;
 
@@ -151,6 +151,8 @@ struct Cuda {
     is_unified: bool,
     loaded: Mutex<Loaded>,
     staging: Mutex<Option<Staging>>,
+    /// Pieces of [`SHOWN_BYTES`] that nobody looks at.
+    shown: Mutex<Vec<StagedPiece>>,
     pace: Mutex<Pace>,
 }
 
@@ -235,6 +237,7 @@ impl Cuda {
             is_unified,
             loaded: Mutex::default(),
             staging: Mutex::new(None),
+            shown: Mutex::default(),
             pace: Mutex::new(pace),
         })
     }
@@ -360,22 +363,24 @@ impl Cuda {
     }
 
     fn new_staging(&self) -> Result<Staging, GpuError> {
-        let piece = || {
-            let memory = self.call("cuMemHostAlloc", || {
-                // SAFETY: never freed, as devices live as long as the process.
-                unsafe { result::malloc_host(STAGING_BYTES, 0) }
-            })?;
-            let done = self.call("cuEventCreate", || {
-                result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
-            })?;
-            Ok(StagedPiece {
-                memory: memory.cast(),
-                done,
-            })
-        };
+        let piece = || self.new_piece(STAGING_BYTES);
         Ok(Staging {
             pieces: [piece()?, piece()?],
             turn: 0,
+        })
+    }
+
+    fn new_piece(&self, bytes: usize) -> Result<StagedPiece, GpuError> {
+        let memory = self.call("cuMemHostAlloc", || {
+            // SAFETY: never freed, as devices live as long as the process.
+            unsafe { result::malloc_host(bytes, 0) }
+        })?;
+        let done = self.call("cuEventCreate", || {
+            result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+        })?;
+        Ok(StagedPiece {
+            memory: memory.cast(),
+            done,
         })
     }
 }
@@ -535,6 +540,34 @@ impl Driver for Cuda {
             }
             taken
         })
+    }
+
+    fn show(&self, from: u64, bytes: usize, see: &mut dyn FnMut(&[u8])) -> Result<(), GpuError> {
+        assert!(bytes <= SHOWN_BYTES, "{bytes} bytes are shown at once");
+        if self.is_unified {
+            self.synchronize()?;
+            // SAFETY: as in `download`.
+            see(unsafe { std::slice::from_raw_parts(from as *const u8, bytes) });
+            return Ok(());
+        }
+        let free = || self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let piece = free().pop();
+        // What a failed copy may still write to is not used again.
+        let piece = piece.map_or_else(|| self.new_piece(SHOWN_BYTES), Ok)?;
+        let copied = self.call("cuMemcpyDtoHAsync", || {
+            // SAFETY: the piece is ours, as nobody else has taken it, and as long as SHOWN_BYTES; the device's range was
+            // checked by `Gpu`, and the copy is waited for.
+            unsafe {
+                let piece_bytes = std::slice::from_raw_parts_mut(piece.memory, bytes);
+                result::memcpy_dtoh_async(piece_bytes, from, self.stream)?;
+                result::event::record(piece.done, self.stream)?;
+                result::event::synchronize(piece.done)?;
+                Ok(&*piece_bytes)
+            }
+        })?;
+        see(copied);
+        free().push(piece);
+        Ok(())
     }
 
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), GpuError> {

@@ -6,6 +6,7 @@
 //! nothing is started any more.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
@@ -166,6 +167,14 @@ impl Gpu {
         let mut gpu = self.clone();
         gpu.stops.push(stop.clone());
         gpu
+    }
+
+    /// The same device and memory for work that no flag ends.
+    pub(crate) fn to_the_end(&self) -> Gpu {
+        Gpu {
+            stops: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The same device and memory for work beside that of this one, with which only [`Gpu::follow`] makes an order. What it
@@ -453,6 +462,38 @@ impl Gpu {
             from += bytes.len() as u64;
         }
         Ok(())
+    }
+
+    /// Shows the items of a range, at most as many bytes as [`Driver::show`] does, when what was launched is done. Several threads may do
+    /// so at once.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`], also of earlier launches.
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many, or they take more bytes.
+    pub(crate) fn show<T: Pod>(
+        &self,
+        buffer: &Buffer<T>,
+        items: Range<usize>,
+        see: impl FnOnce(&[T]),
+    ) -> Result<(), GpuError> {
+        assert!(items.end <= buffer.len, "more items than the buffer has");
+        self.check_stops()?;
+        let bytes = items.len() * size_of::<T>();
+        if bytes == 0 {
+            see(&[]);
+            return Ok(());
+        }
+        let from = buffer.block.address + (items.start * size_of::<T>()) as u64;
+        let mut see = Some(see);
+        self.driver.show(from, bytes, &mut |shown| {
+            if let Some(see) = see.take() {
+                see(bytemuck::cast_slice(shown));
+            }
+        })
     }
 
     /// Copies the first `len` items of one buffer over those of another from `first` on.

@@ -18,6 +18,9 @@ const COPY_GRAIN: usize = 1 << 20;
 /// Threads that copy together, at most.
 const COPY_THREADS: usize = 8;
 
+/// Bytes that [`Driver::show`] shows at most.
+pub(crate) const SHOWN_BYTES: usize = 1 << 20;
+
 /// Fills memory on several threads of its own, part by part; `fill` is told where a part begins. A thread of a pool that waited for
 /// others would take up other work meanwhile, which might wait for the memory that is filled.
 pub(crate) fn fill_parallel(to: &mut [u8], fill: impl Fn(usize, &mut [u8]) + Sync) {
@@ -199,6 +202,16 @@ pub(crate) trait Driver: Send + Sync + fmt::Debug {
 
     /// Copies from the device, and waits for it.
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError>;
+
+    /// Copies at most [`SHOWN_BYTES`] from the device, waits for them, and shows them where they lie then, aligned to 16. Several
+    /// threads may do so at once.
+    fn show(&self, from: u64, bytes: usize, see: &mut dyn FnMut(&[u8])) -> Result<(), GpuError> {
+        let mut copied = vec![0u128; bytes.div_ceil(size_of::<u128>())];
+        let copied = &mut bytemuck::cast_slice_mut(&mut copied)[..bytes];
+        self.download(from, copied)?;
+        see(copied);
+        Ok(())
+    }
 
     /// Copies within the device, between ranges that do not overlap.
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), GpuError>;

@@ -81,8 +81,8 @@ pub use intersect::{DeviceLists, ListSearch};
 pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngrams::{
-    DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
-    ngram_file_counts, whole_ngram_counts,
+    DeviceNgramFiles, DeviceNgramRows, DeviceNgrams, each_ngram_counts, each_ngram_file_counts,
+    ngram_counts, ngram_file_counts, whole_ngram_counts,
 };
 pub use phrases::{DeviceWordUses, ngram_count, ngram_places};
 #[cfg(any(test, feature = "measure"))]

@@ -12,7 +12,7 @@ use super::codes;
 use super::device::{ArgumentStruct, Buffer, Gpu, arguments};
 use super::device_words::COLUMNS_MAX;
 use super::device_words::DeviceWords;
-use super::driver::{Argument, Launch, Source, THREADS};
+use super::driver::{Argument, Launch, SHOWN_BYTES, Source, THREADS};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
 use super::file_words::FileWindows;
@@ -60,6 +60,15 @@ pub struct DeviceNgrams {
     pub(crate) counts: Buffer<u32>,
 }
 
+/// Distinct n-grams with counts that stay on a device until their rows are wanted.
+#[derive(Debug)]
+pub struct DeviceNgramRows {
+    gpu: Gpu,
+    /// Words of an n-gram.
+    n: usize,
+    ngrams: DeviceNgrams,
+}
+
 /// Distinct n-grams with the files that they occur in, on a device.
 #[derive(Debug)]
 pub struct DeviceNgramFiles {
@@ -85,6 +94,70 @@ impl DeviceNgrams {
             words: gpu.download(&self.words)?,
             counts: gpu.download(&self.counts)?,
         })
+    }
+
+    /// These n-grams of `n` words for rows that leave the device later, whatever ends the work of `gpu`.
+    pub fn into_rows(self, gpu: &Gpu, n: usize) -> DeviceNgramRows {
+        let gpu = gpu.to_the_end();
+        DeviceNgramRows {
+            gpu,
+            n,
+            ngrams: self,
+        }
+    }
+}
+
+impl DeviceNgramRows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ngrams.rows()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many are shown at once, at most.
+    pub fn shown_at_once(&self) -> usize {
+        SHOWN_BYTES / (self.n * size_of::<u32>())
+    }
+
+    /// Shows the words of some rows, `[rows * n]`, or none unless `with_words`, and their counts, `[rows]`. Several threads may do so at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Call`].
+    ///
+    /// # Panics
+    ///
+    /// When there are no such rows, or more than are shown at once.
+    pub fn show(
+        &self,
+        rows: Range<usize>,
+        with_words: bool,
+        see: impl FnOnce(&[u32], &[u32]),
+    ) -> Result<(), GpuError> {
+        let (gpu, DeviceNgrams { words, counts }) = (&self.gpu, &self.ngrams);
+        let of_words = match with_words {
+            true => rows.start * self.n..rows.end * self.n,
+            false => 0..0,
+        };
+        let mut shown = Ok(());
+        gpu.show(words, of_words, |words| {
+            shown = gpu.show(counts, rows, |counts| see(words, counts));
+        })?;
+        shown
+    }
+
+    /// All of them on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError::Call`].
+    pub fn download(&self) -> Result<NgramCounts, GpuError> {
+        self.ngrams.download(&self.gpu)
     }
 }
 
@@ -1077,7 +1150,8 @@ impl<'a> DeviceSearch<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
@@ -1146,8 +1220,26 @@ mod tests {
                 assert_eq!(joined(parts?), twin, "n = {n}, memory {memory}");
             }
             let whole = whole_ngram_counts(gpu, &self.device, &self.weights, n, usize::MAX)?;
-            let whole = whole.expect("there is memory for all").download(gpu)?;
-            assert_eq!(whole, twin, "n = {n}");
+            let whole = whole.expect("there is memory for all");
+            let stop = Arc::new(AtomicBool::new(false));
+            let rows = whole.into_rows(&gpu.until(&stop), n);
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(rows.download()?, twin, "n = {n}");
+            let (words, counts) = (Vec::new(), Vec::new());
+            let mut shown = NgramCounts { words, counts };
+            let step = rows.shown_at_once().min(100);
+            for first in (0..rows.len()).step_by(step) {
+                let some = first..rows.len().min(first + step);
+                rows.show(some.clone(), true, |words, counts| {
+                    shown.words.extend_from_slice(words);
+                    shown.counts.extend_from_slice(counts);
+                })?;
+                rows.show(some.clone(), false, |words, counts| {
+                    assert!(words.is_empty());
+                    assert_eq!(counts, &twin.counts[some]);
+                })?;
+            }
+            assert_eq!(shown, twin, "n = {n}");
             let orders = [FileOrder::File, FileOrder::Count];
             let turns = orders
                 .into_iter()

@@ -1,7 +1,7 @@
 //! The cursor of n-grams in order of their counts.
 //!
-//! A device may have put them in order; else tables are joined and their rows sorted by numbers. Invariant: n-grams that occur as
-//! often come in order of the ranks of their words, or without ranks in order of their words' numbers, wherever they are sorted.
+//! Tables are joined and their rows sorted by numbers. Invariant: n-grams that occur as often come in order of the ranks of their
+//! words, or without ranks in order of their words' numbers, as where a device sorts them.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::super::number_keys::{sorted_by_counts, where_rows_are_sorted};
-use super::ngram_tables::{COUNTED_AHEAD, NgramCursor};
+use super::ngram_tables::COUNTED_AHEAD;
 use super::question::ScanQuestion;
 use super::rows::{NgramRows, NgramRowsAhead, RowCursor, SequenceRows};
 use crate::Result;
@@ -37,16 +37,12 @@ struct SortedTable {
     order: Vec<u32>,
 }
 
-/// Gives n-grams in an order, from parts that are in the order of their words' numbers, or from one that is in this order. There
-/// are fewer than 2^32.
+/// Gives n-grams in an order, from parts that are in the order of their words' numbers. There are fewer than 2^32.
 pub(super) fn by_count(
     question: &Arc<ScanQuestion>,
     parts: Vec<NgramsPart>,
     order: &CountOrder,
 ) -> Result<Box<dyn RowCursor>> {
-    if let [NgramsPart::InOrder(_)] = parts[..] {
-        return Ok(Box::new(NgramCursor::new(question, parts)));
-    }
     let n = question.n;
     let rows: usize = parts.iter().map(NgramsPart::len).sum();
     let mut reservation = question.context.reservation();

@@ -8,6 +8,7 @@ pub(super) mod boundary;
 mod catalog;
 mod count_ordered;
 mod counted;
+mod device_ngrams;
 mod files;
 mod files_with;
 mod large_ngrams;

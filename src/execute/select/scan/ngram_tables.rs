@@ -106,24 +106,9 @@ fn rows_of(
     rows: Range<usize>,
     question: &ScanQuestion,
 ) -> Result<NgramRows> {
-    let (n, mut made) = (question.n, NgramRows::new());
-    let Range { mut start, end } = rows;
-    while start < end {
-        let piece = made.with_room();
-        if !question.has_all_texts() {
-            let words = &table.words[start * n..(start + 1) * n];
-            if question.passes_ngram(words)? {
-                piece.push_counted(words, 0, table.counts.get(start));
-            }
-            start += 1;
-            continue;
-        }
-        let next = end.min(start + piece.room());
-        (piece.words).extend_from_slice(&table.words[start * n..next * n]);
-        piece.files.resize(piece.len() + next - start, 0);
-        table.counts.append_to(start..next, &mut piece.times);
-        start = next;
-    }
+    let mut made = NgramRows::new();
+    let append = |rows, times: &mut Vec<u64>| table.counts.append_to(rows, times);
+    made.push_counted(&table.words, rows, append, question)?;
     Ok(made)
 }
 

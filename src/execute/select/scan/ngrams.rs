@@ -20,6 +20,7 @@ use super::super::word_order::text_order;
 use super::boundary::ScanRequest;
 use super::count_ordered;
 use super::counted::{CountedCursor, CountedNgram, add_up, merge, stored_totals};
+use super::device_ngrams::DeviceNgramCursor;
 use super::large_ngrams::{LargeNgrams, RowsByText};
 use super::ngram_tables::{NgramCursor, NgramFileCursor, top_of_files};
 use super::occurrences::{NgramPlaces, WindowCursor, WordWindows};
@@ -31,8 +32,8 @@ use super::selection::{WantedWords, bytes_of, is_text};
 use crate::Result;
 use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use crate::answer::{
-    CorpusView, CountOrder, Ngram, NgramFilePart, NgramsPart, PhrasePlace, PlaceRanges, SpreadPlan,
-    Top,
+    AllNgrams, CorpusView, CountOrder, Ngram, NgramFilePart, NgramOrder, NgramsPart, PhrasePlace,
+    PlaceRanges, SpreadPlan, Top,
 };
 use crate::api::snapshot::Snapshot;
 use crate::batch::TextDictionary;
@@ -198,12 +199,22 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     // What passes conditions is known only row by row.
     let top = task.top.filter(|_| question.has_all_texts());
     if task.strategy == Strategy::Weights && grain == Grain::Word && !has_spaces(question)? {
-        let Some(order) = task.order else {
-            let parts = counted_ngrams(task, top)?;
-            return Ok(Box::new(NgramCursor::new(question, parts)));
-        };
-        if let Some(ordered) = ngrams_by_count(task, order)? {
-            return Ok(ordered);
+        match (task.order, top) {
+            (None, Some(_)) => {
+                let parts = counted_ngrams(task, top)?;
+                return Ok(Box::new(NgramCursor::new(question, parts)));
+            }
+            (None, None) => {
+                return Ok(match all_ngrams(task, NgramOrder::Words)? {
+                    AllNgrams::Parts(parts) => Box::new(NgramCursor::new(question, parts)),
+                    AllNgrams::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
+                });
+            }
+            (Some(order), _) => {
+                if let Some(ordered) = ngrams_by_count(task, order)? {
+                    return Ok(ordered);
+                }
+            }
         }
     }
     let is_table = task.strategy == Strategy::FileWeights && grain == Grain::FileWord;
@@ -261,7 +272,7 @@ fn ordered_files(task: &SequenceTask) -> Result<Option<OrderedNgramFileCursor>> 
 
 /// All n-grams in order of their counts, if the ranks of words tell the order of texts where that is asked for.
 fn ngrams_by_count(task: &SequenceTask, order: MergedOrder) -> Result<Option<Box<dyn RowCursor>>> {
-    let (question, n) = (&task.question, task.question.n);
+    let question = &task.question;
     let MergedOrder::Count {
         descending,
         by_text,
@@ -277,12 +288,12 @@ fn ngrams_by_count(task: &SequenceTask, order: MergedOrder) -> Result<Option<Box
         },
     };
     let order = CountOrder { descending, ranks };
-    let wanted = order.clone();
-    let parts = match question.files.is_all() {
-        true => task.answer(move |view, run| view.ngrams_by_count(n, &wanted, run))?,
-        false => counted_ngrams(task, None)?,
-    };
-    count_ordered::by_count(question, parts, &order).map(Some)
+    Ok(Some(
+        match all_ngrams(task, NgramOrder::Count(order.clone()))? {
+            AllNgrams::Parts(parts) => count_ordered::by_count(question, parts, &order)?,
+            AllNgrams::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
+        },
+    ))
 }
 
 /// For each word a rank: texts of n-grams compare as the ranks of their words one after the other. None if no ranks tell their
@@ -398,6 +409,17 @@ fn counted_ngrams(task: &SequenceTask, top: Option<Top>) -> Result<Vec<NgramsPar
         None => view.ngrams(n, top, run),
         Some(files) => view.ngrams_in(n, files, top, run),
     })
+}
+
+/// All n-grams of the files that are asked for, in this order if a device has them.
+fn all_ngrams(task: &SequenceTask, order: NgramOrder) -> Result<AllNgrams> {
+    match task.question.files.is_all() {
+        true => {
+            let n = task.question.n;
+            task.answer(move |view, run| view.ngram_rows(n, order, run))
+        }
+        false => counted_ngrams(task, None).map(AllNgrams::Parts),
+    }
 }
 
 fn weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {

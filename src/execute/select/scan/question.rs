@@ -171,6 +171,12 @@ impl ScanQuestion {
         self.columns.contains(&column) || filtered.any(|filtered| filtered == column)
     }
 
+    /// Whether rows tell words or n-grams, or their lengths.
+    pub(super) fn tells_texts(&self) -> bool {
+        let tells = |&column: &SequenceColumn| column.is_text() || column == SequenceColumn::Length;
+        self.columns.iter().any(tells)
+    }
+
     /// Whether all occurrences that conditions on files and texts leave are rows.
     pub(super) fn has_all_places(&self) -> bool {
         self.place_filters.is_empty()

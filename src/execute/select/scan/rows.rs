@@ -88,8 +88,9 @@ impl SequenceRows {
         files.len()
     }
 
-    /// Appends counted n-grams of `n` words, a range of others.
+    /// Appends counted n-grams of `n` words, a range of others, which may lack their words.
     fn push_range(&mut self, n: usize, others: &SequenceRows, rows: Range<usize>) {
+        let n = if others.words.is_empty() { 0 } else { n };
         let words = rows.start * n..rows.end * n;
         self.words.extend_from_slice(&others.words[words]);
         self.files.extend_from_slice(&others.files[rows.clone()]);
@@ -148,12 +149,7 @@ impl SequenceRows {
     pub(super) fn push_words(&mut self, words: &[Occurrence], question: &ScanQuestion) {
         let tells = |column| question.columns.contains(&column);
         self.files.extend(words.iter().map(|word| word.file));
-        let tells_text = [
-            SequenceColumn::Word,
-            SequenceColumn::Length,
-            SequenceColumn::Ngram,
-        ];
-        if tells_text.into_iter().any(tells) {
+        if question.tells_texts() {
             self.words.extend(words.iter().map(|word| word.word));
         }
         if tells(SequenceColumn::Position) {
@@ -243,6 +239,39 @@ impl NgramRows {
         while !files.is_empty() {
             let pushed = self.with_room().push_files(words, files);
             files = &files[pushed..];
+        }
+        Ok(())
+    }
+
+    /// Appends some n-grams of a table that pass. `append` appends the counts of those in a range to others. Without texts in rows
+    /// and conditions on them the table may lack its words.
+    pub(super) fn push_counted(
+        &mut self,
+        words: &[u32],
+        rows: Range<usize>,
+        append: impl Fn(Range<usize>, &mut Vec<u64>),
+        question: &ScanQuestion,
+    ) -> Result<()> {
+        let n = question.n;
+        let Range { mut start, end } = rows;
+        while start < end {
+            let piece = self.with_room();
+            let next = match question.has_all_texts() {
+                true => end.min(start + piece.room()),
+                false => start + 1,
+            };
+            let passes = question.has_all_texts() || {
+                let words = &words[start * n..next * n];
+                question.passes_ngram(words)?
+            };
+            if passes {
+                if question.tells_texts() {
+                    piece.words.extend_from_slice(&words[start * n..next * n]);
+                }
+                piece.files.resize(piece.len() + next - start, 0);
+                append(start..next, &mut piece.times);
+            }
+            start = next;
         }
         Ok(())
     }
