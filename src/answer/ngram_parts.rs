@@ -112,9 +112,7 @@ impl StoredView {
     fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramsPart>> {
         let question = NgramQuestion {
             set: part.set.clone(),
-            top: None,
-            rows: None,
-            memory: self.window_bytes(),
+            ..self.all_ngrams(part.set.n)
         };
         let found = match &part.files {
             None => self.of_part::<NgramCounting>(&question, part.segment, run)?,

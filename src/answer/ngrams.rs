@@ -586,14 +586,12 @@ impl StoredView {
             ..self.all_ngrams(n)
         };
         let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
-        match answers.pop_if(|answer| matches!(answer, NgramAnswer::OnDevice(_))) {
-            Some(NgramAnswer::OnDevice(rows)) => Ok(AllNgrams::OnDevice(rows)),
-            _ => {
-                let answers = answers.into_iter().enumerate();
-                self.joined_ngrams(n, answers, |_| true)
-                    .map(AllNgrams::Parts)
-            }
+        let is_on_device = |answer: &mut NgramAnswer| matches!(answer, NgramAnswer::OnDevice(_));
+        if let Some(NgramAnswer::OnDevice(rows)) = answers.pop_if(is_on_device) {
+            return Ok(AllNgrams::OnDevice(rows));
         }
+        let parts = self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)?;
+        Ok(AllNgrams::Parts(parts))
     }
 
     /// The question for all n-grams.

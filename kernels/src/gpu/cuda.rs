@@ -151,7 +151,7 @@ struct Cuda {
     is_unified: bool,
     loaded: Mutex<Loaded>,
     staging: Mutex<Option<Staging>>,
-    /// Pieces of [`SHOWN_BYTES`] that nobody looks at.
+    /// Pinned pieces of [`SHOWN_BYTES`] that no [`Driver::show`] uses now.
     shown: Mutex<Vec<StagedPiece>>,
     pace: Mutex<Pace>,
 }
@@ -555,8 +555,8 @@ impl Driver for Cuda {
         // What a failed copy may still write to is not used again.
         let piece = piece.map_or_else(|| self.new_piece(SHOWN_BYTES), Ok)?;
         let copied = self.call("cuMemcpyDtoHAsync", || {
-            // SAFETY: the piece is ours, as nobody else has taken it, and as long as SHOWN_BYTES; the device's range was
-            // checked by `Gpu`, and the copy is waited for.
+            // SAFETY: the piece has SHOWN_BYTES, and while it is out of the list no other call uses it. `Gpu` has checked the
+            // device's range, and the copy is waited for.
             unsafe {
                 let piece_bytes = std::slice::from_raw_parts_mut(piece.memory, bytes);
                 result::memcpy_dtoh_async(piece_bytes, from, self.stream)?;

@@ -473,7 +473,7 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// When there are not so many, or they take more bytes.
+    /// When the range ends behind the buffer, or has more bytes than [`Driver::show`] shows.
     pub(crate) fn show<T: Pod>(
         &self,
         buffer: &Buffer<T>,
