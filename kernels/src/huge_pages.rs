@@ -13,6 +13,27 @@ const BYTES_MIN: usize = 4 << 20;
 /// Asks for huge pages for what `array` has room for. To be called before it is written to, for pages that are there
 /// already stay as they are.
 pub(crate) fn on_huge_pages<T>(array: Vec<T>) -> Vec<T> {
+    advise(&array);
+    array
+}
+
+/// Makes room for `more` items behind those of `array`, at least as many as there is room for before. Large arrays get it on huge
+/// pages.
+#[inline]
+pub fn reserve_on_huge_pages<T>(array: &mut Vec<T>, more: usize) {
+    if array.capacity() - array.len() < more {
+        grow(array, more);
+    }
+}
+
+#[cold]
+fn grow<T>(array: &mut Vec<T>, more: usize) {
+    // The system moves large arrays without a copy.
+    array.reserve_exact(more.max(array.capacity()));
+    advise(array);
+}
+
+fn advise<T>(array: &Vec<T>) {
     #[cfg(target_os = "linux")]
     {
         use rustix::mm::{Advice, madvise};
@@ -30,7 +51,8 @@ pub(crate) fn on_huge_pages<T>(array: Vec<T>) -> Vec<T> {
             }
         }
     }
-    array
+    #[cfg(not(target_os = "linux"))]
+    let _ = array;
 }
 
 #[cfg(test)]
@@ -47,5 +69,18 @@ mod tests {
                     >= items as usize
             );
         }
+    }
+
+    #[test]
+    fn arrays_keep_their_items_while_they_grow() {
+        let mut array = Vec::new();
+        for item in 0..1_000_003u64 {
+            reserve_on_huge_pages(&mut array, 1);
+            array.push(item);
+        }
+        let room = array.capacity() - array.len();
+        reserve_on_huge_pages(&mut array, room + 1);
+        assert!(array.capacity() > 1_000_003 + room);
+        assert!(array.into_iter().eq(0..1_000_003));
     }
 }

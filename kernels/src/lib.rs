@@ -73,6 +73,7 @@ pub use file_counts::{
 pub use free_memory::{give_back_free_memory, give_back_large_blocks};
 pub use grammar_view::GrammarView;
 pub use high_bits::high_bits;
+pub use huge_pages::reserve_on_huge_pages;
 pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use list_block::{FileCount, MalformedBlock, PackedList, PackedLists, pack_lists};
 pub use locate::{Structures, WordTerminals, locate, locate_in_file};

@@ -114,6 +114,11 @@ impl BatchColumn {
         true
     }
 
+    /// Whether rows are numbers, which take little memory.
+    pub(crate) fn is_of_numbers(&self) -> bool {
+        !matches!(self, BatchColumn::Texts(_) | BatchColumn::Values(_))
+    }
+
     /// An empty column of the same kind.
     pub(crate) fn empty(&self) -> BatchColumn {
         match self {

@@ -3,6 +3,7 @@
 //! Invariant: nothing here knows what is stored or asked. Every other module may use it, and it uses none of them.
 
 pub(crate) mod ahead;
+pub(crate) mod beside;
 pub(crate) mod device;
 pub(crate) mod gather;
 pub(crate) mod interrupt;

@@ -9,7 +9,7 @@ use zipfdb_sql::query::Aggregation;
 
 use super::context::Context;
 use super::group::{Group, GroupRecord, read_part};
-use super::groups::Groups;
+use super::groups::{BATCHES_APART, Groups};
 use super::numbered_rows::RowSteps;
 use super::row::{Input, LateError, Operator, RowCollector};
 use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
@@ -53,8 +53,7 @@ impl Aggregate {
         once: Vec<bool>,
         context: &Context,
     ) -> Aggregate {
-        let memory = (context.memory, &context.values);
-        let groups = Groups::new(aggregation.clone(), program, once, memory);
+        let groups = Groups::new(&aggregation, &program, once, context);
         Aggregate {
             state: AggregateState::Taking(input, Box::new(groups)),
             aggregation,
@@ -69,6 +68,15 @@ impl Aggregate {
         let mut runs = SpilledRuns::new(self.context.memory, &self.context.spill);
         let mut steps = RowSteps::default();
         while let Some(mut batch) = input.next_batch(BATCH_ROWS)? {
+            if steps.are_whole() && groups.pays_apart(&batch) {
+                self.pace.work(batch.len() * size_of::<u64>())?;
+                let before = groups.bytes();
+                groups.take_apart(batch)?;
+                // What several batches take together is found at a time.
+                steps.grow(groups.bytes().saturating_sub(before) / BATCHES_APART);
+                self.make_room(&mut groups, &mut reservation, &mut runs)?;
+                continue;
+            }
             let mut first = 0;
             while first < batch.len() {
                 let rows = steps.next(first, batch.len());
@@ -81,14 +89,14 @@ impl Aggregate {
             }
         }
         if runs.is_empty() {
-            groups.finish();
+            groups.finish()?;
             return Ok(AggregateState::Kept {
                 groups,
                 next: 0,
                 _reservation: reservation,
             });
         }
-        if groups.len() > 0 {
+        if groups.len()? > 0 {
             runs.write(|writer| groups.write(writer, &mut self.pace))?;
         }
         let mut merge = runs.merge(&mut self.pace)?;
@@ -105,7 +113,7 @@ impl Aggregate {
     ) -> Result<()> {
         let bytes = groups.bytes();
         reservation.cover(bytes.min(self.context.memory));
-        if bytes <= self.context.memory || groups.len() == 0 {
+        if bytes <= self.context.memory || groups.len()? == 0 {
             return Ok(());
         }
         runs.write(|writer| groups.write(writer, &mut self.pace))?;

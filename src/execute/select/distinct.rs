@@ -104,7 +104,7 @@ impl Distinct {
                     continue;
                 }
                 if self.rest.is_none() && known.bytes() <= memory {
-                    known.find_or_add(index, None);
+                    known.find_or_add(index);
                     // A batch has fewer rows than 2^32.
                     new.push(row as u32);
                 } else {

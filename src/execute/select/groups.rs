@@ -1,27 +1,28 @@
 //! `Groups`: the groups of an aggregation that are in memory, and how they are written to a run.
 //!
-//! Groups are told apart by numbers (`numbered_rows.rs`), and the states of an aggregate are an array: rows of a batch are taken
-//! key by key, then aggregate by aggregate. Invariant: a row adds to the group whose keys are equal to its own, and its arguments
-//! count once if they are DISTINCT.
+//! Groups are told apart by the numbers of their keys (`numbered_rows.rs`). Where there are many rows of numbers, a thread of the pool
+//! adds those that were looked at to their groups (`group_table.rs`) while the thread of the statement reads and looks at more.
+//! Invariant: rows are added in the order in which they come, on whatever thread.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use zipfdb_sql::query::{Aggregate, AggregateFunction, Aggregation};
+use zipfdb_sql::query::Aggregation;
 
-use super::accumulate::Accumulator;
-use super::argument::{BatchArgument, extreme_text};
 use super::codec::Encoder;
-use super::expression_values::ExpressionValues;
+use super::context::Context;
 use super::group::{Group, STATE, is_distinct, number_of};
+use super::group_keys::{GroupKeys, NumberedBatch};
+use super::group_table::GroupTable;
 use super::key::{KeyOrder, add_key};
-use super::key_numbers::{KeyNumbers, Look};
-use super::numbered_rows::NumberedRows;
+use super::numbered_rows::RowKeys;
 use super::ordered::sort_until;
 use super::row::BATCH_BYTES;
 use super::spill::RunWriter;
-use crate::batch::{Batch, BatchColumn, ColumnBuilder};
-use crate::expression::{Evaluator, Program, integer_of_count, truth};
+use crate::batch::{Batch, BatchColumn};
+use crate::expression::Program;
+use crate::runtime::beside::Beside;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
@@ -29,97 +30,40 @@ use crate::{Result, Value};
 /// The part of memory that what is known of texts may take, of all expressions together.
 const TEXTS_SHARE: usize = 4;
 
-/// What a group or an argument takes where it is written: its key in a list, and the allocation of that.
-const KEY_BYTES: usize = size_of::<(Vec<u8>, u32)>() + 32;
+/// Batches that are added to their groups together by a thread of the pool: milliseconds of work.
+pub(super) const BATCHES_APART: usize = 8;
 
 /// The groups in memory.
 pub(super) struct Groups {
-    aggregation: Aggregation,
-    program: Arc<Program>,
-    evaluator: Evaluator<Arc<Program>>,
-    /// For each aggregate whether a row counts once, however often it occurs.
-    once: Vec<bool>,
-    rows: NumberedRows,
-    aggregates: Vec<GroupedAggregate>,
-    /// The groups of the rows at hand.
-    group_of: Vec<u32>,
+    aggregation: Arc<Aggregation>,
+    keys: GroupKeys,
+    table: Beside<Box<GroupTable>>,
+    /// What the table took when it was here last.
+    table_bytes: usize,
+    /// Batches that were looked at and not added yet.
+    looked_at: Vec<(Batch, NumberedBatch)>,
     memory: ValueMemory,
 }
 
-/// What is known of an aggregate.
-struct GroupedAggregate {
-    states: States,
-    filter: Option<ExpressionValues>,
-    argument: Option<ExpressionValues>,
-    /// The arguments that were taken, each with its group, if it is DISTINCT.
-    taken: Option<NumberedRows>,
-}
-
-/// Rows of a batch whose groups are known.
-struct GroupedRows<'a> {
-    batch: &'a mut Batch,
-    rows: Range<usize>,
-    /// By row, from the first.
-    group_of: &'a [u32],
-    /// Whether all are of the first group.
-    are_together: bool,
-    evaluator: &'a mut Evaluator<Arc<Program>>,
-    memory: &'a ValueMemory,
-}
-
-impl GroupedRows<'_> {
-    fn group(&self, row: usize) -> u32 {
-        self.group_of[row - self.rows.start]
-    }
-}
-
-/// The states of an aggregate, by group.
-enum States {
-    Counts(Vec<u64>),
-    Others {
-        states: Vec<Accumulator>,
-        /// What they take beside themselves.
-        bytes: usize,
-    },
-}
-
 impl Groups {
-    /// An aggregation without groups. A part of `memory`, the bytes that groups may take, is for what is known of texts.
+    /// An aggregation without groups.
     pub(super) fn new(
-        aggregation: Aggregation,
-        program: Arc<Program>,
+        aggregation: &Aggregation,
+        program: &Arc<Program>,
         once: Vec<bool>,
-        (memory, values): (usize, &ValueMemory),
+        context: &Context,
     ) -> Groups {
+        let aggregation = Arc::new(aggregation.clone());
         let expressions = aggregation.keys.len() + 2 * aggregation.aggregates.len();
-        let share = memory / TEXTS_SHARE / expressions.max(1);
-        let keys = aggregation.keys.iter();
-        let keys = keys.map(|key| KeyNumbers::new(key.expression, key.collation, &program, share));
-        let aggregates = (0..aggregation.aggregates.len()).map(|index| {
-            let aggregate = &aggregation.aggregates[index];
-            let values = |id| ExpressionValues::new(id, &program, share);
-            let distinct = aggregate
-                .argument
-                .filter(|_| is_distinct(&aggregation, index));
-            GroupedAggregate {
-                states: States::new(aggregate.function),
-                filter: aggregate.filter.map(values),
-                argument: aggregate.argument.map(values),
-                taken: distinct.map(|id| {
-                    let key = KeyNumbers::new(id, aggregate.collation, &program, share);
-                    NumberedRows::with_given(key)
-                }),
-            }
-        });
+        let share = context.memory / TEXTS_SHARE / expressions.max(1);
+        let table = GroupTable::new(&aggregation, program, once, share);
         Groups {
-            rows: NumberedRows::new(keys.collect()),
-            aggregates: aggregates.collect(),
-            evaluator: Evaluator::of(program.clone()),
-            group_of: Vec::new(),
-            memory: values.clone(),
+            keys: GroupKeys::new(&aggregation, program, (share, &context.values)),
+            table: Beside::new(Box::new(table), &context.pool, &context.interrupt),
+            table_bytes: 0,
+            looked_at: Vec::new(),
+            memory: context.values.clone(),
             aggregation,
-            program,
-            once,
         }
     }
 
@@ -128,136 +72,174 @@ impl Groups {
     /// # Errors
     /// If a key or an argument cannot be computed, or there is no memory for it.
     pub(super) fn take(&mut self, batch: &mut Batch, rows: Range<usize>) -> Result<()> {
-        let with = Look {
-            evaluator: Some(&mut self.evaluator),
-            memory: &self.memory,
-            keeps: true,
-        };
-        self.rows.look(batch, rows.clone(), with)?;
-        self.group_of.clear();
-        if self.aggregation.keys.is_empty() {
-            self.rows.find_or_add(0, None);
-            self.group_of.resize(rows.len(), 0);
-        } else {
-            // There are fewer than 2^32 groups.
-            let groups = (0..rows.len()).map(|index| self.rows.find_or_add(index, None).0 as u32);
-            self.group_of.extend(groups);
+        self.settle()?;
+        self.begin(batch)?;
+        let numbered = self.keys.look(batch, rows)?;
+        self.add(batch, numbered)
+    }
+
+    /// Whether adding the rows of a batch to their groups is work for a thread of its own, and takes little memory.
+    pub(super) fn pays_apart(&self, batch: &Batch) -> bool {
+        let finds_rows = !self.aggregation.keys.is_empty()
+            || (0..self.aggregation.aggregates.len())
+                .any(|index| is_distinct(&self.aggregation, index));
+        let columns = batch.columns();
+        finds_rows && self.keys.are_dispensable() && columns.iter().all(BatchColumn::is_of_numbers)
+    }
+
+    /// As `take`, for all rows of a batch, which may be added later, in the order of batches, by a thread of the pool.
+    ///
+    /// # Errors
+    /// As `take`, also those of batches before.
+    pub(super) fn take_apart(&mut self, mut batch: Batch) -> Result<()> {
+        self.begin(&batch)?;
+        let rows = 0..batch.len();
+        let numbered = self.keys.look(&mut batch, rows)?;
+        if !self.keys.are_dispensable() {
+            self.settle()?;
+            return self.add(&mut batch, numbered);
         }
-        let aggregates = self.aggregates.iter_mut().zip(&self.once);
-        for ((state, &is_once), aggregate) in aggregates.zip(&self.aggregation.aggregates) {
-            state.states.grow(self.rows.len(), aggregate.function);
-            let mut rows = GroupedRows {
-                batch,
-                rows: rows.clone(),
-                group_of: &self.group_of,
-                are_together: self.aggregation.keys.is_empty(),
-                evaluator: &mut self.evaluator,
-                memory: &self.memory,
-            };
-            let passing = state.passing(&mut rows)?;
-            match state.taken {
-                Some(_) => state.take_distinct(aggregate, &mut rows, passing)?,
-                None => {
-                    let way = BatchArgument::of(aggregate, &self.program, rows.batch);
-                    state.take(aggregate, &mut rows, passing, way, is_once)?;
-                }
-            }
+        self.looked_at.push((batch, numbered));
+        if self.looked_at.len() < BATCHES_APART {
+            return Ok(());
         }
+        self.table_bytes = self.table.here()?.bytes();
+        let looked_at = std::mem::take(&mut self.looked_at);
+        self.table.begin(|table| add_all(table, looked_at))
+    }
+
+    /// Adds what was looked at.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let looked_at = std::mem::take(&mut self.looked_at);
+        let table = self.table.here()?;
+        add_all(table, looked_at)?;
+        self.table_bytes = table.bytes();
         Ok(())
     }
 
     /// How many groups there are.
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
+    ///
+    /// # Errors
+    /// As `settle`.
+    pub(super) fn len(&mut self) -> Result<usize> {
+        self.settle()?;
+        Ok(self.table.here()?.len())
     }
 
-    /// About how many bytes all this takes, while it is written too.
+    /// About how many bytes all this takes, while it is written too; without what a thread of the pool adds.
     pub(super) fn bytes(&self) -> usize {
-        let aggregates = self.aggregates.iter().map(|aggregate| {
-            let values = [&aggregate.filter, &aggregate.argument];
-            let values = values.into_iter().flatten().map(ExpressionValues::bytes);
-            let taken = aggregate.taken.iter();
-            let taken = taken.map(|taken| taken.bytes() + taken.len() * KEY_BYTES);
-            aggregate.states.bytes() + values.chain(taken).sum::<usize>()
-        });
-        let written = match self.aggregation.keys.len() {
-            0 => 0,
-            _ => self.len() * KEY_BYTES,
-        };
-        self.rows.bytes() + written + aggregates.sum::<usize>()
+        self.keys.bytes() + self.table_bytes
     }
 
     /// Ends taking rows. Without keys there is one group, even if it has no rows.
-    pub(super) fn finish(&mut self) {
-        if self.aggregation.keys.is_empty() && self.len() == 0 {
-            self.rows.find_or_add(0, None);
-            for (state, aggregate) in self.aggregates.iter_mut().zip(&self.aggregation.aggregates) {
-                state.states.grow(1, aggregate.function);
-            }
-        }
-        self.rows.finish();
-        for state in &mut self.aggregates {
-            (state.filter, state.argument, state.taken) = (None, None, None);
-        }
+    ///
+    /// # Errors
+    /// As `settle`.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.settle()?;
+        self.table.here()?.finish();
+        self.keys.finish();
+        Ok(())
     }
 
     /// The rows of groups from `first` on, at most `rows_max`, up to one whose aggregates fail.
     pub(super) fn batch(&mut self, first: usize, rows_max: usize) -> (Option<Batch>, Result<()>) {
-        let most = first.saturating_add(rows_max.max(1)).min(self.len());
-        let (mut end, mut ended) = (self.end_of_batch(first, most), Ok(()));
-        let mut columns = Vec::with_capacity(self.aggregates.len());
-        for (state, aggregate) in self.aggregates.iter_mut().zip(&self.aggregation.aggregates) {
-            let (column, failed) = state.states.finish(first..end, aggregate.function);
-            if let Err(error) = failed {
-                (end, ended) = (first + column.len(), Err(error));
-            }
-            columns.push(column);
-        }
-        if end == first {
+        let table = match self.table.here() {
+            Ok(table) => table,
+            Err(error) => return (None, Err(error)),
+        };
+        let most = first.saturating_add(rows_max.max(1)).min(table.len());
+        let end = end_of_batch(&self.keys.keys, table, first, most);
+        let (columns, length, ended) = table.columns(first..end);
+        if length == 0 {
             return (None, ended);
         }
-        let mut given = self.rows.columns(first..end);
-        for mut column in columns {
-            column.truncate(end - first);
-            given.push(column);
-        }
-        (Some(Batch::new(given, end - first, None)), ended)
-    }
-
-    /// The group behind the last one of a batch that begins with `first` and ends with `most` at the latest, sooner where texts take much
-    /// memory.
-    fn end_of_batch(&self, first: usize, most: usize) -> usize {
-        let has_states = (self.aggregates.iter()).any(|aggregate| !aggregate.states.is_of_counts());
-        if !has_states && !self.rows.has_texts() {
-            return most;
-        }
-        let mut bytes = 0;
-        let fits = |&group: &usize| {
-            let is_full = bytes >= BATCH_BYTES;
-            let states = self.aggregates.iter();
-            let states = states.map(|aggregate| aggregate.states.kept_bytes(group));
-            bytes += self.rows.text_bytes(group) + states.sum::<usize>();
-            !is_full
-        };
-        first + (first..most).take_while(fits).count()
+        let mut given = self.keys.keys.columns(&table.rows, first..first + length);
+        given.extend(columns);
+        (Some(Batch::new(given, length, None)), ended)
     }
 
     /// Writes all groups as a run and forgets them.
     ///
     /// # Errors
-    /// If the run cannot be written, or the query has to end.
+    /// If the run cannot be written, or the query has to end; also as `settle`.
     pub(super) fn write(&mut self, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
-        let mut keys = Vec::with_capacity(self.len());
-        for group in 0..self.len() {
+        self.settle()?;
+        let table = self.table.here()?;
+        let written = Written {
+            aggregation: &self.aggregation,
+            keys: &self.keys,
+            table,
+            memory: &self.memory,
+        };
+        written.write(writer, pace)?;
+        table.clear();
+        self.keys.clear();
+        self.table_bytes = 0;
+        Ok(())
+    }
+
+    /// Goes on to a batch.
+    fn begin(&mut self, batch: &Batch) -> Result<()> {
+        if !self.keys.begin(batch) {
+            self.settle()?;
+            let table = self.table.here()?;
+            table.number_values(&mut self.keys, batch, &self.memory)?;
+        }
+        Ok(())
+    }
+
+    /// Adds rows of a batch, after all others.
+    fn add(&mut self, batch: &mut Batch, numbered: NumberedBatch) -> Result<()> {
+        let table = self.table.here()?;
+        table.take(batch, numbered, Some(&self.keys))?;
+        self.table_bytes = table.bytes();
+        Ok(())
+    }
+}
+
+/// Adds batches to their groups without the keys.
+fn add_all(table: &mut GroupTable, looked_at: Vec<(Batch, NumberedBatch)>) -> Result<()> {
+    for (mut batch, numbered) in looked_at {
+        table.take(&mut batch, numbered, None)?;
+    }
+    Ok(())
+}
+
+/// The group behind the last one of a batch that begins with `first` and ends with `most` at the latest, sooner where texts take much
+/// memory.
+fn end_of_batch(keys: &RowKeys, table: &GroupTable, first: usize, most: usize) -> usize {
+    if table.is_of_counts() && !keys.has_texts() {
+        return most;
+    }
+    let mut bytes = 0;
+    let fits = |&group: &usize| {
+        let is_full = bytes >= BATCH_BYTES;
+        bytes += keys.text_bytes(table.rows.numbers(group)) + table.kept_bytes(group);
+        !is_full
+    };
+    first + (first..most).take_while(fits).count()
+}
+
+/// Groups that are written.
+struct Written<'a> {
+    aggregation: &'a Aggregation,
+    keys: &'a GroupKeys,
+    table: &'a GroupTable,
+    memory: &'a ValueMemory,
+}
+
+impl Written<'_> {
+    fn write(&self, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
+        let mut keys = Vec::with_capacity(self.table.len());
+        for group in 0..self.table.len() {
             let mut key = Vec::new();
             for (index, part) in self.aggregation.keys.iter().enumerate() {
                 let order = KeyOrder::ascending(part.collation);
-                add_key(
-                    &self.rows.value(group, index),
-                    order,
-                    &mut key,
-                    &self.memory,
-                )?;
+                add_key(&self.key(group, index), order, &mut key, self.memory)?;
             }
             pace.work(key.len())?;
             keys.push((key, group as u32));
@@ -275,17 +257,16 @@ impl Groups {
                 pace.step()?;
                 encoder.bytes.clear();
                 encoder.number(key.len() as u64);
-                let aggregate = &self.aggregates[argument.aggregate as usize];
-                // COUNT does not look at what it counts.
-                match (aggregate.states.is_of_counts(), &aggregate.taken) {
-                    (false, Some(taken)) => encoder.value(&taken.value(argument.row as usize, 0)),
-                    _ => encoder.value(&Value::Integer(1)),
+                let state = &self.table.aggregates[argument.aggregate as usize];
+                match state.states.is_of_counts() {
+                    // COUNT does not look at what it counts.
+                    true => encoder.value(&Value::Integer(1)),
+                    false => encoder.value(&self.argument(&argument)),
                 }
                 let number = number_of(argument.aggregate);
                 writer.push(&[&key, &number, &argument.key], &encoder.bytes)?;
             }
         }
-        self.clear();
         Ok(())
     }
 
@@ -296,21 +277,22 @@ impl Groups {
             places[*group as usize] = place as u32;
         }
         let mut arguments = Vec::new();
-        for (index, state) in self.aggregates.iter().enumerate() {
+        for (index, state) in self.table.aggregates.iter().enumerate() {
             let Some(taken) = &state.taken else {
                 continue;
             };
             let order = KeyOrder::ascending(self.aggregation.aggregates[index].collation);
             for row in 0..taken.len() {
-                let mut key = Vec::new();
-                add_key(&taken.value(row, 0), order, &mut key, &self.memory)?;
-                pace.work(key.len())?;
-                arguments.push(Argument {
-                    place: places[taken.given(row) as usize],
+                let mut argument = Argument {
+                    place: places[taken.numbers(row)[0] as usize],
                     aggregate: index as u32,
-                    key,
+                    key: Vec::new(),
                     row: row as u32,
-                });
+                };
+                let value = self.argument(&argument);
+                add_key(&value, order, &mut argument.key, self.memory)?;
+                pace.work(argument.key.len())?;
+                arguments.push(argument);
             }
         }
         sort_until(&mut arguments, pace, |left, right| {
@@ -323,32 +305,25 @@ impl Groups {
     /// A group as it is written.
     fn group(&self, group: usize) -> Group {
         let keys = 0..self.aggregation.keys.len();
-        let states = self.aggregates.iter().zip(&self.aggregation.aggregates);
         Group {
-            keys: keys
-                .map(|key| self.rows.value(group, key).into_owned())
-                .collect(),
-            states: states
-                .map(|(state, aggregate)| match &state.taken {
-                    // What it has taken is counted again in the merge, once.
-                    Some(_) => Accumulator::new(aggregate.function),
-                    None => state.states.state(group),
-                })
-                .collect(),
+            keys: keys.map(|key| self.key(group, key).into_owned()).collect(),
+            states: self.table.states(group),
         }
     }
 
-    fn clear(&mut self) {
-        self.rows.clear();
-        for (state, aggregate) in self.aggregates.iter_mut().zip(&self.aggregation.aggregates) {
-            state.states = States::new(aggregate.function);
-            let values = [&mut state.filter, &mut state.argument];
-            values
-                .into_iter()
-                .flatten()
-                .for_each(ExpressionValues::clear);
-            state.taken.iter_mut().for_each(NumberedRows::clear);
+    /// The value of an argument.
+    fn argument(&self, argument: &Argument) -> Cow<'_, Value> {
+        let aggregate = argument.aggregate as usize;
+        let taken = &self.table.aggregates[aggregate].taken;
+        match (&self.keys.aggregates[aggregate].argument, taken) {
+            (Some(keys), Some(taken)) => keys.value(taken.numbers(argument.row as usize), 0),
+            _ => Cow::Owned(Value::Null),
         }
+    }
+
+    /// A key of a group.
+    fn key(&self, group: usize, key: usize) -> Cow<'_, Value> {
+        self.keys.keys.value(self.table.rows.numbers(group), key)
     }
 }
 
@@ -362,256 +337,25 @@ struct Argument {
     row: u32,
 }
 
-impl GroupedAggregate {
-    /// The rows that FILTER lets pass; none if there is no FILTER.
-    fn passing(&mut self, rows: &mut GroupedRows<'_>) -> Result<Option<Vec<usize>>> {
-        let Some(filter) = &mut self.filter else {
-            return Ok(None);
-        };
-        let mut passing = Vec::new();
-        for row in rows.rows.clone() {
-            let passes = filter.with(rows.batch, row, rows.evaluator, |value| {
-                Ok(truth(value) == Some(true))
-            })?;
-            if passes {
-                passing.push(row);
-            }
-        }
-        Ok(Some(passing))
-    }
-
-    /// Takes the arguments of rows that their groups do not have yet.
-    fn take_distinct(
-        &mut self,
-        aggregate: &Aggregate,
-        rows: &mut GroupedRows<'_>,
-        passing: Option<Vec<usize>>,
-    ) -> Result<()> {
-        let runs = match passing {
-            None => vec![rows.rows.clone()],
-            // What FILTER refuses is not computed.
-            Some(passing) => passing.into_iter().map(|row| row..row + 1).collect(),
-        };
-        let Some(taken) = &mut self.taken else {
-            return Ok(());
-        };
-        for run in runs {
-            let with = Look {
-                evaluator: Some(&mut *rows.evaluator),
-                memory: rows.memory,
-                keeps: true,
-            };
-            taken.look(rows.batch, run.clone(), with)?;
-            for (index, row) in run.enumerate() {
-                if taken.ends_with_null(index) {
-                    continue;
-                }
-                let group = rows.group(row);
-                let (argument, is_known) = taken.find_or_add(index, Some(u64::from(group)));
-                match aggregate.function {
-                    _ if is_known => {}
-                    AggregateFunction::Count => self.states.count(group, 1),
-                    _ => (self.states).take(group, aggregate, &taken.value(argument, 0), 1),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes the arguments of rows, each as often as it occurs or once.
-    fn take(
-        &mut self,
-        aggregate: &Aggregate,
-        rows: &mut GroupedRows<'_>,
-        passing: Option<Vec<usize>>,
-        way: BatchArgument,
-        is_once: bool,
-    ) -> Result<()> {
-        let states = &mut self.states;
-        if rows.are_together && passing.is_none() {
-            let times = rows.batch.times.as_deref().filter(|_| !is_once);
-            let times = times.map(|times| &times[rows.rows.clone()]);
-            if states.take_together(aggregate, way, rows.batch, rows.rows.clone(), times) {
-                return Ok(());
-            }
-        }
-        let all = rows.rows.clone();
-        let mut take = |row: usize| -> Result<()> {
-            let group = rows.group(row);
-            let times = if is_once { 1 } else { rows.batch.times_of(row) };
-            match (way, &mut self.argument) {
-                (BatchArgument::Rows, _) => states.count(group, times),
-                (BatchArgument::Integers(column) | BatchArgument::Texts(column), _) => {
-                    let value = rows.batch.columns()[column].value(row);
-                    states.take(group, aggregate, &value, times);
-                }
-                (BatchArgument::Computed, Some(argument)) => {
-                    argument.with(rows.batch, row, rows.evaluator, |value| {
-                        if *value != Value::Null {
-                            states.take(group, aggregate, value, times);
-                        }
-                        Ok(())
-                    })?;
-                }
-                (BatchArgument::Computed, None) => {
-                    states.take(group, aggregate, &Value::Integer(1), times);
-                }
-            }
-            Ok(())
-        };
-        match passing {
-            None => all.into_iter().try_for_each(&mut take),
-            Some(passing) => passing.into_iter().try_for_each(take),
-        }
-    }
-}
-
-impl States {
-    fn new(function: AggregateFunction) -> States {
-        match function {
-            AggregateFunction::Count => States::Counts(Vec::new()),
-            _ => States::Others {
-                states: Vec::new(),
-                bytes: 0,
-            },
-        }
-    }
-
-    /// Adds states until there are `groups` of them.
-    fn grow(&mut self, groups: usize, function: AggregateFunction) {
-        match self {
-            States::Counts(counts) => counts.resize(groups, 0),
-            States::Others { states, .. } => {
-                states.resize_with(groups, || Accumulator::new(function));
-            }
-        }
-    }
-
-    /// Adds `times` to the count of a group.
-    #[inline]
-    fn count(&mut self, group: u32, times: u64) {
-        if let States::Counts(counts) = self {
-            counts[group as usize] += times;
-        }
-    }
-
-    /// Takes an argument that is not NULL.
-    fn take(&mut self, group: u32, aggregate: &Aggregate, value: &Value, times: u64) {
-        match self {
-            States::Counts(counts) => counts[group as usize] += times,
-            States::Others { states, bytes } => {
-                let state = &mut states[group as usize];
-                let before = state.kept_bytes();
-                state.take(aggregate, value, times);
-                *bytes = *bytes + state.kept_bytes() - before;
-            }
-        }
-    }
-
-    /// Takes rows that are all of the first group, if columns tell their arguments; says whether it did.
-    fn take_together(
-        &mut self,
-        aggregate: &Aggregate,
-        way: BatchArgument,
-        batch: &Batch,
-        rows: Range<usize>,
-        times: Option<&[u64]>,
-    ) -> bool {
-        match (way, &mut *self) {
-            (BatchArgument::Rows, _) => {
-                let count = match times {
-                    None => rows.len() as u64,
-                    Some(times) => times.iter().sum(),
-                };
-                self.count(0, count);
-            }
-            (BatchArgument::Integers(column), States::Others { states, .. }) => {
-                if let BatchColumn::Integers(integers) = &batch.columns()[column] {
-                    states[0].take_integers(aggregate, &integers[rows], times);
-                }
-            }
-            (BatchArgument::Texts(column), States::Others { .. }) => {
-                if let BatchColumn::Words {
-                    indices,
-                    dictionary,
-                } = &batch.columns()[column]
-                    && let Some(text) = extreme_text(aggregate.function, &indices[rows], dictionary)
-                {
-                    self.take(0, aggregate, &dictionary.value(text), 1);
-                }
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    fn is_of_counts(&self) -> bool {
-        matches!(self, States::Counts(_))
-    }
-
-    /// The state of a group.
-    fn state(&self, group: usize) -> Accumulator {
-        match self {
-            States::Counts(counts) => Accumulator::Count(counts[group]),
-            States::Others { states, .. } => states[group].clone(),
-        }
-    }
-
-    /// The values of the aggregate of groups, whose states are gone then, up to one that fails.
-    fn finish(
-        &mut self,
-        groups: Range<usize>,
-        function: AggregateFunction,
-    ) -> (BatchColumn, Result<()>) {
-        match self {
-            States::Counts(counts) => {
-                let counts = counts[groups].iter();
-                let counts = counts.map(|&count| integer_of_count(count));
-                (BatchColumn::Integers(counts.collect()), Ok(()))
-            }
-            States::Others { states, .. } => {
-                let mut column = ColumnBuilder::default();
-                for state in &mut states[groups] {
-                    let state = std::mem::replace(state, Accumulator::Count(0));
-                    match state.finish(function) {
-                        Ok(value) => column.push(value),
-                        Err(error) => return (column.finish(), Err(error)),
-                    }
-                }
-                (column.finish(), Ok(()))
-            }
-        }
-    }
-
-    /// Bytes that the state of a group keeps outside of itself.
-    fn kept_bytes(&self, group: usize) -> usize {
-        match self {
-            States::Counts(_) => 0,
-            States::Others { states, .. } => states[group].kept_bytes(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            States::Counts(counts) => 2 * size_of_val(&counts[..]),
-            States::Others { states, bytes } => 2 * size_of_val(&states[..]) + bytes,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use zipfdb_sql::query::{Collation, Expression, ExpressionId, GroupKey};
+    use proptest::prelude::*;
+    use zipfdb_sql::query::{
+        Aggregate, AggregateFunction, Collation, Expression, ExpressionId, GroupKey,
+    };
 
     use super::super::group::{GroupRecord, read_part};
     use super::super::spill::{SpillDirectory, SpilledRuns};
     use super::*;
+    use crate::Database;
+    use crate::api::session::Session;
+    use crate::batch::{ColumnBuilder, TextDictionary};
     use crate::expression::Layout;
-    use crate::runtime::interrupt::Interrupts;
+    use crate::runtime::interrupt::{Interrupt, Interrupts};
 
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
-    fn aggregation() -> Aggregation {
+    fn aggregation(collation: Collation) -> Aggregation {
         let aggregate = |function, distinct| Aggregate {
             parameter: None,
             order_by: Vec::new(),
@@ -624,7 +368,7 @@ mod tests {
         Aggregation {
             keys: vec![GroupKey {
                 expression: ExpressionId(0),
-                collation: Collation::Binary,
+                collation,
             }],
             aggregates: vec![
                 aggregate(AggregateFunction::Count, true),
@@ -634,20 +378,22 @@ mod tests {
         }
     }
 
+    fn groups(aggregation: &Aggregation, interrupt: &Interrupt) -> Groups {
+        let database = Database::in_memory().unwrap();
+        let session = Arc::new(Session::new(database.shared().clone()));
+        let mut context = Context::new(&session, interrupt);
+        context.memory = 1 << 20;
+        let layout = Layout::whole(1, 0);
+        let program = Program::new(&[Expression::Column(0)], &layout, 0, interrupt).unwrap();
+        Groups::new(aggregation, &Arc::new(program), vec![false; 3], &context)
+    }
+
     #[test]
     fn large_values_count_as_often_as_they_are_kept_and_are_merged_again() {
-        let aggregation = aggregation();
+        let aggregation = aggregation(Collation::Binary);
         let interrupt = Interrupts::default().begin(0);
-        let layout = Layout::whole(1, 0);
-        let program = Program::new(&[Expression::Column(0)], &layout, 0, &interrupt).unwrap();
-        let memory = ValueMemory::default();
         let mut pace = interrupt.pace();
-        let mut groups = Groups::new(
-            aggregation.clone(),
-            Arc::new(program),
-            vec![false; 3],
-            (1 << 20, &memory),
-        );
+        let mut groups = groups(&aggregation, &interrupt);
         let mut runs = SpilledRuns::new(1 << 20, &SpillDirectory::beside(None));
         const LENGTH: usize = 50_000;
         // Every group comes in two runs.
@@ -657,12 +403,12 @@ mod tests {
             let mut batch = Batch::new(vec![column.finish()], 1, Some(vec![2]));
             groups.take(&mut batch, 0..1).unwrap();
             // What is shown, two arguments and the greatest.
-            let kept = groups.len() * 4 * LENGTH;
+            let kept = groups.len().unwrap() * 4 * LENGTH;
             assert!((kept..kept + kept / 10).contains(&groups.bytes()));
             if number == 39 {
                 let write = |writer: &mut RunWriter| groups.write(writer, &mut pace);
                 runs.write(write).unwrap();
-                assert!(groups.len() == 0 && groups.bytes() == 0);
+                assert!(groups.len().unwrap() == 0 && groups.bytes() == 0);
             }
         }
         let mut merge = runs.merge(&mut pace).unwrap();
@@ -676,5 +422,55 @@ mod tests {
             }
         }
         assert_eq!(records, 2 * 40 * 3);
+    }
+
+    /// All groups, in order.
+    fn finished(mut groups: Groups) -> Vec<Vec<Value>> {
+        groups.finish().unwrap();
+        let (batch, ended) = groups.batch(0, usize::MAX);
+        ended.unwrap();
+        batch.map_or(Vec::new(), |batch| {
+            (0..batch.len()).map(|row| batch.row(row)).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn rows_that_another_thread_adds_make_the_same_groups(
+            // Of each batch the kind of its column, and its values.
+            batches in proptest::collection::vec(
+                (0u8..8, proptest::collection::vec(any::<u8>(), 1..40)), 1..60,
+            ),
+            is_nocase: bool,
+        ) {
+            let texts = |texts: [&str; 4]| TextDictionary::made(texts.map(str::to_owned).to_vec());
+            let dictionaries = [texts(["a", "B", "A", "1"]), texts(["x", "a", "b", "1"])];
+            let collation = if is_nocase { Collation::NoCase } else { Collation::Binary };
+            let aggregation = aggregation(collation);
+            let interrupt = Interrupts::default().begin(0);
+            let mut at_once = groups(&aggregation, &interrupt);
+            let mut apart = groups(&aggregation, &interrupt);
+            for (kind, values) in batches {
+                let column = match kind {
+                    0 => BatchColumn::Integers(values.iter().map(|&value| i64::from(value % 5)).collect()),
+                    1 => BatchColumn::Values(vec![Value::Null, Value::Real(1.0)]),
+                    // Most batches have the first one.
+                    _ => BatchColumn::Words {
+                        indices: values.iter().map(|&value| u32::from(value % 4)).collect(),
+                        dictionary: dictionaries[usize::from(kind == 2)].clone(),
+                    },
+                };
+                let rows = column.len();
+                let mut batch = Batch::new(vec![column], rows, None);
+                at_once.take(&mut batch, 0..rows).unwrap();
+                match apart.pays_apart(&batch) {
+                    true => apart.take_apart(batch).unwrap(),
+                    false => apart.take(&mut batch, 0..rows).unwrap(),
+                }
+            }
+            prop_assert_eq!(apart.len().unwrap(), at_once.len().unwrap());
+            prop_assert_eq!(apart.bytes(), at_once.bytes());
+            prop_assert_eq!(finished(apart), finished(at_once));
+        }
     }
 }

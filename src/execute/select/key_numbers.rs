@@ -131,41 +131,65 @@ impl KeyNumbers {
         (offset, width): (usize, usize),
         target: &mut [u64],
     ) -> Result<()> {
-        let KeyForm::Values(numbers) = &mut self.form else {
+        if !self.has_values() {
             if let Some(column) = self.column {
                 take_numbers(&batch.columns()[column], rows, (offset, width), target);
             }
             return Ok(());
+        }
+        let Some(texts) = self.by_text.texts(batch) else {
+            for (target, row) in target.chunks_mut(width).zip(rows) {
+                target[offset] = self.number_row(batch, row, None, look)?;
+            }
+            return Ok(());
         };
-        let texts = self.by_text.texts(batch);
-        let texts: Option<Vec<u32>> = texts.map(|texts| texts[rows.clone()].to_vec());
-        let targets = target.chunks_mut(width).zip(rows).enumerate();
-        for (index, (target, row)) in targets {
-            let text = texts.as_ref().map(|texts| texts[index]);
-            if let Some(known) = text.and_then(|text| self.by_text.get(text)) {
-                target[offset] = u64::from(known);
-                continue;
+        let mut unknown = Vec::new();
+        let targets = rows.clone().zip(target.chunks_mut(width));
+        for (&text, (row, target)) in texts[rows].iter().zip(targets) {
+            match self.by_text.get(text) {
+                Some(known) => target[offset] = u64::from(known),
+                None => unknown.push((row, text, &mut target[offset])),
             }
-            let number = self.at_hand.with(batch, row, |values| {
-                let value = match (self.expression, self.column, &mut look.evaluator) {
-                    (Some(expression), _, Some(evaluator)) => {
-                        evaluator.next_row();
-                        evaluator.value(values, expression)?
-                    }
-                    (_, Some(column), _) => &values[column],
-                    _ => &Value::Null,
-                };
-                match look.keeps {
-                    true => numbers.number(value, look.memory).map(Some),
-                    false => Ok(numbers.known(value)),
-                }
-            })?;
-            if let (Some(text), Some(number)) = (text, number) {
-                self.by_text.set(text, number);
-            }
-            target[offset] = number.map_or(UNKNOWN, u64::from);
+        }
+        for (row, text, target) in unknown {
+            *target = match self.by_text.get(text) {
+                // A row before has the same text.
+                Some(known) => u64::from(known),
+                None => self.number_row(batch, row, Some(text), look)?,
+            };
         }
         Ok(())
+    }
+
+    /// The number of a row that is computed, or is that of its value, and is known of its text from then on.
+    fn number_row(
+        &mut self,
+        batch: &mut Batch,
+        row: usize,
+        text: Option<u32>,
+        look: &mut Look<'_>,
+    ) -> Result<u64> {
+        let KeyForm::Values(numbers) = &mut self.form else {
+            return Ok(UNKNOWN);
+        };
+        let number = self.at_hand.with(batch, row, |values| {
+            let value = match (self.expression, self.column, &mut look.evaluator) {
+                (Some(expression), _, Some(evaluator)) => {
+                    evaluator.next_row();
+                    evaluator.value(values, expression)?
+                }
+                (_, Some(column), _) => &values[column],
+                _ => &Value::Null,
+            };
+            match look.keeps {
+                true => numbers.number(value, look.memory).map(Some),
+                false => Ok(numbers.known(value)),
+            }
+        })?;
+        if let (Some(text), Some(number)) = (text, number) {
+            self.by_text.set(text, number);
+        }
+        Ok(number.map_or(UNKNOWN, u64::from))
     }
 
     /// The value that has some numbers.
@@ -207,11 +231,20 @@ impl KeyNumbers {
         }
     }
 
+    /// Whether some value is NULL.
+    pub(super) fn has_null(&self) -> bool {
+        self.null().is_some()
+    }
+
     /// Whether the value with some numbers is NULL.
     pub(super) fn is_null(&self, numbers: &[u64]) -> bool {
+        self.null().map(u64::from) == Some(numbers[0])
+    }
+
+    fn null(&self) -> Option<u32> {
         match &self.form {
-            KeyForm::Values(values) => *values.value(numbers[0] as u32) == Value::Null,
-            _ => false,
+            KeyForm::Values(values) => values.null(),
+            _ => None,
         }
     }
 

@@ -20,6 +20,8 @@ mod expression_values;
 mod fetch;
 mod filter;
 mod group;
+mod group_keys;
+mod group_table;
 mod groups;
 mod intersections;
 mod key;

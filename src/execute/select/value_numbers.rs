@@ -32,6 +32,8 @@ pub(super) struct ValueNumbers {
     hasher: RandomState,
     /// Whether a value is equal to one before it.
     has_equals: bool,
+    /// The number of NULL.
+    null: Option<u32>,
     bytes: usize,
 }
 
@@ -46,6 +48,7 @@ impl ValueNumbers {
             folded: HashTable::new(),
             hasher: RandomState::default(),
             has_equals: false,
+            null: None,
             bytes: 0,
         }
     }
@@ -63,6 +66,9 @@ impl ValueNumbers {
         let number = self.values.len() as u32;
         self.bytes += VALUE_BYTES + value_size(value);
         self.values.push(memory.copy(value)?);
+        if *value == Value::Null {
+            self.null = Some(number);
+        }
         let first = self.first_equal(number);
         self.has_equals |= first != number;
         self.firsts.push(first);
@@ -86,6 +92,11 @@ impl ValueNumbers {
     /// The number of the first value that is equal to one.
     pub(super) fn first(&self, number: u32) -> u32 {
         self.firsts[number as usize]
+    }
+
+    /// The number of NULL, if it is there.
+    pub(super) fn null(&self) -> Option<u32> {
+        self.null
     }
 
     /// Whether some value is equal to another.
