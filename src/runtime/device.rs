@@ -197,7 +197,7 @@ pub(crate) enum Candidates<'a> {
     Only(Vec<&'a Arc<Device>>),
 }
 
-/// Nanoseconds that opening the devices takes: 200 to 250 ms on a host of one H100.
+/// Nanoseconds that opening the devices takes, contexts included: 200 to 250 ms on a host of one H100.
 const FINDING_COST: u64 = 250_000_000;
 
 impl Devices {

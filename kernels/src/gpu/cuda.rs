@@ -128,8 +128,10 @@ fn open(ordinal: i32) -> Result<Gpu, String> {
         architecture: format!("sm_{major}{minor}"),
         is_integrated,
     };
-    let driver = Cuda::new(&facts, device).map_err(|error| error.to_string())?;
-    Ok(Gpu::new(Arc::new(driver), facts))
+    let driver = Cuda::new(&name, &facts.architecture, device, facts.is_integrated);
+    let driver = Arc::new(driver);
+    driver.clone().begin_opening();
+    Ok(Gpu::new(driver, facts))
 }
 
 /// Name and text of an error of the driver.
@@ -143,8 +145,8 @@ fn reason(error: DriverError) -> String {
 struct Cuda {
     name: String,
     architecture: String,
-    context: sys::CUcontext,
-    stream: sys::CUstream,
+    device: sys::CUdevice,
+    queue: OnceLock<Result<Queue, GpuError>>,
     cubins: Option<PathBuf>,
     /// CPU and device share their memory: what is allocated is both's, and nothing is copied over a bus. An address is
     /// the same for both.
@@ -153,6 +155,13 @@ struct Cuda {
     staging: Mutex<Option<Staging>>,
     /// Pinned pieces of [`SHOWN_BYTES`] that no [`Driver::show`] uses now.
     shown: Mutex<Vec<StagedPiece>>,
+}
+
+/// Where a device is told what to do, one thing after the other.
+struct Queue {
+    /// Lives as long as the process.
+    context: sys::CUcontext,
+    stream: sys::CUstream,
     pace: Mutex<Pace>,
 }
 
@@ -194,27 +203,16 @@ impl fmt::Debug for Cuda {
     }
 }
 
-impl Cuda {
-    fn new(facts: &DeviceFacts, device: sys::CUdevice) -> Result<Cuda, GpuError> {
+impl Queue {
+    /// The first queue of a device, which makes its context: 100 ms on a host of one H200.
+    fn of_device(name: &str, device: sys::CUdevice) -> Result<Queue, GpuError> {
         // SAFETY: the device is one that the driver listed.
         let context = unsafe { result::primary_ctx::retain(device) };
-        let context =
-            context.map_err(|error| fault(&facts.name, "cuDevicePrimaryCtxRetain", error))?;
-        Cuda::with_queue(
-            &facts.name,
-            &facts.architecture,
-            context,
-            facts.is_integrated,
-        )
+        let context = context.map_err(|error| fault(name, "cuDevicePrimaryCtxRetain", error))?;
+        Queue::in_context(name, context)
     }
 
-    /// A device whose context lives as long as the process, through a new queue.
-    fn with_queue(
-        name: &str,
-        architecture: &str,
-        context: sys::CUcontext,
-        is_unified: bool,
-    ) -> Result<Cuda, GpuError> {
+    fn in_context(name: &str, context: sys::CUcontext) -> Result<Queue, GpuError> {
         let fault = |call: &str, error: DriverError| fault(name, call, error);
         // SAFETY: the context is never released.
         unsafe { result::ctx::set_current(context) }
@@ -228,30 +226,61 @@ impl Cuda {
             launches: 0,
             marks: [mark()?, mark()?],
         };
-        Ok(Cuda {
-            name: name.to_owned(),
-            architecture: architecture.to_owned(),
+        Ok(Queue {
             context,
             stream: stream.map_err(|error| fault("cuStreamCreate", error))?,
+            pace: Mutex::new(pace),
+        })
+    }
+}
+
+impl Cuda {
+    /// A device that is not open yet.
+    fn new(name: &str, architecture: &str, device: sys::CUdevice, is_unified: bool) -> Cuda {
+        Cuda {
+            name: name.to_owned(),
+            architecture: architecture.to_owned(),
+            device,
+            queue: OnceLock::new(),
             cubins: compile::cache_folder(),
             is_unified,
             loaded: Mutex::default(),
             staging: Mutex::new(None),
             shown: Mutex::default(),
-            pace: Mutex::new(pace),
-        })
+        }
     }
 
-    /// Runs calls of the driver in this device's context; `name` says which in errors.
+    /// Has a thread of its own make what the first use needs, beside what its owner does until then. A device that cannot be opened
+    /// says so when it is used.
+    fn begin_opening(self: Arc<Cuda>) {
+        let open = move || {
+            let _ = self.queue();
+            compile::nvrtc_version();
+        };
+        let thread = std::thread::Builder::new().name("zipfdb-device".into());
+        if let Err(error) = thread.spawn(open) {
+            tracing::debug!("no thread opens the device beside other work: {error}");
+        }
+    }
+
+    fn queue(&self) -> Result<&Queue, GpuError> {
+        let queue = self
+            .queue
+            .get_or_init(|| Queue::of_device(&self.name, self.device));
+        queue.as_ref().map_err(Clone::clone)
+    }
+
+    /// Runs calls of the driver in this device's context, with its stream; `name` says which in errors.
     fn call<T>(
         &self,
         name: &str,
-        call: impl FnOnce() -> Result<T, DriverError>,
+        call: impl FnOnce(sys::CUstream) -> Result<T, DriverError>,
     ) -> Result<T, GpuError> {
+        let queue = self.queue()?;
         // SAFETY: the context lives as long as the process.
-        let current = unsafe { result::ctx::set_current(self.context) };
+        let current = unsafe { result::ctx::set_current(queue.context) };
         current.map_err(|error| fault(&self.name, "cuCtxSetCurrent", error))?;
-        call().map_err(|error| fault(&self.name, name, error))
+        call(queue.stream).map_err(|error| fault(&self.name, name, error))
     }
 
     fn function(&self, kernel: Kernel) -> Result<sys::CUfunction, GpuError> {
@@ -261,12 +290,12 @@ impl Cuda {
             return Ok(function);
         }
         let cubin = compile::cubin(kernel, &self.architecture, self.cubins.as_deref())?;
-        let module = self.call("cuModuleLoadData", || {
+        let module = self.call("cuModuleLoadData", |_| {
             // SAFETY: a whole cubin, from the compiler or with the checksum it was kept with.
             unsafe { result::module::load_data(cubin.as_ptr().cast()) }
         })?;
         let name = CString::new(kernel.name).expect("names of kernels have no NUL");
-        let function = self.call(&format!("cuModuleGetFunction({})", kernel.name), || {
+        let function = self.call(&format!("cuModuleGetFunction({})", kernel.name), |_| {
             // SAFETY: the module is loaded and never unloaded.
             unsafe { result::module::get_function(module, name) }
         })?;
@@ -295,7 +324,7 @@ impl Cuda {
         loop {
             let (mut offset, mut size) = (0, 0);
             let mut is_end = false;
-            self.call(&call, || {
+            self.call(&call, |_| {
                 // SAFETY: the function is loaded, and both numbers live through the call.
                 let result = unsafe {
                     sys::cuFuncGetParamInfo(function, sizes.len(), &mut offset, &mut size)
@@ -326,7 +355,11 @@ impl Cuda {
 
     /// Waits for launches of long ago if many have been started since.
     fn keep_pace(&self) -> Result<(), GpuError> {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pace = self
+            .queue()?
+            .pace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         pace.launches += 1;
         if pace.launches < LAUNCHES_AHEAD {
             return Ok(());
@@ -334,11 +367,11 @@ impl Cuda {
         pace.launches = 0;
         pace.marks.swap(0, 1);
         let mark = pace.marks[0];
-        self.call("cuEventSynchronize", || {
+        self.call("cuEventSynchronize", |stream| {
             // SAFETY: the event and the stream live as long as the device; an event that was never recorded is done.
             unsafe {
                 result::event::synchronize(mark)?;
-                result::event::record(mark, self.stream)
+                result::event::record(mark, stream)
             }
         })
     }
@@ -371,11 +404,11 @@ impl Cuda {
     }
 
     fn new_piece(&self, bytes: usize) -> Result<StagedPiece, GpuError> {
-        let memory = self.call("cuMemHostAlloc", || {
+        let memory = self.call("cuMemHostAlloc", |_| {
             // SAFETY: never freed, as devices live as long as the process.
             unsafe { result::malloc_host(bytes, 0) }
         })?;
-        let done = self.call("cuEventCreate", || {
+        let done = self.call("cuEventCreate", |_| {
             result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
         })?;
         Ok(StagedPiece {
@@ -403,14 +436,14 @@ fn copy_parallel(to: &mut [u8], from: &[u8]) {
 impl Driver for Cuda {
     fn allocate(&self, bytes: usize) -> Result<u64, GpuError> {
         if self.is_unified {
-            return self.call("cuMemHostAlloc", || {
+            return self.call("cuMemHostAlloc", |_| {
                 // SAFETY: more than 0 bytes; the pool frees it once. With unified addressing, which all devices that
                 // kernels are written for have, the device uses the host's address.
                 let memory = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)? };
                 Ok(memory as u64)
             });
         }
-        self.call("cuMemAlloc", || {
+        self.call("cuMemAlloc", |_| {
             // SAFETY: more than 0 bytes; the pool frees it once.
             unsafe { result::malloc_sync(bytes) }
         })
@@ -418,10 +451,10 @@ impl Driver for Cuda {
 
     fn free(&self, address: u64) {
         if self.is_unified {
-            let freed = self.call("cuMemFreeHost", || {
+            let freed = self.call("cuMemFreeHost", |stream| {
                 // SAFETY: from `allocate`, freed once, and nothing that was launched uses it any more.
                 unsafe {
-                    result::stream::synchronize(self.stream)?;
+                    result::stream::synchronize(stream)?;
                     result::free_host(address as *mut c_void)
                 }
             });
@@ -430,7 +463,7 @@ impl Driver for Cuda {
             }
             return;
         }
-        let freed = self.call("cuMemFree", || {
+        let freed = self.call("cuMemFree", |_| {
             // SAFETY: from `allocate`, freed once; the driver waits for what uses it.
             unsafe { result::free_sync(address) }
         });
@@ -449,9 +482,9 @@ impl Driver for Cuda {
             return Ok(());
         }
         if bytes.len() <= SMALL_COPY {
-            return self.call("cuMemcpyHtoDAsync", || {
+            return self.call("cuMemcpyHtoDAsync", |stream| {
                 // SAFETY: the range was checked by `Gpu`; pageable memory is read before the call returns.
-                unsafe { result::memcpy_htod_async(to, bytes, self.stream) }
+                unsafe { result::memcpy_htod_async(to, bytes, stream) }
             });
         }
         self.upload_filled(to, bytes.len(), &mut |first, staged| {
@@ -474,15 +507,15 @@ impl Driver for Cuda {
             return Ok(());
         }
         self.staged(bytes, |first, len, piece| {
-            self.call("cuMemcpyHtoDAsync", || {
+            self.call("cuMemcpyHtoDAsync", |stream| {
                 // SAFETY: the piece is ours while we hold its mutex, as long as STAGING_BYTES, and its last copy
                 // is waited for; the device's range was checked by `Gpu`.
                 unsafe {
                     result::event::synchronize(piece.done)?;
                     let staged = std::slice::from_raw_parts_mut(piece.memory, len);
                     fill(first, staged);
-                    result::memcpy_htod_async(to + first as u64, staged, self.stream)?;
-                    result::event::record(piece.done, self.stream)
+                    result::memcpy_htod_async(to + first as u64, staged, stream)?;
+                    result::event::record(piece.done, stream)
                 }
             })
         })
@@ -497,11 +530,11 @@ impl Driver for Cuda {
             return Ok(());
         }
         if bytes.len() <= SMALL_COPY {
-            return self.call("cuMemcpyDtoHAsync", || {
+            return self.call("cuMemcpyDtoHAsync", |stream| {
                 // SAFETY: the range was checked by `Gpu`, and the copy is waited for.
                 unsafe {
-                    result::memcpy_dtoh_async(bytes, from, self.stream)?;
-                    result::stream::synchronize(self.stream)
+                    result::memcpy_dtoh_async(bytes, from, stream)?;
+                    result::stream::synchronize(stream)
                 }
             });
         }
@@ -512,7 +545,7 @@ impl Driver for Cuda {
             let Some((first, len, memory, done)) = filled else {
                 return Ok(());
             };
-            self.call("cuMemcpyDtoHAsync", || {
+            self.call("cuMemcpyDtoHAsync", |_| {
                 // SAFETY: the piece is ours while `staged` holds its mutex, and its copy is waited for.
                 unsafe {
                     result::event::synchronize(done)?;
@@ -523,13 +556,13 @@ impl Driver for Cuda {
             })
         };
         self.staged(len_all, |first, len, piece| {
-            self.call("cuMemcpyDtoHAsync", || {
+            self.call("cuMemcpyDtoHAsync", |stream| {
                 // SAFETY: what the piece held was copied out a turn ago; the device's range was checked by `Gpu`.
                 unsafe {
                     result::event::synchronize(piece.done)?;
                     let staged = std::slice::from_raw_parts_mut(piece.memory, len);
-                    result::memcpy_dtoh_async(staged, from + first as u64, self.stream)?;
-                    result::event::record(piece.done, self.stream)
+                    result::memcpy_dtoh_async(staged, from + first as u64, stream)?;
+                    result::event::record(piece.done, stream)
                 }
             })?;
             let before = filled.replace((first, len, piece.memory, piece.done));
@@ -554,13 +587,13 @@ impl Driver for Cuda {
         let piece = free().pop();
         // What a failed copy may still write to is not used again.
         let piece = piece.map_or_else(|| self.new_piece(SHOWN_BYTES), Ok)?;
-        let copied = self.call("cuMemcpyDtoHAsync", || {
+        let copied = self.call("cuMemcpyDtoHAsync", |stream| {
             // SAFETY: the piece has SHOWN_BYTES, and while it is out of the list no other call uses it. `Gpu` has checked the
             // device's range, and the copy is waited for.
             unsafe {
                 let piece_bytes = std::slice::from_raw_parts_mut(piece.memory, bytes);
-                result::memcpy_dtoh_async(piece_bytes, from, self.stream)?;
-                result::event::record(piece.done, self.stream)?;
+                result::memcpy_dtoh_async(piece_bytes, from, stream)?;
+                result::event::record(piece.done, stream)?;
                 result::event::synchronize(piece.done)?;
                 Ok(&*piece_bytes)
             }
@@ -571,16 +604,16 @@ impl Driver for Cuda {
     }
 
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), GpuError> {
-        self.call("cuMemcpyDtoDAsync", || {
+        self.call("cuMemcpyDtoDAsync", |stream| {
             // SAFETY: both ranges were checked by `Gpu`.
-            unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }
+            unsafe { result::memcpy_dtod_async(to, from, bytes, stream) }
         })
     }
 
     fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
-        self.call("cuMemsetD8Async", || {
+        self.call("cuMemsetD8Async", |stream| {
             // SAFETY: the range was checked by `Gpu`.
-            unsafe { result::memset_d8_async(to, byte, bytes, self.stream) }
+            unsafe { result::memset_d8_async(to, byte, bytes, stream) }
         })
     }
 
@@ -611,7 +644,7 @@ impl Driver for Cuda {
                 _ => (&raw mut *value).cast(),
             })
             .collect();
-        self.call(&format!("cuLaunchKernel({})", kernel.name), || {
+        self.call(&format!("cuLaunchKernel({})", kernel.name), |stream| {
             // SAFETY: `Gpu::launch` has compared the arguments with the kernel's declaration, and `compare_parameters` that with
             // the function. Launch wrappers check that it stays within its buffers; tests on the emulator check that too.
             // Structs are copied by the call and not written to.
@@ -621,7 +654,7 @@ impl Driver for Cuda {
                     (launch.blocks, 1, 1),
                     (launch.threads, 1, 1),
                     0,
-                    self.stream,
+                    stream,
                     &mut pointers,
                 )
             }
@@ -629,34 +662,35 @@ impl Driver for Cuda {
     }
 
     fn synchronize(&self) -> Result<(), GpuError> {
-        self.call("cuStreamSynchronize", || {
+        self.call("cuStreamSynchronize", |stream| {
             // SAFETY: the stream lives as long as the device.
-            unsafe { result::stream::synchronize(self.stream) }
+            unsafe { result::stream::synchronize(stream) }
         })
     }
 
     fn beside(&self) -> Result<Arc<dyn Driver>, GpuError> {
-        let (name, architecture) = (&self.name, &self.architecture);
-        let queue = Cuda::with_queue(name, architecture, self.context, self.is_unified)?;
-        Ok(Arc::new(queue))
+        let queue = Queue::in_context(&self.name, self.queue()?.context)?;
+        let mut beside = Cuda::new(&self.name, &self.architecture, self.device, self.is_unified);
+        beside.queue = OnceLock::from(Ok(queue));
+        Ok(Arc::new(beside))
     }
 
     fn fence(&self) -> Result<u64, GpuError> {
-        self.call("cuEventRecord", || {
+        self.call("cuEventRecord", |stream| {
             let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
             // SAFETY: the event is new; `wait_for` destroys it.
-            unsafe { result::event::record(event, self.stream)? };
+            unsafe { result::event::record(event, stream)? };
             Ok(event as u64)
         })
     }
 
     fn wait_for(&self, fence: u64) -> Result<(), GpuError> {
         let event = fence as sys::CUevent;
-        self.call("cuStreamWaitEvent", || {
+        self.call("cuStreamWaitEvent", |stream| {
             let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
             // SAFETY: from `fence`, and destroyed once, which what waits for it survives.
             unsafe {
-                let waits = result::stream::wait_event(self.stream, event, flags);
+                let waits = result::stream::wait_event(stream, event, flags);
                 result::event::destroy(event)?;
                 waits
             }
@@ -664,17 +698,17 @@ impl Driver for Cuda {
     }
 
     fn mark(&self) -> Result<u64, GpuError> {
-        self.call("cuEventRecord", || {
+        self.call("cuEventRecord", |stream| {
             let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)?;
             // SAFETY: the event is new; `elapsed` destroys it.
-            unsafe { result::event::record(event, self.stream)? };
+            unsafe { result::event::record(event, stream)? };
             Ok(event as u64)
         })
     }
 
     fn elapsed(&self, from: u64, to: u64) -> Result<u64, GpuError> {
         let (from, to) = (from as sys::CUevent, to as sys::CUevent);
-        self.call("cuEventElapsedTime", || {
+        self.call("cuEventElapsedTime", |_| {
             // SAFETY: both are from `mark`, and destroyed once.
             unsafe {
                 result::event::synchronize(to)?;
