@@ -1,9 +1,11 @@
 //! `Beside`: something that a thread of a pool works on while the thread of the statement goes on.
 //!
 //! Invariant: pieces of work are done one after the other, in the order in which they were begun, and nobody else has it meanwhile.
+//! Whoever waits for work that no thread has begun does it, so that a pool that is busy with other statements holds nobody up.
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rayon::ThreadPool;
 
 use super::interrupt::{BegunWork, Interrupt, begin_apart};
@@ -18,10 +20,13 @@ pub(crate) struct Beside<T> {
 
 enum Place<T> {
     Here(T),
-    Away(BegunWork<T>),
+    /// The work as long as nobody has begun it, and what waits for a thread of the pool.
+    Away(Arc<Mutex<Option<Work<T>>>>, BegunWork<T>),
     /// Work on it ended with an error.
     Lost,
 }
+
+type Work<T> = Box<dyn FnOnce() -> Result<T> + Send>;
 
 impl<T: Send + 'static> Beside<T> {
     /// Something that is here.
@@ -38,12 +43,12 @@ impl<T: Send + 'static> Beside<T> {
     /// # Errors
     /// As the work, and as `Interrupt::check`. After an error it is lost.
     pub(crate) fn here(&mut self) -> Result<&mut T> {
-        if let Place::Away(_) = self.place {
+        if let Place::Away(..) = self.place {
             self.place = Place::Here(self.take()?);
         }
         match &mut self.place {
             Place::Here(of) => Ok(of),
-            Place::Away(_) | Place::Lost => Err(Error::Interrupted),
+            Place::Away(..) | Place::Lost => Err(Error::Interrupted),
         }
     }
 
@@ -56,17 +61,27 @@ impl<T: Send + 'static> Beside<T> {
         work: impl FnOnce(&mut T) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let mut of = self.take()?;
-        self.place = Place::Away(begin_apart(&self.pool, move |_| {
+        let work: Work<T> = Box::new(move || {
             work(&mut of)?;
             Ok(of)
-        }));
+        });
+        let waits = Arc::new(Mutex::new(Some(work)));
+        let of_pool = waits.clone();
+        let begun = begin_apart(&self.pool, move |_| {
+            let work = of_pool.lock().take();
+            work.map_or(Err(Error::Interrupted), |work| work())
+        });
+        self.place = Place::Away(waits, begun);
         Ok(())
     }
 
     fn take(&mut self) -> Result<T> {
         match std::mem::replace(&mut self.place, Place::Lost) {
             Place::Here(of) => Ok(of),
-            Place::Away(begun) => self.interrupt.wait(begun),
+            Place::Away(waits, begun) => {
+                let work = waits.lock().take();
+                work.map_or_else(|| self.interrupt.wait(begun), |work| work())
+            }
             Place::Lost => Err(Error::Interrupted),
         }
     }
@@ -102,17 +117,40 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_does_what_no_thread_has_begun() {
+        let pool = Arc::new(start_pool(Some(1)).unwrap());
+        let (release, is_released) = std::sync::mpsc::channel::<()>();
+        // The only thread is busy until the end, when the sender is gone.
+        pool.spawn(move || {
+            let _ = is_released.recv();
+        });
+        let mut number = Beside::new(1, &pool, &Interrupt::never());
+        for _ in 0..3 {
+            let double = |number: &mut i32| {
+                *number *= 2;
+                Ok(())
+            };
+            number.begin(double).unwrap();
+        }
+        assert_eq!(*number.here().unwrap(), 8);
+        drop(release);
+    }
+
+    #[test]
     fn who_waits_for_it_ends_with_the_statement() {
         let pool = Arc::new(start_pool(Some(2)).unwrap());
         let interrupt = Interrupts::default().begin(50);
         let (release, is_released) = std::sync::mpsc::channel::<()>();
+        let (begins, has_begun) = std::sync::mpsc::channel();
         let mut nothing = Beside::new((), &pool, &interrupt);
         let waits = move |(): &mut ()| {
+            begins.send(()).unwrap();
             // Fails when the sender is gone.
             let _ = is_released.recv();
             Ok(())
         };
         nothing.begin(waits).unwrap();
+        has_begun.recv().unwrap();
         assert!(matches!(nothing.here(), Err(Error::Timeout { .. })));
         drop(release);
     }

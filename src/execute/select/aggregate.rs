@@ -72,7 +72,7 @@ impl Aggregate {
                 self.pace.work(batch.len() * size_of::<u64>())?;
                 let before = groups.bytes();
                 groups.take_apart(batch)?;
-                // What several batches take together is found at a time.
+                // The table is measured once for all batches that are added together.
                 steps.grow(groups.bytes().saturating_sub(before) / BATCHES_APART);
                 self.make_room(&mut groups, &mut reservation, &mut runs)?;
                 continue;

@@ -126,7 +126,7 @@ impl GroupTable {
         }
         let aggregates = self.aggregates.iter_mut().zip(&self.once);
         let aggregates = aggregates.zip(&self.aggregation.aggregates);
-        for (index, (((state, &is_once), aggregate), passing)) in
+        for (index, (((state, &is_once), aggregate), own)) in
             aggregates.zip(numbered.aggregates).enumerate()
         {
             state.states.grow(self.rows.len(), aggregate.function);
@@ -139,10 +139,10 @@ impl GroupTable {
             };
             if state.taken.is_some() {
                 let keys = keys.and_then(|keys| keys.aggregates[index].argument.as_ref());
-                state.take_distinct(aggregate, &rows, passing, keys);
+                state.take_distinct(aggregate, &rows, own, keys);
             } else {
                 let way = BatchArgument::of(aggregate, &self.program, rows.batch);
-                state.take(aggregate, &mut rows, passing.passing, way, is_once)?;
+                state.take(aggregate, &mut rows, own.passing, way, is_once)?;
             }
         }
         Ok(())
@@ -203,7 +203,7 @@ impl GroupTable {
         }
     }
 
-    /// The values of aggregates of groups, as columns; the first that fails ends them with an error.
+    /// The values of aggregates of groups as columns, up to the first that fails, and how many rows they have.
     pub(super) fn columns(
         &mut self,
         groups: Range<usize>,
