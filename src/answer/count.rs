@@ -190,12 +190,16 @@ impl SegmentView {
         Ok(count)
     }
 
-    /// Says that look-ups of words in files took until now without a table of all words and files; builds that if it is due.
+    /// Says that look-ups of words in files took until now without a table of all words and files; builds that if it was due before:
+    /// a single question that takes long is not to take twice as long.
     pub(super) fn spend_on_counts(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         let budget = &self.budgets.counts;
-        budget.add_since(begin);
         let (price, bytes) = self.count_table_price();
-        self.pin_if_due::<WordFiles>(budget, price, bytes, stop)?;
+        let was_due = budget.is_due(price);
+        budget.add_since(begin);
+        if was_due {
+            self.pin_if_due::<WordFiles>(budget, price, bytes, stop)?;
+        }
         Ok(())
     }
 
