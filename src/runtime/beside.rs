@@ -15,18 +15,18 @@ use crate::{Error, Result};
 pub(crate) struct Beside<T> {
     pool: Arc<ThreadPool>,
     interrupt: Interrupt,
-    place: Place<T>,
+    place: Whereabouts<T>,
 }
 
-enum Place<T> {
+enum Whereabouts<T> {
     Here(T),
     /// The work as long as nobody has begun it, and what waits for a thread of the pool.
-    Away(Arc<Mutex<Option<Work<T>>>>, BegunWork<T>),
+    Away(Arc<Mutex<Option<WaitingWork<T>>>>, BegunWork<T>),
     /// Work on it ended with an error.
     Lost,
 }
 
-type Work<T> = Box<dyn FnOnce() -> Result<T> + Send>;
+type WaitingWork<T> = Box<dyn FnOnce() -> Result<T> + Send>;
 
 impl<T: Send + 'static> Beside<T> {
     /// Something that is here.
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Beside<T> {
         Beside {
             pool: pool.clone(),
             interrupt: interrupt.clone(),
-            place: Place::Here(of),
+            place: Whereabouts::Here(of),
         }
     }
 
@@ -43,12 +43,12 @@ impl<T: Send + 'static> Beside<T> {
     /// # Errors
     /// As the work, and as `Interrupt::check`. After an error it is lost.
     pub(crate) fn here(&mut self) -> Result<&mut T> {
-        if let Place::Away(..) = self.place {
-            self.place = Place::Here(self.take()?);
+        if let Whereabouts::Away(..) = self.place {
+            self.place = Whereabouts::Here(self.take()?);
         }
         match &mut self.place {
-            Place::Here(of) => Ok(of),
-            Place::Away(..) | Place::Lost => Err(Error::Interrupted),
+            Whereabouts::Here(of) => Ok(of),
+            Whereabouts::Away(..) | Whereabouts::Lost => Err(Error::Interrupted),
         }
     }
 
@@ -61,7 +61,7 @@ impl<T: Send + 'static> Beside<T> {
         work: impl FnOnce(&mut T) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let mut of = self.take()?;
-        let work: Work<T> = Box::new(move || {
+        let work: WaitingWork<T> = Box::new(move || {
             work(&mut of)?;
             Ok(of)
         });
@@ -71,18 +71,18 @@ impl<T: Send + 'static> Beside<T> {
             let work = of_pool.lock().take();
             work.map_or(Err(Error::Interrupted), |work| work())
         });
-        self.place = Place::Away(waits, begun);
+        self.place = Whereabouts::Away(waits, begun);
         Ok(())
     }
 
     fn take(&mut self) -> Result<T> {
-        match std::mem::replace(&mut self.place, Place::Lost) {
-            Place::Here(of) => Ok(of),
-            Place::Away(waits, begun) => {
+        match std::mem::replace(&mut self.place, Whereabouts::Lost) {
+            Whereabouts::Here(of) => Ok(of),
+            Whereabouts::Away(waits, begun) => {
                 let work = waits.lock().take();
                 work.map_or_else(|| self.interrupt.wait(begun), |work| work())
             }
-            Place::Lost => Err(Error::Interrupted),
+            Whereabouts::Lost => Err(Error::Interrupted),
         }
     }
 }
