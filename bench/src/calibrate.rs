@@ -46,7 +46,7 @@ const CONSTANTS: [(&str, &str); 16] = [
     ("LISTS_OCCURRENCE_COST", "Taking one occurrence from them."),
     (
         "LISTS_BUILD_COST",
-        "Building occurrence lists, for each symbol.",
+        "Building occurrence lists, for each word.",
     ),
     ("SUFFIX_COST", "Taking a word from a suffix array."),
     ("SUFFIX_FILE_COST", "Taking one with its file."),
@@ -284,7 +284,7 @@ fn grammar_costs(corpus: &Corpus, runs: usize) -> Result<OfGrammar> {
         symbol: symbol / symbols,
         file_symbol: file_symbol / symbols,
         lookups: [found, kept],
-        places_build: places_build / symbols,
+        places_build: places_build / word_count,
         ngrams,
     })
 }

@@ -30,8 +30,8 @@ pub(crate) const OCCURRENCE_COST: f64 = 200.0;
 pub(crate) const LISTS_LOOKUP_COST: f64 = 600.0;
 /// Taking one occurrence from them.
 pub(crate) const LISTS_OCCURRENCE_COST: f64 = 8.0;
-/// Building occurrence lists, for each symbol.
-pub(crate) const LISTS_BUILD_COST: f64 = 140.0;
+/// Building occurrence lists, for each word of the text: where text repeats itself much is done for few symbols.
+pub(crate) const LISTS_BUILD_COST: f64 = 70.0;
 /// Taking a word from a suffix array.
 pub(crate) const SUFFIX_COST: f64 = 6.0;
 /// Taking one with its file.
@@ -182,8 +182,8 @@ fn making(kind: StructureKind) -> Making {
         Text => (&[Lengths], [5.0, 0.0, 0.0]),
         Signatures => (&[Grammar], [2.0, 0.0, 0.0]),
         Parents => (&[Grammar], [PARENTS_BUILD_COST, 0.0, 0.0]),
-        Offsets => (&[Lengths, Words], [LISTS_BUILD_COST, 0.0, 0.0]),
-        Positions => (&[WordLengths], [LISTS_BUILD_COST, 0.0, 0.0]),
+        Offsets => (&[Lengths, Words], [0.0, 0.0, LISTS_BUILD_COST]),
+        Positions => (&[WordLengths], [0.0, 0.0, LISTS_BUILD_COST]),
         Suffixes => (&[WordGrammar], [0.0, 0.0, SUFFIX_BUILD_COST]),
         NgramTable => (&[WordUses], [TABLE_BUILD_COST, 0.0, 0.0]),
         Postings => (&[], [0.0, 1.0, 0.0]),

@@ -270,12 +270,12 @@ impl SegmentView {
 
     /// Nanoseconds that building occurrence lists takes, or reading them back from an index.
     fn lists_price(&self) -> u64 {
-        let cost = match self.has_index(IndexKind::Occurrences) {
-            true => LISTS_LOAD_COST,
-            false => LISTS_BUILD_COST,
+        let work = match self.has_index(IndexKind::Occurrences) {
+            true => self.size().0 as f64 * LISTS_LOAD_COST,
+            false => self.text_size().0 as f64 * LISTS_BUILD_COST,
         };
-        // Below 2^39.
-        (self.size().0 as f64 * cost / self.thread_count()) as u64
+        // Below 2^40.
+        (work / self.thread_count()) as u64
     }
 
     fn lists_bytes(&self) -> u64 {
