@@ -30,7 +30,7 @@ pub(crate) const OCCURRENCE_COST: f64 = 200.0;
 pub(crate) const LISTS_LOOKUP_COST: f64 = 600.0;
 /// Taking one occurrence from them.
 pub(crate) const LISTS_OCCURRENCE_COST: f64 = 8.0;
-/// Building occurrence lists, for each word of the text: where text repeats itself much is done for few symbols.
+/// Building occurrence lists, for each word of the text. Symbols do not tell it: text that repeats itself has few of them.
 pub(crate) const LISTS_BUILD_COST: f64 = 70.0;
 /// Taking a word from a suffix array.
 pub(crate) const SUFFIX_COST: f64 = 6.0;

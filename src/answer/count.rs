@@ -190,8 +190,8 @@ impl SegmentView {
         Ok(count)
     }
 
-    /// Says that look-ups of words in files took until now without a table of all words and files; builds that if it was due before:
-    /// a single question that takes long is not to take twice as long.
+    /// Says that look-ups of words in files took until now without a table of all words and files; builds that if it was due before.
+    /// A single long question does not build what only later ones use.
     pub(super) fn spend_on_counts(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         let budget = &self.budgets.counts;
         let (price, bytes) = self.count_table_price();

@@ -1,7 +1,7 @@
 //! `Beside`: something that a thread of a pool works on while the thread of the statement goes on.
 //!
-//! Invariant: pieces of work are done one after the other, in the order in which they were begun, and nobody else has it meanwhile.
-//! Whoever waits for work that no thread has begun does it, so that a pool that is busy with other statements holds nobody up.
+//! When a result is needed whose work no thread of the pool has begun, the thread of the statement runs it: a busy pool does not delay
+//! the statement. Invariant: pieces of work run one after the other, in the order of `begin`; only the running one has the value.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Beside<T> {
 
 enum Whereabouts<T> {
     Here(T),
-    /// The work as long as nobody has begun it, and what waits for a thread of the pool.
+    /// The work, which the first thread that is free takes out, and the receiver of its result.
     Away(Arc<Mutex<Option<WaitingWork<T>>>>, BegunWork<T>),
     /// Work on it ended with an error.
     Lost,

@@ -250,8 +250,7 @@ impl Cuda {
         }
     }
 
-    /// Has a thread of its own make what the first use needs, beside what its owner does until then. A device that cannot be opened
-    /// says so when it is used.
+    /// Makes on a thread of its own what the first use of the device needs. The first use gives the error if that fails.
     fn begin_opening(self: Arc<Cuda>) {
         let open = move || {
             let _ = self.queue();

@@ -289,11 +289,12 @@ impl GroupedAggregate {
             let (argument, is_known) = taken.find_or_add(numbers, equals);
             match (aggregate.function, keys) {
                 _ if is_known => {}
-                (AggregateFunction::Count, _) | (_, None) => self.states.count(group, 1),
+                (AggregateFunction::Count, _) => self.states.count(group, 1),
                 (_, Some(keys)) => {
                     let value = keys.value(taken.numbers(argument), 0);
                     self.states.take(group, aggregate, &value, 1);
                 }
+                (_, None) => unreachable!("without keys DISTINCT aggregates only count"),
             }
         }
     }

@@ -68,7 +68,7 @@ const EMPTY: Place = Place {
 /// Places of a new table.
 const PLACES_MIN: usize = 16;
 
-/// Of so many places at most [`FULL`] have a row: so the next empty one is near.
+/// [`FULL`] of so many places have a row at most, so that the next empty place is near.
 const PLACES: usize = 4;
 const FULL: usize = 3;
 
