@@ -6,15 +6,16 @@
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    ChosenFiles, FileOrder, NgramSet, RuleFiles, WordUses, ngram_counts_packed,
-    ngram_file_counts_packed,
+    ChosenFiles, FileOrder, RuleFiles, WordUses, ngram_counts_packed, ngram_file_counts_packed,
 };
 
 use super::corpus_view::CorpusView;
 use super::correction::Window;
 use super::cost::{COUNT_ALL_SYMBOL_COST, NGRAM_FACTOR, SYMBOL_COST, WORD_COST};
-use super::ngram_packing::{NgramAnswer, NgramFilePart, NgramsPart};
-use super::ngrams::{NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, packed};
+use super::ngram_packing::{CountAnswer, FileAnswer, NgramFilePart, NgramsPart};
+use super::ngrams::{
+    NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion, packed, packed_files,
+};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::PendingView;
 use super::spread::SpreadPlan;
@@ -73,7 +74,7 @@ pub(super) struct ChosenNgrams;
 
 impl PartitionOperation for ChosenNgrams {
     type Question<'a> = ChosenQuestion<'a, NgramQuestion>;
-    type Answer = NgramAnswer;
+    type Answer = CountAnswer;
 
     const PATHS: &'static [AccessPath<ChosenNgrams>] = &[
         all_files::<ChosenNgrams, NgramCounting, NgramQuestion>(),
@@ -105,7 +106,7 @@ pub(super) struct ChosenNgramFiles;
 
 impl PartitionOperation for ChosenNgramFiles {
     type Question<'a> = ChosenQuestion<'a, NgramFileQuestion>;
-    type Answer = Vec<NgramFilePart>;
+    type Answer = FileAnswer;
 
     const PATHS: &'static [AccessPath<ChosenNgramFiles>] = &[
         all_files::<ChosenNgramFiles, NgramFileCounting, NgramFileQuestion>(),
@@ -135,21 +136,13 @@ impl PartitionOperation for ChosenNgramFiles {
                     memory,
                     run.stop,
                 )?;
-                Ok(files.into_iter().map(NgramFilePart::Packed).collect())
+                Ok(packed_files(files))
             },
         },
     ];
 }
 
 impl StoredView {
-    fn file_question(&self, n: usize) -> NgramFileQuestion {
-        NgramFileQuestion {
-            set: NgramSet::from(n),
-            order: FileOrder::File,
-            memory: self.window_bytes(),
-        }
-    }
-
     /// What each segment answers of the files that are asked for there, by its place.
     fn each_chosen<Q: Clone, O>(
         &self,
@@ -247,7 +240,7 @@ impl CorpusView {
         run: Run<'_>,
     ) -> Result<Vec<NgramFilePart>> {
         let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
-        let question = stored.file_question(n);
+        let question = stored.all_ngram_files(n);
         let answers = stored.each_chosen::<_, ChosenNgramFiles>(&asked, &question, run)?;
         let is_asked = |file: usize| asked.binary_search(&file).is_ok();
         let parts = stored.joined_ngram_files(n, FileOrder::File, answers.into_iter(), is_asked)?;
@@ -273,6 +266,6 @@ impl CorpusView {
     /// If a segment is damaged.
     pub(crate) fn plan_ngram_files_in(&self, n: usize, files: &[u32]) -> Result<SpreadPlan<'_>> {
         let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
-        stored.plan_chosen::<_, ChosenNgramFiles>(&asked, &stored.file_question(n))
+        stored.plan_chosen::<_, ChosenNgramFiles>(&asked, &stored.all_ngram_files(n))
     }
 }

@@ -56,9 +56,11 @@ pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces};
 pub use file_index::FileSummary;
 pub(crate) use found::Found;
 pub(crate) use known::Known;
-pub(crate) use ngram_packing::{AllNgrams, CountedNgrams, NgramFilePart, NgramsPart};
+pub(crate) use ngram_packing::{
+    AllNgrams, CountedNgrams, FileAnswer, NgramAnswer, NgramFilePart, NgramsPart,
+};
 pub(crate) use ngram_parts::SegmentNgrams;
-pub(crate) use ngrams::{CountOrder, NgramOrder};
+pub(crate) use ngrams::{CountOrder, NgramFileOrder, NgramOrder};
 pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};

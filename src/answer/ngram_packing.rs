@@ -6,21 +6,30 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use zipfdb_kernels::gpu::DeviceNgramRows;
+use zipfdb_kernels::gpu::{DeviceNgramFileRows, DeviceNgramRows};
 use zipfdb_kernels::{NgramCounts, NgramFiles, PackedNgramCounts, PackedNgramFiles};
 
 use crate::Result;
 
-/// N-grams of a segment with their counts.
+/// N-grams of an answer, where they lie.
 #[derive(Debug)]
-pub(crate) enum NgramAnswer {
-    /// In parts that follow each other.
-    Parts(Vec<NgramCountPart>),
+pub(crate) enum NgramAnswer<Part, Rows> {
+    /// On the host, in parts that follow each other.
+    Parts(Vec<Part>),
     /// All of them, in the order that was asked for, on the device that counted them.
-    OnDevice(DeviceNgramRows),
+    OnDevice(Rows),
 }
 
-impl NgramAnswer {
+/// N-grams of a segment with their counts.
+pub(crate) type CountAnswer = NgramAnswer<NgramCountPart, DeviceNgramRows>;
+
+/// N-grams of a segment with their files, or all those of a corpus.
+pub(crate) type FileAnswer = NgramAnswer<NgramFilePart, DeviceNgramFileRows>;
+
+/// All n-grams of a corpus with their counts, for rows: on a device those of the only segment.
+pub(crate) type AllNgrams = NgramAnswer<NgramsPart, DeviceNgramRows>;
+
+impl CountAnswer {
     /// The parts, on the host.
     ///
     /// # Errors
@@ -33,12 +42,17 @@ impl NgramAnswer {
     }
 }
 
-/// All n-grams of a corpus with their counts, for rows.
-pub(crate) enum AllNgrams {
-    /// In parts that follow each other.
-    Parts(Vec<NgramsPart>),
-    /// Of the only segment, as [`NgramAnswer::OnDevice`].
-    OnDevice(DeviceNgramRows),
+impl FileAnswer {
+    /// The parts, on the host.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn into_parts(self) -> Result<Vec<NgramFilePart>> {
+        match self {
+            NgramAnswer::Parts(parts) => Ok(parts),
+            NgramAnswer::OnDevice(rows) => Ok(vec![NgramFilePart::Plain(rows.download()?)]),
+        }
+    }
 }
 
 /// Some n-grams with counts: as a derived structure or a device gives them, or packed, as the grammar does.

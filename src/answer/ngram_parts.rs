@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::{FileOrder, NgramSet};
+use zipfdb_kernels::NgramSet;
 
 use super::chosen_ngrams::{ChosenNgrams, ChosenQuestion};
 use super::corpus_view::CorpusView;
@@ -138,10 +138,10 @@ impl StoredView {
     fn ngram_files_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramFilePart>> {
         let question = NgramFileQuestion {
             set: part.set.clone(),
-            order: FileOrder::File,
-            memory: self.window_bytes(),
+            ..self.all_ngram_files(part.set.n)
         };
         let found = self.of_part::<NgramFileCounting>(&question, part.segment, run)?;
+        let found = found.into_parts()?;
         if self.segments.len() == 1 {
             // The words and files of the only segment have the numbers of those of the corpus.
             return Ok(found);

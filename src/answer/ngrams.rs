@@ -16,8 +16,8 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{self, DeviceNgramFiles, DeviceNgrams};
 use zipfdb_kernels::{
     CountTable, FileOrder, GrammarView, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet,
-    NgramTable, PackedNgramCounts, RuleFiles, WordGrammar, WordSuffixes, ngram_counts_packed,
-    ngram_file_counts_packed,
+    NgramTable, PackedNgramCounts, PackedNgramFiles, RuleFiles, WordGrammar, WordSuffixes,
+    ngram_counts_packed, ngram_file_counts_packed,
 };
 use zipfdb_storage::IndexKind;
 
@@ -33,8 +33,8 @@ use super::file_index::Part;
 use super::merge::{CutNgrams, CutWindow, for_each_cut, sort_files, sorted};
 use super::ngram_merge::{Numbers, merge_counts, merge_files};
 use super::ngram_packing::{
-    AllNgrams, CountedNgrams, Counts, NgramAnswer, NgramCountPart, NgramFilePart, NgramsPart,
-    part_of_segment,
+    AllNgrams, CountAnswer, CountedNgrams, Counts, FileAnswer, NgramAnswer, NgramCountPart,
+    NgramFilePart, NgramsPart, part_of_segment,
 };
 use super::path::{AccessPath, PartitionOperation, PathName, Run};
 use super::pending_view::{Edit, NONE, PendingView};
@@ -106,6 +106,15 @@ pub(crate) enum NgramOrder {
     Count(CountOrder),
 }
 
+/// In which order a device that has all n-grams with their files keeps them for rows.
+#[derive(Clone, Debug)]
+pub(crate) enum NgramFileOrder {
+    /// Ascending by the numbers of their words.
+    Words,
+    /// By these ranks of their words.
+    Texts(Arc<[u32]>),
+}
+
 /// N-grams by how often they occur.
 #[derive(Clone, Debug)]
 pub(crate) struct CountOrder {
@@ -133,7 +142,7 @@ pub(crate) struct NgramCounting;
 
 impl PartitionOperation for NgramCounting {
     type Question<'a> = NgramQuestion;
-    type Answer = NgramAnswer;
+    type Answer = CountAnswer;
 
     const PATHS: &'static [AccessPath<NgramCounting>] = &[
         AccessPath {
@@ -188,13 +197,23 @@ impl PartitionOperation for NgramCounting {
 }
 
 /// An answer of n-grams that a derived structure has counted.
-fn plain(parts: Vec<NgramCounts>) -> NgramAnswer {
+fn plain(parts: Vec<NgramCounts>) -> CountAnswer {
     NgramAnswer::Parts(parts.into_iter().map(NgramCountPart::Plain).collect())
 }
 
 /// An answer of n-grams that a grammar tells.
-pub(super) fn packed(parts: Vec<PackedNgramCounts>) -> NgramAnswer {
+pub(super) fn packed(parts: Vec<PackedNgramCounts>) -> CountAnswer {
     NgramAnswer::Parts(parts.into_iter().map(NgramCountPart::Packed).collect())
+}
+
+/// As `plain`, with files.
+fn plain_files(parts: Vec<NgramFiles>) -> FileAnswer {
+    NgramAnswer::Parts(parts.into_iter().map(NgramFilePart::Plain).collect())
+}
+
+/// As `packed`, with files.
+pub(super) fn packed_files(parts: Vec<PackedNgramFiles>) -> FileAnswer {
+    NgramAnswer::Parts(parts.into_iter().map(NgramFilePart::Packed).collect())
 }
 
 impl DeviceOperation for NgramCounting {
@@ -206,7 +225,7 @@ impl DeviceOperation for NgramCounting {
         question: &NgramQuestion,
         segment: &SegmentView,
         device: &OnDevice<'_>,
-    ) -> Result<NgramAnswer> {
+    ) -> Result<CountAnswer> {
         segment.ngrams_on(device, question)
     }
 }
@@ -216,6 +235,9 @@ impl DeviceOperation for NgramCounting {
 pub(crate) struct NgramFileQuestion {
     pub(crate) set: NgramSet,
     pub(crate) order: FileOrder,
+    /// As those of [`NgramQuestion`], by the counts in each file.
+    pub(crate) top: Option<Top>,
+    pub(crate) rows: Option<NgramFileOrder>,
     /// Bytes for windows.
     pub(crate) memory: usize,
 }
@@ -225,7 +247,7 @@ pub(crate) struct NgramFileCounting;
 
 impl PartitionOperation for NgramFileCounting {
     type Question<'a> = NgramFileQuestion;
-    type Answer = Vec<NgramFilePart>;
+    type Answer = FileAnswer;
 
     const PATHS: &'static [AccessPath<NgramFileCounting>] = &[
         AccessPath {
@@ -239,7 +261,7 @@ impl PartitionOperation for NgramFileCounting {
                 let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
                 let set = question.set.clone();
                 let files = suffixes.ngram_file_counts(set, question.order, run.stop)?;
-                Ok(files.into_iter().map(NgramFilePart::Plain).collect())
+                Ok(plain_files(files))
             },
         },
         AccessPath {
@@ -253,7 +275,7 @@ impl PartitionOperation for NgramFileCounting {
                 let table = segment.pin_until::<NgramTable>(run.stop)?;
                 let set = question.set.clone();
                 let files = table.ngram_file_counts(set, question.order, run.stop)?;
-                Ok(files.into_iter().map(NgramFilePart::Plain).collect())
+                Ok(plain_files(files))
             },
         },
         AccessPath {
@@ -273,7 +295,7 @@ impl PartitionOperation for NgramFileCounting {
                 let files =
                     ngram_file_counts_packed(view, weights, lists, set, order, memory, run.stop)?;
                 segment.spend_on_all_ngrams(&question.set, begin, run.stop)?;
-                Ok(files.into_iter().map(NgramFilePart::Packed).collect())
+                Ok(packed_files(files))
             },
         },
     ];
@@ -288,8 +310,8 @@ impl DeviceOperation for NgramFileCounting {
         question: &NgramFileQuestion,
         segment: &SegmentView,
         device: &OnDevice<'_>,
-    ) -> Result<Vec<NgramFilePart>> {
-        segment.ngram_files_on(device, &question.set, question.order)
+    ) -> Result<FileAnswer> {
+        segment.ngram_files_on(device, question)
     }
 }
 
@@ -431,25 +453,24 @@ impl SegmentView {
         &self,
         device: &OnDevice<'_>,
         NgramQuestion { set, top, rows, .. }: &NgramQuestion,
-    ) -> Result<NgramAnswer> {
+    ) -> Result<CountAnswer> {
         // Of single words those are found too that the question does not ask for.
         let top = top.filter(|_| set.n > 1);
         let mut parts = self.with_words(device, |gpu, on, is_whole| {
             let memory = window_bytes(gpu);
-            if let Some(order) = rows.as_ref().filter(|_| is_whole && set.is_all())
-                && let Some(all) =
-                    gpu::whole_ngram_counts(gpu, &on.grammar, &on.weights, set.n, memory)?
-            {
-                let all = match order {
-                    NgramOrder::Words => all,
-                    NgramOrder::Count(CountOrder { descending, ranks }) => {
-                        all.by_count(gpu, *descending, ranks.as_deref())?
-                    }
-                };
-                return Ok(NgramAnswer::OnDevice(all.into_rows(gpu, set.n)));
-            }
-            let mut found = Vec::new();
-            let mut take = |part: DeviceNgrams| {
+            let rows = rows.as_ref().filter(|_| is_whole && set.is_all());
+            let (mut found, mut kept) = (Vec::new(), None);
+            let mut take = |part: DeviceNgrams, is_only| {
+                if let Some(order) = rows.filter(|_| is_only) {
+                    let all = match order {
+                        NgramOrder::Words => part,
+                        NgramOrder::Count(CountOrder { descending, ranks }) => {
+                            part.by_count(gpu, *descending, ranks.as_deref())?
+                        }
+                    };
+                    kept = Some(all.into_rows(gpu, set.n));
+                    return Ok(());
+                }
                 let part = match top {
                     Some(top) if is_whole => {
                         part.top(gpu, top.limit, top.descending, top.counts)?
@@ -467,7 +488,7 @@ impl SegmentView {
                 memory,
                 &mut take,
             )?;
-            Ok(NgramAnswer::Parts(found))
+            Ok(kept.map_or(NgramAnswer::Parts(found), NgramAnswer::OnDevice))
         })?;
         if parts.len() == 1 {
             return Ok(parts.swap_remove(0).1);
@@ -488,34 +509,55 @@ impl SegmentView {
     pub(super) fn ngram_files_on(
         &self,
         device: &OnDevice<'_>,
-        set: &NgramSet,
-        order: FileOrder,
-    ) -> Result<Vec<NgramFilePart>> {
-        let mut parts = self.with_words(device, |gpu, on, _| {
-            let mut found = Vec::new();
-            let mut take = |part: DeviceNgramFiles| {
-                found.push(part.download(gpu)?.of_set(set));
+        NgramFileQuestion {
+            set,
+            order,
+            top,
+            rows,
+            ..
+        }: &NgramFileQuestion,
+    ) -> Result<FileAnswer> {
+        // Of single words those are found too that the question does not ask for.
+        let top = top.filter(|_| set.n > 1);
+        let mut parts = self.with_words(device, |gpu, on, is_whole| {
+            let rows = rows.as_ref().filter(|_| is_whole && set.is_all());
+            let (mut found, mut kept) = (Vec::new(), None);
+            let mut take = |part: DeviceNgramFiles, is_only| {
+                if let Some(order) = rows.filter(|_| is_only) {
+                    let all = match order {
+                        NgramFileOrder::Words => part,
+                        NgramFileOrder::Texts(ranks) => part.by_text(gpu, ranks)?,
+                    };
+                    kept = Some(all.into_rows(gpu, set.n)?);
+                    return Ok(());
+                }
+                let part = match top {
+                    // A file may lie in several parts of the roots.
+                    Some(top) if is_whole => {
+                        part.top(gpu, top.limit, top.descending, top.counts)?
+                    }
+                    _ => part,
+                };
+                found.push(NgramFilePart::Plain(part.download(gpu)?.of_set(set)));
                 Ok(())
             };
             let (words, weights, uses) = (&on.grammar, &on.weights, on.file_uses(gpu)?);
-            let (shape, memory) = ((set.clone(), order), window_bytes(gpu));
+            let (shape, memory) = ((set.clone(), *order), window_bytes(gpu));
             gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
-            Ok(found)
+            Ok(kept.map_or(NgramAnswer::Parts(found), NgramAnswer::OnDevice))
         })?;
         if parts.len() == 1 {
-            let found = parts.swap_remove(0).1.into_iter();
-            return Ok(found.map(NgramFilePart::Plain).collect());
+            return Ok(parts.swap_remove(0).1);
         }
         let cut = self.cut_ngrams(&parts, set)?;
-        let (parts, found): (Vec<RootPart>, Vec<_>) = parts
-            .into_iter()
-            .map(|(part, found)| (part, found.into_iter().map(NgramFilePart::Plain).collect()))
-            .unzip();
+        let parts = (parts.into_iter()).map(|(part, found)| Ok((part, found.into_parts()?)));
+        let parts: Vec<(RootPart, Vec<NgramFilePart>)> = parts.collect::<Result<_>>()?;
+        let (parts, found): (Vec<RootPart>, Vec<_>) = parts.into_iter().unzip();
         let numbers = Numbers {
             word: |_, word| word,
             file: |part: usize, file| parts[part].file_of(file),
         };
-        merge_files(set.n, order, found, &cut, numbers)
+        merge_files(set.n, *order, found, &cut, numbers).map(NgramAnswer::Parts)
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
@@ -586,12 +628,12 @@ impl StoredView {
             ..self.all_ngrams(n)
         };
         let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
-        let is_on_device = |answer: &mut NgramAnswer| matches!(answer, NgramAnswer::OnDevice(_));
+        let is_on_device = |answer: &mut CountAnswer| matches!(answer, NgramAnswer::OnDevice(_));
         if let Some(NgramAnswer::OnDevice(rows)) = answers.pop_if(is_on_device) {
-            return Ok(AllNgrams::OnDevice(rows));
+            return Ok(NgramAnswer::OnDevice(rows));
         }
         let parts = self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)?;
-        Ok(AllNgrams::Parts(parts))
+        Ok(NgramAnswer::Parts(parts))
     }
 
     /// The question for all n-grams.
@@ -608,7 +650,7 @@ impl StoredView {
     pub(super) fn joined_ngrams(
         &self,
         n: usize,
-        answers: impl Iterator<Item = (usize, NgramAnswer)>,
+        answers: impl Iterator<Item = (usize, CountAnswer)>,
         is_asked: impl Fn(usize) -> bool,
     ) -> Result<Vec<NgramsPart>> {
         let answers = answers.map(|(at, answer)| Ok((at, answer.into_parts()?)));
@@ -623,18 +665,31 @@ impl StoredView {
         merge_counts(n, found, &self.cut_ngrams(n, is_asked)?, number)
     }
 
-    /// As [`CorpusView::ngram_files`], of the stored files.
-    fn ngram_files(&self, n: usize, order: FileOrder, run: Run<'_>) -> Result<Vec<NgramFilePart>> {
+    /// N-grams of the stored files with their files; on a device only those of a single segment.
+    fn ngram_files(&self, question: NgramFileQuestion, run: Run<'_>) -> Result<FileAnswer> {
         run.preparing("vocabulary", || self.vocabulary())?;
-        // The files of the only segment are those of the corpus, in the same order.
-        let is_only = self.segments.len() == 1;
-        let question = NgramFileQuestion {
-            set: NgramSet::from(n),
-            order: if is_only { order } else { FileOrder::File },
-            memory: self.window_bytes(),
-        };
+        if self.segments.len() == 1 {
+            // The files of the only segment are those of the corpus, in the same order.
+            let mut answers = self.each_segment::<NgramFileCounting>(&question, run)?;
+            return Ok(answers.pop().unwrap_or(NgramAnswer::Parts(Vec::new())));
+        }
+        let (n, order) = (question.set.n, question.order);
+        let question = self.all_ngram_files(n);
         let answers = self.each_segment::<NgramFileCounting>(&question, run)?;
-        self.joined_ngram_files(n, order, answers.into_iter().enumerate(), |_| true)
+        let answers = answers.into_iter().enumerate();
+        let parts = self.joined_ngram_files(n, order, answers, |_| true)?;
+        Ok(NgramAnswer::Parts(parts))
+    }
+
+    /// The question for all n-grams with their files.
+    pub(super) fn all_ngram_files(&self, n: usize) -> NgramFileQuestion {
+        NgramFileQuestion {
+            set: NgramSet::from(n),
+            order: FileOrder::File,
+            top: None,
+            rows: None,
+            memory: self.window_bytes(),
+        }
     }
 
     /// As `joined_ngrams`, with the files of n-grams.
@@ -642,14 +697,16 @@ impl StoredView {
         &self,
         n: usize,
         order: FileOrder,
-        mut answers: impl Iterator<Item = (usize, Vec<NgramFilePart>)>,
+        answers: impl Iterator<Item = (usize, FileAnswer)>,
         is_asked: impl Fn(usize) -> bool,
     ) -> Result<Vec<NgramFilePart>> {
+        let answers = answers.map(|(at, answer)| Ok((at, answer.into_parts()?)));
+        let mut answers: Vec<(usize, Vec<NgramFilePart>)> = answers.collect::<Result<_>>()?;
         if self.segments.len() == 1 {
-            let only = answers.next().map(|(_, parts)| parts);
+            let only = answers.pop().map(|(_, parts)| parts);
             return Ok(only.unwrap_or_default());
         }
-        let (segments, found): (Vec<usize>, Vec<_>) = answers.unzip();
+        let (segments, found): (Vec<usize>, Vec<_>) = answers.into_iter().unzip();
         let vocabulary = self.vocabulary()?;
         let numbers = Numbers {
             word: |at: usize, word| vocabulary.number(segments[at], word),
@@ -683,12 +740,7 @@ impl StoredView {
         n: usize,
         forced: Option<PathName>,
     ) -> Result<SpreadPlan<'_>> {
-        let question = NgramFileQuestion {
-            set: NgramSet::from(n),
-            order: FileOrder::File,
-            memory: self.window_bytes(),
-        };
-        self.plan::<NgramFileCounting>(&question, forced)
+        self.plan::<NgramFileCounting>(&self.all_ngram_files(n), forced)
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
@@ -907,7 +959,11 @@ impl PendingView {
         order: FileOrder,
         run: Run<'_>,
     ) -> Result<Vec<NgramFilePart>> {
-        let parts = self.stored.ngram_files(n, order, run)?;
+        let question = NgramFileQuestion {
+            order,
+            ..self.stored.all_ngram_files(n)
+        };
+        let parts = self.stored.ngram_files(question, run)?.into_parts()?;
         self.correct_ngram_files(n, order, parts, &self.windows(n, run.stop)?.changes)
     }
 
@@ -1032,7 +1088,7 @@ impl CorpusView {
     ) -> Result<AllNgrams> {
         match self.pending() {
             None => self.stored().ngram_rows(n, order, run),
-            Some(pending) => pending.corrected_ngrams(n, run).map(AllNgrams::Parts),
+            Some(pending) => pending.corrected_ngrams(n, run).map(NgramAnswer::Parts),
         }
     }
 
@@ -1047,8 +1103,63 @@ impl CorpusView {
         run: Run<'_>,
     ) -> Result<Vec<NgramFilePart>> {
         match self.pending() {
-            None => self.stored().ngram_files(n, order, run),
+            None => {
+                let question = NgramFileQuestion {
+                    order,
+                    ..self.stored().all_ngram_files(n)
+                };
+                self.stored().ngram_files(question, run)?.into_parts()
+            }
             Some(pending) => pending.corrected_ngram_files(n, order, run),
+        }
+    }
+
+    /// As [`CorpusView::ngram_files`], in order of files; those that `top` does not use by their counts may be missing.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn top_ngram_files(
+        &self,
+        n: usize,
+        top: Top,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramFilePart>> {
+        match self.pending() {
+            None => {
+                let question = NgramFileQuestion {
+                    top: Some(top),
+                    ..self.stored().all_ngram_files(n)
+                };
+                self.stored().ngram_files(question, run)?.into_parts()
+            }
+            Some(pending) => pending.corrected_ngram_files(n, FileOrder::File, run),
+        }
+    }
+
+    /// All n-grams with rows of files in an order, as [`CorpusView::ngram_files`] gives them, or in the order of `rows` on a device.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run is over.
+    pub(crate) fn ngram_file_rows(
+        &self,
+        n: usize,
+        order: FileOrder,
+        rows: NgramFileOrder,
+        run: Run<'_>,
+    ) -> Result<FileAnswer> {
+        match self.pending() {
+            None => {
+                let question = NgramFileQuestion {
+                    order,
+                    rows: Some(rows),
+                    ..self.stored().all_ngram_files(n)
+                };
+                self.stored().ngram_files(question, run)
+            }
+            Some(pending) => {
+                let parts = pending.corrected_ngram_files(n, order, run)?;
+                Ok(NgramAnswer::Parts(parts))
+            }
         }
     }
 }

@@ -637,13 +637,15 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+    use zipfdb_kernels::FileOrder;
     use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
-    use zipfdb_kernels::{FileOrder, NgramFiles};
 
     use super::super::device_parts::in_batches;
     use super::super::frequent_words::FrequentWords;
-    use super::super::ngram_packing::{NgramAnswer, NgramCountPart, NgramFilePart};
-    use super::super::ngrams::{CountOrder, NgramOrder, NgramQuestion};
+    use super::super::ngram_packing::{CountAnswer, NgramAnswer, NgramCountPart, NgramFilePart};
+    use super::super::ngrams::{
+        CountOrder, NgramFileOrder, NgramFileQuestion, NgramOrder, NgramQuestion,
+    };
     use super::super::path::{Run, RunLog, answer};
     use super::super::phrase::{PhraseCount, PhrasePositions};
     use super::super::top::Top;
@@ -1104,7 +1106,6 @@ mod tests {
         });
         let ranges: Vec<Extract> = ranges.collect();
         let device = &database.inner().shared().runtime.devices.all()[0];
-        let by_count = FileOrder::Count;
         type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
         let order = CountOrder {
             descending: true,
@@ -1114,7 +1115,32 @@ mod tests {
             rows: Some(NgramOrder::Count(order)),
             ..all_ngrams(2)
         };
-        let asks: [Ask<'_>; 13] = [
+        let words = segment.word_grammar().unwrap().view().terminal_count;
+        // Backwards.
+        let ranks: Arc<[u32]> = (0..words).rev().collect();
+        type FileRows = Vec<(Vec<u32>, Vec<(u32, u32)>)>;
+        let with_files = |on: &OnDevice<'_>, rows, top| -> crate::Result<(bool, FileRows)> {
+            let question = NgramFileQuestion {
+                set: 2.into(),
+                order: FileOrder::Count,
+                top,
+                rows,
+                memory: usize::MAX,
+            };
+            let answer = segment.ngram_files_on(on, &question)?;
+            let is_kept = matches!(answer, NgramAnswer::OnDevice(_));
+            let mut rows = Vec::new();
+            for part in answer
+                .into_parts()?
+                .into_iter()
+                .map(NgramFilePart::into_plain)
+            {
+                let files = (0..part.files.rows()).map(|row| part.files.row(row).to_vec());
+                rows.extend(part.words.chunks(2).map(<[u32]>::to_vec).zip(files));
+            }
+            Ok((is_kept, rows))
+        };
+        let asks: [Ask<'_>; 16] = [
             Box::new(|on| Ok(format!("{:?}", segment.totals_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.word_files_on(on)?))),
             Box::new(|on| Ok(format!("{:?}", segment.file_words_on(on)?))),
@@ -1169,16 +1195,40 @@ mod tests {
                 rows.sort_unstable();
                 Ok(format!("{rows:?}"))
             }),
+            Box::new(|on| Ok(format!("{:?}", with_files(on, None, None)?.1))),
             Box::new(|on| {
-                let parts = segment.ngram_files_on(on, &2.into(), by_count)?.into_iter();
-                let parts = parts.map(NgramFilePart::into_plain);
-                let rows = |part: &NgramFiles| {
-                    let rows = 0..part.files.rows();
-                    rows.map(|row| part.files.row(row).to_vec()).collect()
+                let (is_kept, rows) = with_files(on, Some(NgramFileOrder::Words), None)?;
+                assert!(is_kept || rows.is_sorted_by_key(|row| &row.0));
+                Ok(format!("{rows:?}"))
+            }),
+            Box::new(|on| {
+                let top = Top::of_all(5, true);
+                let counted = |rows: FileRows| {
+                    let rows = rows.into_iter().flat_map(|(words, files)| {
+                        files.into_iter().map(move |file| (words.clone(), file))
+                    });
+                    let mut rows: Vec<_> = rows.collect();
+                    // In parts more are found than are used.
+                    top.retain(&mut rows, |&(_, (_, count))| u64::from(count));
+                    rows
                 };
-                let rows = parts.map(|part| (rows(&part), part.words));
-                let (rows, words): (Vec<Vec<_>>, Vec<_>) = rows.unzip();
-                Ok(format!("{:?} {:?}", words.concat(), rows.concat()))
+                let rows = counted(with_files(on, None, Some(top))?.1);
+                assert_eq!(rows, counted(with_files(on, None, None)?.1));
+                Ok(format!("{rows:?}"))
+            }),
+            Box::new(|on| {
+                let of_texts = NgramFileOrder::Texts(ranks.clone());
+                let (is_kept, mut rows) = with_files(on, Some(of_texts), None)?;
+                let of_row = |row: &(Vec<u32>, Vec<(u32, u32)>)| {
+                    let words = row.0.iter();
+                    words
+                        .map(|&word| ranks[word as usize])
+                        .collect::<Vec<u32>>()
+                };
+                assert_eq!(rows.is_sorted_by_key(of_row), is_kept);
+                // In parts they come in their own order.
+                rows.sort_unstable();
+                Ok(format!("{rows:?}"))
             }),
             Box::new(|on| {
                 let (words, counts) = joined(segment.ngrams_on(on, &all_ngrams(2))?);
@@ -1247,7 +1297,7 @@ mod tests {
         }
     }
 
-    fn joined(answer: NgramAnswer) -> (Vec<u32>, Vec<u32>) {
+    fn joined(answer: CountAnswer) -> (Vec<u32>, Vec<u32>) {
         let parts = answer
             .into_parts()
             .unwrap()

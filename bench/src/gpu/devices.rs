@@ -90,7 +90,7 @@ fn answer(
     if is_ngrams {
         let counts = gpu::weights(gpu, &words)?;
         let mut found = Vec::new();
-        let mut take = |part: gpu::DeviceNgrams| {
+        let mut take = |part: gpu::DeviceNgrams, _| {
             found.push(part.download(gpu)?);
             Ok(())
         };

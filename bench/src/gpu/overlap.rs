@@ -95,7 +95,7 @@ fn answer(gpu: &Gpu, grammar: DeviceGrammar, is_ngrams: bool) -> std::result::Re
     let words = DeviceWords::new(gpu, grammar)?;
     if is_ngrams {
         let counts = gpu::weights(gpu, &words)?;
-        let mut take = |part: gpu::DeviceNgrams| part.download(gpu).map(drop);
+        let mut take = |part: gpu::DeviceNgrams, _| part.download(gpu).map(drop);
         return gpu::each_ngram_counts(gpu, &words, &counts, 3, MEMORY, &mut take);
     }
     let uses = FileUses::new(gpu, &words)?;

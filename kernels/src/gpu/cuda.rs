@@ -16,7 +16,9 @@ use cudarc::driver::sys;
 
 use super::compile;
 use super::device::{DeviceFacts, Gpu};
-use super::driver::{Argument, Driver, Kernel, Launch, SHOWN_BYTES, fill_parallel};
+use super::driver::{
+    Argument, DeviceRange, Driver, Kernel, Launch, SHOWN_BYTES, fill_parallel, places_of_shown,
+};
 use super::error::GpuError;
 use super::signature;
 
@@ -574,12 +576,17 @@ impl Driver for Cuda {
         })
     }
 
-    fn show(&self, from: u64, bytes: usize, see: &mut dyn FnMut(&[u8])) -> Result<(), GpuError> {
+    fn show(&self, ranges: &[DeviceRange], see: &mut dyn FnMut(&[&[u8]])) -> Result<(), GpuError> {
+        let (places, bytes) = places_of_shown(ranges);
         assert!(bytes <= SHOWN_BYTES, "{bytes} bytes are shown at once");
         if self.is_unified {
             self.synchronize()?;
-            // SAFETY: as in `download`.
-            see(unsafe { std::slice::from_raw_parts(from as *const u8, bytes) });
+            let bytes_of = |range: &DeviceRange| match range.bytes {
+                0 => &[][..],
+                // SAFETY: as in `download`.
+                bytes => unsafe { std::slice::from_raw_parts(range.from as *const u8, bytes) },
+            };
+            see(&ranges.iter().map(bytes_of).collect::<Vec<_>>());
             return Ok(());
         }
         let free = || self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -588,16 +595,26 @@ impl Driver for Cuda {
         let piece = piece.map_or_else(|| self.new_piece(SHOWN_BYTES), Ok)?;
         let copied = self.call("cuMemcpyDtoHAsync", |stream| {
             // SAFETY: the piece has SHOWN_BYTES, and while it is out of the list no other call uses it. `Gpu` has checked the
-            // device's range, and the copy is waited for.
+            // device's ranges, and the copies are waited for.
             unsafe {
                 let piece_bytes = std::slice::from_raw_parts_mut(piece.memory, bytes);
-                result::memcpy_dtoh_async(piece_bytes, from, stream)?;
+                for (range, place) in ranges
+                    .iter()
+                    .zip(&places)
+                    .filter(|(range, _)| range.bytes > 0)
+                {
+                    let to = &mut piece_bytes[place.clone()];
+                    result::memcpy_dtoh_async(to, range.from, stream)?;
+                }
                 result::event::record(piece.done, stream)?;
                 result::event::synchronize(piece.done)?;
                 Ok(&*piece_bytes)
             }
         })?;
-        see(copied);
+        see(&places
+            .into_iter()
+            .map(|place| &copied[place])
+            .collect::<Vec<_>>());
         free().push(piece);
         Ok(())
     }

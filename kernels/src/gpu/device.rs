@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 
-use super::driver::{Argument, Driver, Kernel, Launch, fill_parallel};
+use super::driver::{Argument, DeviceRange, Driver, Kernel, Launch, fill_parallel};
 use super::error::GpuError;
 use super::pool::{Block, Pool};
 use super::signature;
@@ -70,6 +70,19 @@ impl<T> Buffer<T> {
     /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Where some items lie, as [`Gpu::show`] takes it.
+    ///
+    /// # Panics
+    ///
+    /// When the range ends behind the buffer.
+    pub(crate) fn range(&self, items: Range<usize>) -> DeviceRange {
+        assert!(items.end <= self.len, "more items than the buffer has");
+        DeviceRange {
+            from: self.block.address + (items.start * size_of::<T>()) as u64,
+            bytes: items.len() * size_of::<T>(),
+        }
     }
 
     /// Forgets the items from `len` on.
@@ -464,8 +477,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Shows the items of a range, at most as many bytes as [`Driver::show`] does, when what was launched is done. Several threads may do
-    /// so at once.
+    /// Shows some ranges, together at most as many bytes as [`Driver::show`] does, when what was launched is done. Several threads may
+    /// do so at once.
     ///
     /// # Errors
     ///
@@ -473,25 +486,17 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// When the range ends behind the buffer, or has more bytes than [`Driver::show`] shows.
-    pub(crate) fn show<T: Pod>(
+    /// When they have more bytes than [`Driver::show`] shows.
+    pub(crate) fn show<const RANGES: usize>(
         &self,
-        buffer: &Buffer<T>,
-        items: Range<usize>,
-        see: impl FnOnce(&[T]),
+        ranges: [DeviceRange; RANGES],
+        see: impl FnOnce([&[u8]; RANGES]),
     ) -> Result<(), GpuError> {
-        assert!(items.end <= buffer.len, "more items than the buffer has");
         self.check_stops()?;
-        let bytes = items.len() * size_of::<T>();
-        if bytes == 0 {
-            see(&[]);
-            return Ok(());
-        }
-        let from = buffer.block.address + (items.start * size_of::<T>()) as u64;
         let mut see = Some(see);
-        self.driver.show(from, bytes, &mut |shown| {
+        self.driver.show(&ranges, &mut |shown| {
             if let Some(see) = see.take() {
-                see(bytemuck::cast_slice(shown));
+                see(std::array::from_fn(|range| shown[range]));
             }
         })
     }

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
@@ -20,6 +21,27 @@ const COPY_THREADS: usize = 8;
 
 /// Bytes that [`Driver::show`] shows at most.
 pub(crate) const SHOWN_BYTES: usize = 1 << 20;
+
+/// What is shown begins at multiples of this.
+pub(crate) const SHOWN_ALIGNMENT: usize = size_of::<u128>();
+
+/// Bytes of a device that are shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceRange {
+    pub(crate) from: u64,
+    pub(crate) bytes: usize,
+}
+
+/// Where ranges lie that are shown together, and how many bytes they take there.
+pub(crate) fn places_of_shown(ranges: &[DeviceRange]) -> (Vec<Range<usize>>, usize) {
+    let mut end = 0;
+    let places = ranges.iter().map(|range| {
+        let begin = end;
+        end += range.bytes.next_multiple_of(SHOWN_ALIGNMENT);
+        begin..begin + range.bytes
+    });
+    (places.collect(), end)
+}
 
 /// Fills memory on several threads of its own, part by part; `fill` is told where a part begins. A thread of a pool that waited for
 /// others would take up other work meanwhile, which might wait for the memory that is filled.
@@ -203,13 +225,19 @@ pub(crate) trait Driver: Send + Sync + fmt::Debug {
     /// Copies from the device, and waits for it.
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError>;
 
-    /// Copies at most [`SHOWN_BYTES`] from the device, waits for them, and shows them where they lie then, aligned to 16. Several
-    /// threads may do so at once.
-    fn show(&self, from: u64, bytes: usize, see: &mut dyn FnMut(&[u8])) -> Result<(), GpuError> {
-        let mut copied = vec![0u128; bytes.div_ceil(size_of::<u128>())];
-        let copied = &mut bytemuck::cast_slice_mut(&mut copied)[..bytes];
-        self.download(from, copied)?;
-        see(copied);
+    /// Copies some ranges from the device, together at most [`SHOWN_BYTES`] by [`places_of_shown`], waits for them, and shows them where
+    /// they lie then, aligned to 16. Several threads may do so at once.
+    fn show(&self, ranges: &[DeviceRange], see: &mut dyn FnMut(&[&[u8]])) -> Result<(), GpuError> {
+        let (places, bytes) = places_of_shown(ranges);
+        let mut copied = vec![0u128; bytes / size_of::<u128>()];
+        let copied: &mut [u8] = bytemuck::cast_slice_mut(&mut copied);
+        for (range, place) in ranges.iter().zip(&places) {
+            if range.bytes > 0 {
+                self.download(range.from, &mut copied[place.clone()])?;
+            }
+        }
+        let shown: Vec<&[u8]> = places.into_iter().map(|place| &copied[place]).collect();
+        see(&shown);
         Ok(())
     }
 

@@ -17,7 +17,6 @@ mod coded_lists;
 mod codes;
 mod compile;
 mod construct;
-mod count_order;
 mod cuda;
 mod device;
 mod device_words;
@@ -39,6 +38,8 @@ mod local_tables;
 mod lookups;
 mod merge;
 mod merge_sort;
+mod ngram_order;
+mod ngram_rows;
 mod ngrams;
 mod pair_rounds;
 mod phrases;
@@ -80,9 +81,10 @@ pub use intern::{CutText, InternedTokens, TEXT_BYTES_MAX, TokenCut};
 pub use intersect::{DeviceLists, ListSearch};
 pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use ngram_rows::{DeviceNgramFileRows, DeviceNgramRows, ShownNgramFiles};
 pub use ngrams::{
-    DeviceNgramFiles, DeviceNgramRows, DeviceNgrams, each_ngram_counts, each_ngram_file_counts,
-    ngram_counts, ngram_file_counts, whole_ngram_counts,
+    DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
+    ngram_file_counts,
 };
 pub use phrases::{DeviceWordUses, ngram_count, ngram_places};
 #[cfg(any(test, feature = "measure"))]
@@ -113,7 +115,7 @@ const SOURCES: &[&Source] = &[
     &weights::SOURCE,
     &tables::SOURCE,
     &top::SOURCE,
-    &count_order::SOURCE,
+    &ngram_order::SOURCE,
     &merge::SOURCE,
     &codes::SOURCE,
     &local_tables::SOURCE,

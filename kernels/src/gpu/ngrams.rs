@@ -12,7 +12,7 @@ use super::codes;
 use super::device::{ArgumentStruct, Buffer, Gpu, arguments};
 use super::device_words::COLUMNS_MAX;
 use super::device_words::DeviceWords;
-use super::driver::{Argument, Launch, SHOWN_BYTES, Source, THREADS};
+use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
 use super::file_words::FileWindows;
@@ -60,15 +60,6 @@ pub struct DeviceNgrams {
     pub(crate) counts: Buffer<u32>,
 }
 
-/// Distinct n-grams with counts that stay on a device until their rows are wanted.
-#[derive(Debug)]
-pub struct DeviceNgramRows {
-    gpu: Gpu,
-    /// Words of an n-gram.
-    n: usize,
-    ngrams: DeviceNgrams,
-}
-
 /// Distinct n-grams with the files that they occur in, on a device.
 #[derive(Debug)]
 pub struct DeviceNgramFiles {
@@ -94,70 +85,6 @@ impl DeviceNgrams {
             words: gpu.download(&self.words)?,
             counts: gpu.download(&self.counts)?,
         })
-    }
-
-    /// These n-grams of `n` words for rows that leave the device later, whatever ends the work of `gpu`.
-    pub fn into_rows(self, gpu: &Gpu, n: usize) -> DeviceNgramRows {
-        let gpu = gpu.to_the_end();
-        DeviceNgramRows {
-            gpu,
-            n,
-            ngrams: self,
-        }
-    }
-}
-
-impl DeviceNgramRows {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.ngrams.rows()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many are shown at once, at most.
-    pub fn shown_at_once(&self) -> usize {
-        SHOWN_BYTES / (self.n * size_of::<u32>())
-    }
-
-    /// Shows the words of some rows, `[rows * n]`, or none unless `with_words`, and their counts, `[rows]`. Several threads may do so at
-    /// once.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Call`].
-    ///
-    /// # Panics
-    ///
-    /// When there are no such rows, or more than are shown at once.
-    pub fn show(
-        &self,
-        rows: Range<usize>,
-        with_words: bool,
-        see: impl FnOnce(&[u32], &[u32]),
-    ) -> Result<(), GpuError> {
-        let (gpu, DeviceNgrams { words, counts }) = (&self.gpu, &self.ngrams);
-        let of_words = match with_words {
-            true => rows.start * self.n..rows.end * self.n,
-            false => 0..0,
-        };
-        let mut shown = Ok(());
-        gpu.show(words, of_words, |words| {
-            shown = gpu.show(counts, rows, |counts| see(words, counts));
-        })?;
-        shown
-    }
-
-    /// All of them on the host.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Call`].
-    pub fn download(&self) -> Result<NgramCounts, GpuError> {
-        self.ngrams.download(&self.gpu)
     }
 }
 
@@ -200,7 +127,7 @@ pub fn ngram_counts(
     memory: usize,
 ) -> Result<Vec<DeviceNgrams>, GpuError> {
     let mut parts = Vec::new();
-    let mut take = |part| {
+    let mut take = |part, _| {
         parts.push(part);
         Ok(())
     };
@@ -208,8 +135,8 @@ pub fn ngram_counts(
     Ok(parts)
 }
 
-/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all. Of single
-/// words all are given.
+/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all. `take` is told
+/// whether there is no other part. Of single words all are given.
 ///
 /// # Errors
 ///
@@ -224,43 +151,17 @@ pub fn each_ngram_counts(
     weights: &Buffer<u32>,
     set: impl Into<NgramSet>,
     memory: usize,
-    take: &mut dyn FnMut(DeviceNgrams) -> Result<(), GpuError>,
+    take: &mut dyn FnMut(DeviceNgrams, bool) -> Result<(), GpuError>,
 ) -> Result<(), GpuError> {
     let set = set.into();
     if set.n == 1 {
         let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
-        return take(DeviceNgrams { words, counts });
+        return take(DeviceNgrams { words, counts }, true);
     }
     let search = DeviceSearch::new(gpu, grammar, weights, set.n, false)?;
-    let mut parts = search.parts(gpu, &set, memory)?.into_iter();
-    parts.try_for_each(|first_words| take(search.counts(gpu, &first_words)?))
-}
-
-/// As [`ngram_counts`], all n-grams of `n` words in one part; none if the windows need more parts.
-///
-/// # Errors
-///
-/// [`GpuError`].
-///
-/// # Panics
-///
-/// As [`ngram_counts`].
-pub fn whole_ngram_counts(
-    gpu: &Gpu,
-    grammar: &DeviceWords,
-    weights: &Buffer<u32>,
-    n: usize,
-    memory: usize,
-) -> Result<Option<DeviceNgrams>, GpuError> {
-    if n == 1 {
-        let [words, counts, _] = used_words(gpu, grammar, weights, None)?;
-        return Ok(Some(DeviceNgrams { words, counts }));
-    }
-    let search = DeviceSearch::new(gpu, grammar, weights, n, false)?;
-    match &search.parts(gpu, &NgramSet::from(n), memory)?[..] {
-        [all] => search.counts(gpu, all).map(Some),
-        _ => Ok(None),
-    }
+    let parts = search.parts(gpu, &set, memory)?;
+    let is_only = parts.len() == 1;
+    (parts.into_iter()).try_for_each(|first_words| take(search.counts(gpu, &first_words)?, is_only))
 }
 
 /// Counts n-grams in each file. The result comes in parts, in order.
@@ -284,7 +185,7 @@ pub fn ngram_file_counts(
     memory: usize,
 ) -> Result<Vec<DeviceNgramFiles>, GpuError> {
     let mut parts = Vec::new();
-    let mut take = |part| {
+    let mut take = |part, _| {
         parts.push(part);
         Ok(())
     };
@@ -293,7 +194,7 @@ pub fn ngram_file_counts(
     Ok(parts)
 }
 
-/// As [`ngram_file_counts`], and has each part taken before the next one is made. Of single words all are given.
+/// As [`ngram_file_counts`], and has each part taken before the next one is made; as [`each_ngram_counts`].
 ///
 /// # Errors
 ///
@@ -309,7 +210,7 @@ pub fn each_ngram_file_counts(
     uses: &FileUses,
     (set, order): (NgramSet, FileOrder),
     memory: usize,
-    take: &mut dyn FnMut(DeviceNgramFiles) -> Result<(), GpuError>,
+    take: &mut dyn FnMut(DeviceNgramFiles, bool) -> Result<(), GpuError>,
 ) -> Result<(), GpuError> {
     if set.n == 1 {
         let DeviceTable { offsets, entries } = word_file_counts(gpu, grammar, uses)?;
@@ -318,10 +219,10 @@ pub fn each_ngram_file_counts(
         if order == FileOrder::Count {
             rank_rows(gpu, &files, &counts, 0)?;
         }
-        return take(DeviceNgramFiles { words, files });
+        return take(DeviceNgramFiles { words, files }, true);
     }
     if grammar.files() == 1 {
-        let mut with_file = |DeviceNgrams { words, counts }| {
+        let mut with_file = |DeviceNgrams { words, counts }, is_only| {
             let offsets = gpu.allocate::<u32>(counts.len() + 1)?;
             let entries = gpu.allocate::<u64>(counts.len())?;
             let arguments = arguments![&counts, counts.len(), &offsets, &entries];
@@ -331,7 +232,7 @@ pub fn each_ngram_file_counts(
                 arguments,
             )?;
             let files = DeviceTable { offsets, entries };
-            take(DeviceNgramFiles { words, files })
+            take(DeviceNgramFiles { words, files }, is_only)
         };
         return each_ngram_counts(gpu, grammar, weights, set, memory, &mut with_file);
     }
@@ -348,15 +249,17 @@ pub fn each_ngram_file_counts(
         if order == FileOrder::Count {
             rank_rows(gpu, &files, &counts, 1)?;
         }
-        return take(DeviceNgramFiles { words, files });
+        return take(DeviceNgramFiles { words, files }, true);
     }
     let files = match uses.lists(gpu, grammar)? {
         Some(lists) => HolderFiles::Lists(lists),
         None => HolderFiles::Cells(file_cells(gpu, grammar)?),
     };
     let search = DeviceSearch::new(gpu, grammar, weights, set.n, true)?;
-    let mut parts = search.parts(gpu, &set, memory)?.into_iter();
-    parts.try_for_each(|first_words| take(search.files(gpu, &files, order, &first_words)?))
+    let parts = search.parts(gpu, &set, memory)?;
+    let is_only = parts.len() == 1;
+    (parts.into_iter())
+        .try_for_each(|first_words| take(search.files(gpu, &files, order, &first_words)?, is_only))
 }
 
 /// The words that occur, how often, and the offsets of their rows in a table of all words.
@@ -1150,8 +1053,7 @@ impl<'a> DeviceSearch<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
     use crate::gpu::test_devices::on_devices;
@@ -1219,27 +1121,6 @@ mod tests {
                 let parts: Result<_, _> = parts.iter().map(|part| part.download(gpu)).collect();
                 assert_eq!(joined(parts?), twin, "n = {n}, memory {memory}");
             }
-            let whole = whole_ngram_counts(gpu, &self.device, &self.weights, n, usize::MAX)?;
-            let whole = whole.expect("there is memory for all");
-            let stop = Arc::new(AtomicBool::new(false));
-            let rows = whole.into_rows(&gpu.until(&stop), n);
-            stop.store(true, Ordering::Relaxed);
-            assert_eq!(rows.download()?, twin, "n = {n}");
-            let (words, counts) = (Vec::new(), Vec::new());
-            let mut shown = NgramCounts { words, counts };
-            let step = rows.shown_at_once().min(100);
-            for first in (0..rows.len()).step_by(step) {
-                let some = first..rows.len().min(first + step);
-                rows.show(some.clone(), true, |words, counts| {
-                    shown.words.extend_from_slice(words);
-                    shown.counts.extend_from_slice(counts);
-                })?;
-                rows.show(some.clone(), false, |words, counts| {
-                    assert!(words.is_empty());
-                    assert_eq!(counts, &twin.counts[some]);
-                })?;
-            }
-            assert_eq!(shown, twin, "n = {n}");
             let orders = [FileOrder::File, FileOrder::Count];
             let turns = orders
                 .into_iter()

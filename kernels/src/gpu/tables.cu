@@ -54,6 +54,12 @@ cell_entries_kernel(const u32* cells, u64 count, u32 columns, u64 row_stride, u6
     if (u64(tile + 1) * TILE >= count && threadIdx.x == 0) offsets[count / columns] = u32(all);
 }
 
+// found[i] = the row that has entry i * step.
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows_of_kernel(const u32* offsets, u32 rows, u32 step, u64 count, u32* found) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) found[i] = u32(owner_of(offsets, 0, rows, u32(i) * step));
+}
+
 // keys[i] = column << 32 | row, values[i] = count.
 extern "C" __global__ void __launch_bounds__(THREADS)
 swap_keys_kernel(const u64* entries, const u32* rows, u64 count, u64* keys, u32* values) {

@@ -53,12 +53,23 @@ impl DeviceTable {
         let entries = gpu.download(&self.entries)?;
         Ok(CountTable {
             offsets: offsets.into_iter().map(|offset| offset as usize).collect(),
-            // Column and count, 32 bits each.
-            entries: entries
-                .into_par_iter()
-                .map(|entry| ((entry >> 32) as u32, entry as u32))
-                .collect(),
+            entries: entries.into_par_iter().map(column_and_count).collect(),
         })
+    }
+
+    /// `[entries / step]`, rounded up: the row that has each `step`-th entry, from the first on.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub(crate) fn rows_of(&self, gpu: &Gpu, step: usize) -> Result<Vec<u32>, GpuError> {
+        let places = self.entries.len().div_ceil(step);
+        let rows = gpu.allocate::<u32>(places)?;
+        // Rows and entries are u32.
+        let (row_count, step) = (self.rows() as u32, step as u32);
+        let arguments = arguments![&self.offsets, row_count, step, places, &rows];
+        gpu.launch_looping(SOURCE.kernel("rows_of_kernel").whole(), places, arguments)?;
+        gpu.download(&rows)
     }
 
     /// The same counts with rows and columns swapped.
@@ -147,6 +158,11 @@ impl DeviceTable {
         )?;
         Ok(DeviceTable { offsets, entries })
     }
+}
+
+/// The column and count of an entry, 32 bits each.
+pub(crate) fn column_and_count(entry: u64) -> (u32, u32) {
+    ((entry >> 32) as u32, entry as u32)
 }
 
 /// The table of cells that are not 0. The cell of a row and column is where the strides say.

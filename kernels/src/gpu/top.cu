@@ -65,7 +65,43 @@ top_rows_kernel(const u32* places, u64 rows, const u32* words, u32 n, const u32*
     }
 }
 
-// The largest entries of each row of a table: entries are column << 32 | count.
+// Entries of a table that are wanted, and the rows that have some: entries are column << 32 | count.
+
+// counts[i] = the count of entry i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+entry_counts_kernel(const u64* entries, u64 count, u32* counts) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) counts[i] = u32(entries[i]);
+}
+
+// flags[i] = whether row i has entries whose places, sums of flags before each, say that they are wanted.
+extern "C" __global__ void __launch_bounds__(THREADS)
+used_flags_kernel(const u32* offsets, const u32* places, u64 rows, u32* flags) {
+    for (u64 i = grid_thread(); i < rows; i += grid_threads()) flags[i] = places[offsets[i]] < places[offsets[i + 1]];
+}
+
+// The entries that are wanted.
+extern "C" __global__ void __launch_bounds__(THREADS)
+used_entries_kernel(const u32* places, u64 count, const u64* entries, u64* entries_out) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        if (places[i] < places[i + 1]) entries_out[places[i]] = entries[i];
+    }
+}
+
+// The words of rows that have some of them, and where these begin; the end of all comes last.
+extern "C" __global__ void __launch_bounds__(THREADS)
+used_rows_kernel(const u32* row_places, u64 rows, const u32* words, u32 n, const u32* offsets, const u32* places, u32* words_out,
+                 u32* offsets_out) {
+    for (u64 i = grid_thread(); i < rows; i += grid_threads()) {
+        const u64 place = row_places[i], next = row_places[i + 1];
+        if (place < next) {
+            for (u32 k = 0; k < n; k++) words_out[place * n + k] = words[i * n + k];
+            offsets_out[place] = places[offsets[i]];
+        }
+        if (i + 1 == rows) offsets_out[next] = places[offsets[rows]];
+    }
+}
+
+// The largest entries of each row of a table.
 
 struct RowLowShared {
     u32 digits[DIGITS];

@@ -8,7 +8,7 @@
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
-use super::ngrams::DeviceNgrams;
+use super::ngrams::{DeviceNgramFiles, DeviceNgrams};
 use super::primitives;
 use super::tables::DeviceTable;
 
@@ -49,20 +49,8 @@ impl DeviceNgrams {
             return Ok(self);
         }
         let n = self.words.len() / rows;
-        let mut ranks = Ranks::new(descending, counts);
-        if limit < rows as u64 {
-            ranks.low = ranks.last(gpu, &self.counts, limit)?;
-        }
-        let flags = gpu.allocate::<u32>(rows)?;
-        let Ranks { changed, low, high } = ranks;
-        let arguments = arguments![&self.counts, rows, changed, low, high, &flags];
-        gpu.launch_looping(
-            SOURCE.kernel("top_flags_kernel").moving(rows * 2 * 4),
-            rows,
-            arguments,
-        )?;
-        let places = primitives::scan::<u32, u32>(gpu, &flags)?;
-        drop(flags);
+        let ranks = Ranks::new(descending, counts);
+        let places = ranks.places(gpu, &self.counts, limit)?;
         let used = gpu.item(&places, rows)? as usize;
         let words = gpu.allocate::<u32>(used * n)?;
         let counts = gpu.allocate::<u32>(used)?;
@@ -81,6 +69,63 @@ impl DeviceNgrams {
             arguments,
         )?;
         Ok(DeviceNgrams { words, counts })
+    }
+}
+
+impl DeviceNgramFiles {
+    /// Of the n-grams in files where they occur so often, as [`DeviceNgrams::top`]; n-grams with no such file are left out.
+    ///
+    /// Waits for the device a few times.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn top(
+        self,
+        gpu: &Gpu,
+        limit: u64,
+        descending: bool,
+        counts: (u64, u64),
+    ) -> Result<DeviceNgramFiles, GpuError> {
+        let (rows, count) = (self.rows(), self.files.entries());
+        if count == 0 {
+            return Ok(self);
+        }
+        let n = self.words.len() / rows;
+        let DeviceTable { offsets, entries } = &self.files;
+        let of_entries = gpu.allocate::<u32>(count)?;
+        let kernel = SOURCE.kernel("entry_counts_kernel");
+        let arguments = arguments![entries, count, &of_entries];
+        gpu.launch_looping(kernel.moving(count * (8 + 4)), count, arguments)?;
+        let places = Ranks::new(descending, counts).places(gpu, &of_entries, limit)?;
+        let flags = gpu.allocate::<u32>(rows)?;
+        let arguments = arguments![offsets, &places, rows, &flags];
+        gpu.launch_looping(SOURCE.kernel("used_flags_kernel").whole(), rows, arguments)?;
+        let row_places = primitives::scan::<u32, u32>(gpu, &flags)?;
+        let used = gpu.item(&row_places, rows)? as usize;
+        let kept = gpu.allocate::<u64>(gpu.item(&places, count)? as usize)?;
+        let kernel = SOURCE.kernel("used_entries_kernel");
+        let arguments = arguments![&places, count, entries, &kept];
+        gpu.launch_looping(kernel.moving(count * 4), count, arguments)?;
+        let words = gpu.allocate::<u32>(used * n)?;
+        let starts = gpu.allocate::<u32>(used + 1)?;
+        let arguments = arguments![
+            &row_places,
+            rows,
+            &self.words,
+            n as u32, // at most 8
+            offsets,
+            &places,
+            &words,
+            &starts
+        ];
+        let kernel = SOURCE.kernel("used_rows_kernel");
+        gpu.launch_looping(kernel.moving(rows * 4), rows, arguments)?;
+        let files = DeviceTable {
+            offsets: starts,
+            entries: kept,
+        };
+        Ok(DeviceNgramFiles { words, files })
     }
 }
 
@@ -148,6 +193,28 @@ impl Ranks {
                 high: !least,
             },
         }
+    }
+
+    /// `[rows + 1]`: how many rows before each are wanted that are among the first `limit`, or occur as often as the last of them.
+    fn places(
+        mut self,
+        gpu: &Gpu,
+        counts: &Buffer<u32>,
+        limit: u64,
+    ) -> Result<Buffer<u32>, GpuError> {
+        let rows = counts.len();
+        if limit < rows as u64 {
+            self.low = self.last(gpu, counts, limit)?;
+        }
+        let flags = gpu.allocate::<u32>(rows)?;
+        let Ranks { changed, low, high } = self;
+        let arguments = arguments![counts, rows, changed, low, high, &flags];
+        gpu.launch_looping(
+            SOURCE.kernel("top_flags_kernel").moving(rows * 2 * 4),
+            rows,
+            arguments,
+        )?;
+        primitives::scan::<u32, u32>(gpu, &flags)
     }
 
     /// The rank of the last of `limit` rows, the greatest first; the least that is wanted if there are fewer.
@@ -235,6 +302,73 @@ mod tests {
                     assert_eq!(top.counts, expected, "{about}");
                     let expected = used.iter().flat_map(|&row| &words[row * 2..row * 2 + 2]);
                     assert!(top.words.iter().eq(expected), "{about}");
+                }
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn the_first_files_of_ngrams_by_count_are_chosen() {
+        let tops = [
+            (1, true, (0, u64::MAX)),
+            (40, false, (2, 900)),
+            (100, true, (0, u64::MAX)),
+            (u64::MAX, true, (990, u64::MAX)),
+            (10, true, (2_000, u64::MAX)),
+        ];
+        on_devices(|gpu| {
+            for (rows, n) in [(0, 3), (1, 8), (2_000, 2)] {
+                let mut numbers = Numbers::new(rows as u64);
+                let words = numbers.below(rows * n, 1_000);
+                let mut offsets = vec![0];
+                for length in numbers.below(rows, 9) {
+                    offsets.push(offsets[offsets.len() - 1] + length + 1);
+                }
+                let count = offsets[rows] as usize;
+                let (files, counts) = (numbers.below(count, 500), numbers.below(count, 1_000));
+                for (limit, descending, bounds) in tops {
+                    let entries = files.iter().zip(&counts);
+                    let entries =
+                        entries.map(|(&file, &count)| u64::from(file) << 32 | u64::from(count));
+                    let given = DeviceNgramFiles {
+                        words: gpu.upload(&words)?,
+                        files: DeviceTable {
+                            offsets: gpu.upload(&offsets)?,
+                            entries: gpu.upload(&entries.collect::<Vec<u64>>())?,
+                        },
+                    };
+                    let found = given.top(gpu, limit, descending, bounds)?.download(gpu)?;
+                    let is_counted = |count: u32| (bounds.0..=bounds.1).contains(&u64::from(count));
+                    let mut sorted = counts.clone();
+                    sorted.retain(|&count| is_counted(count));
+                    sorted.sort_unstable();
+                    if descending {
+                        sorted.reverse();
+                    }
+                    let last = sorted.get(limit as usize - 1);
+                    let is_used = |count: u32| {
+                        let is_before = |&last: &u32| match descending {
+                            true => count >= last,
+                            false => count <= last,
+                        };
+                        is_counted(count) && last.is_none_or(is_before)
+                    };
+                    let (mut of_words, mut of_files) = (Vec::new(), Vec::new());
+                    for row in 0..rows {
+                        let places = offsets[row] as usize..offsets[row + 1] as usize;
+                        let used = places.filter(|&place| is_used(counts[place]));
+                        let used: Vec<_> =
+                            used.map(|place| (files[place], counts[place])).collect();
+                        if !used.is_empty() {
+                            of_words.extend_from_slice(&words[row * n..(row + 1) * n]);
+                            of_files.push(used);
+                        }
+                    }
+                    let about = format!("{rows} rows, {limit}, {descending}, {bounds:?}");
+                    assert_eq!(found.words, of_words, "{about}");
+                    let found = (0..found.files.rows()).map(|row| found.files.row(row).to_vec());
+                    assert_eq!(found.collect::<Vec<_>>(), of_files, "{about}");
                 }
             }
             Ok(())

@@ -151,7 +151,8 @@ impl NgramFileCursor {
         self.rows.begin(move || {
             let mut rows = NgramRows::new();
             for ngram in ngrams {
-                rows.push(ngram_of(&part, ngram, question.n), &question)?;
+                let (words, files) = ngram_of(&part, ngram, question.n);
+                rows.push(words, &mut files.iter().copied(), &question)?;
             }
             Ok(rows)
         });

@@ -32,8 +32,8 @@ use super::selection::{WantedWords, bytes_of, is_text};
 use crate::Result;
 use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use crate::answer::{
-    AllNgrams, CorpusView, CountOrder, Ngram, NgramFilePart, NgramOrder, NgramsPart, PhrasePlace,
-    PlaceRanges, SpreadPlan, Top,
+    AllNgrams, CorpusView, CountOrder, FileAnswer, Ngram, NgramAnswer, NgramFileOrder,
+    NgramFilePart, NgramOrder, NgramsPart, PhrasePlace, PlaceRanges, SpreadPlan, Top,
 };
 use crate::api::snapshot::Snapshot;
 use crate::batch::TextDictionary;
@@ -206,8 +206,8 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
             }
             (None, None) => {
                 return Ok(match all_ngrams(task, NgramOrder::Words)? {
-                    AllNgrams::Parts(parts) => Box::new(NgramCursor::new(question, parts)),
-                    AllNgrams::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
+                    NgramAnswer::Parts(parts) => Box::new(NgramCursor::new(question, parts)),
+                    NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
                 });
             }
             (Some(order), _) => {
@@ -224,7 +224,7 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
                 return start_file_table(task);
             }
         } else if let Some(ordered) = ordered_files(task)? {
-            return Ok(Box::new(ordered));
+            return Ok(ordered);
         }
     }
     let mut counted = match task.strategy {
@@ -249,25 +249,33 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 
 /// The table of n-grams with their files, or the rows of it that are used.
 fn start_file_table(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
-    let (question, parts) = (&task.question, file_table(task)?);
-    Ok(match task.top.filter(|_| question.has_all_texts()) {
-        Some(top) => {
-            let parts = parts.into_iter().map(NgramFilePart::into_plain);
-            let parts: Vec<NgramFiles> = parts.collect();
-            CountedCursor::boxed(top_of_files(top, &parts, question.n))
-        }
-        None => Box::new(NgramFileCursor::new(question, parts)),
+    let (question, n) = (&task.question, task.question.n);
+    if let Some(top) = task.top.filter(|_| question.has_all_texts()) {
+        let parts = task.answer(move |view, run| view.top_ngram_files(n, top, run))?;
+        let parts = parts.into_iter().map(NgramFilePart::into_plain);
+        let parts: Vec<NgramFiles> = parts.collect();
+        return Ok(CountedCursor::boxed(top_of_files(top, &parts, n)));
+    }
+    Ok(match all_with_files(task, NgramFileOrder::Words)? {
+        NgramAnswer::Parts(parts) => Box::new(NgramFileCursor::new(question, parts)),
+        NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::with_files(question, rows)),
     })
 }
 
 /// N-grams with their files in order of texts, if the ranks of words tell it.
-fn ordered_files(task: &SequenceTask) -> Result<Option<OrderedNgramFileCursor>> {
+fn ordered_files(task: &SequenceTask) -> Result<Option<Box<dyn RowCursor>>> {
     let question = &task.question;
     let Some(ranks) = ranks_of_texts(question)? else {
         return Ok(None);
     };
-    let parts = file_table(task)?;
-    OrderedNgramFileCursor::new(question, parts, ranks).map(Some)
+    Ok(Some(
+        match all_with_files(task, NgramFileOrder::Texts(ranks.clone()))? {
+            NgramAnswer::Parts(parts) => {
+                Box::new(OrderedNgramFileCursor::new(question, parts, ranks)?)
+            }
+            NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::with_files(question, rows)),
+        },
+    ))
 }
 
 /// All n-grams in order of their counts, if the ranks of words tell the order of texts where that is asked for.
@@ -290,8 +298,8 @@ fn ngrams_by_count(task: &SequenceTask, order: MergedOrder) -> Result<Option<Box
     let order = CountOrder { descending, ranks };
     Ok(Some(
         match all_ngrams(task, NgramOrder::Count(order.clone()))? {
-            AllNgrams::Parts(parts) => count_ordered::by_count(question, parts, &order)?,
-            AllNgrams::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
+            NgramAnswer::Parts(parts) => count_ordered::by_count(question, parts, &order)?,
+            NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
         },
     ))
 }
@@ -418,7 +426,7 @@ fn all_ngrams(task: &SequenceTask, order: NgramOrder) -> Result<AllNgrams> {
             let n = task.question.n;
             task.answer(move |view, run| view.ngram_rows(n, order, run))
         }
-        false => counted_ngrams(task, None).map(AllNgrams::Parts),
+        false => counted_ngrams(task, None).map(NgramAnswer::Parts),
     }
 }
 
@@ -448,9 +456,20 @@ fn file_table(task: &SequenceTask) -> Result<Vec<NgramFilePart>> {
         let files = question.files.numbers().to_vec();
         return task.answer(move |view, run| view.ngram_files_in(n, &files, run));
     }
-    let of_files = task.order.and_then(MergedOrder::of_text);
-    let of_files = of_files.unwrap_or(FileOrder::File);
+    let of_files = order_of_files(task);
     task.answer(move |view, run| view.ngram_files(n, of_files, run))
+}
+
+/// All n-grams with the files, of which all are asked for; in this order if a device has them.
+fn all_with_files(task: &SequenceTask, rows: NgramFileOrder) -> Result<FileAnswer> {
+    let (n, of_files) = (task.question.n, order_of_files(task));
+    task.answer(move |view, run| view.ngram_file_rows(n, of_files, rows, run))
+}
+
+/// In which order the files of an n-gram are asked for.
+fn order_of_files(task: &SequenceTask) -> FileOrder {
+    let of_files = task.order.and_then(MergedOrder::of_text);
+    of_files.unwrap_or(FileOrder::File)
 }
 
 fn file_weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {

@@ -220,7 +220,8 @@ impl SortedUnit {
             let range = self.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
             let (first, place, start) = self.ranges[range];
             let table = &self.tables[place].1;
-            rows.push(ngram_of(table, start + ngram - first, question.n), question)?;
+            let (words, files) = ngram_of(table, start + ngram - first, question.n);
+            rows.push(words, &mut files.iter().copied(), question)?;
         }
         Ok(rows)
     }

@@ -75,17 +75,19 @@ impl SequenceRows {
         self.times.push(times);
     }
 
-    /// Appends rows of an n-gram with its first files, as many as there is room for; returns how many.
-    fn push_files(&mut self, words: &[u32], files: &[(u32, u32)]) -> usize {
-        let files = &files[..files.len().min(self.room())];
-        self.words.reserve(files.len() * words.len());
-        for _ in files {
+    /// Appends rows of an n-gram with its next files, as many as there is room for.
+    fn push_files(
+        &mut self,
+        words: &[u32],
+        files: &mut (impl ExactSizeIterator<Item = (u32, u32)> + ?Sized),
+    ) {
+        let count = files.len().min(self.room());
+        self.words.reserve(count * words.len());
+        for (file, times) in files.take(count) {
             self.words.extend_from_slice(words);
+            self.files.push(file);
+            self.times.push(u64::from(times));
         }
-        self.files.extend(files.iter().map(|&(file, _)| file));
-        let times = files.iter().map(|&(_, times)| u64::from(times));
-        self.times.extend(times);
-        files.len()
     }
 
     /// Appends counted n-grams of `n` words, a range of others, which may lack their words.
@@ -227,18 +229,19 @@ impl NgramRows {
         }
     }
 
-    /// Appends all rows of an n-gram if it passes.
+    /// Appends all rows of an n-gram, whose files have counts, if it passes. Without texts in rows and conditions on them it may lack
+    /// its words.
     pub(super) fn push(
         &mut self,
-        (words, mut files): NgramWithFiles<'_>,
+        words: &[u32],
+        files: &mut (impl ExactSizeIterator<Item = (u32, u32)> + ?Sized),
         question: &ScanQuestion,
     ) -> Result<()> {
         if !question.has_all_texts() && !question.passes_ngram(words)? {
             return Ok(());
         }
-        while !files.is_empty() {
-            let pushed = self.with_room().push_files(words, files);
-            files = &files[pushed..];
+        while files.len() > 0 {
+            self.with_room().push_files(words, files);
         }
         Ok(())
     }

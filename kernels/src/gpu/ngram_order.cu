@@ -1,12 +1,12 @@
-// count_order.cu: n-grams in order of their counts, and of the ranks of their words among those that occur as often.
-// In     words [rows * n] u32, counts [rows] u32, ranks by word; an order of rows
+// ngram_order.cu: n-grams in order of their counts and of the ranks of their words, with counts or with rows of files.
+// In     words [rows * n] u32, counts [rows] u32 or a table as tables.cu has them, ranks by word; an order of rows
 // Out    keys to sort that order by, the least important first; the rows in an order
 // Work   each n-gram is read once for each key, and once when rows are moved
-// Map    a thread a row, or a word of a row that is moved
+// Map    a thread a row, or a word or entry of a row that is moved
 // Exact  integers only; the sorts of keys are stable
 #include "primitives.cuh"
 
-constexpr u32 THREADS = COUNT_ORDER_THREADS;
+constexpr u32 THREADS = NGRAM_ORDER_THREADS;
 
 // Keys of the ranks of words `first` to `first + count` of each n-gram, `bits` each, the first in the highest bits.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -41,5 +41,21 @@ ordered_rows_kernel(const u32* order, u64 rows, const u32* words, u32 n, const u
         const u32 k = u32(i - place * n), row = order[place];
         words_out[i] = words[u64(row) * n + k];
         if (k == 0) counts_out[place] = counts[row];
+    }
+}
+
+// lengths[i] = the entries of row i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_lengths_kernel(const u32* offsets, u64 rows, u32* lengths) {
+    for (u64 i = grid_thread(); i < rows; i += grid_threads()) lengths[i] = offsets[i + 1] - offsets[i];
+}
+
+// The entries of the rows in an order; owners[i] = the place in the order of the row that has entry i there.
+extern "C" __global__ void __launch_bounds__(THREADS)
+ordered_entries_kernel(const u32* order, const u32* offsets, const u64* entries, const u32* offsets_out, const u32* owners, u64 count,
+                       u64* entries_out) {
+    for (u64 i = grid_thread(); i < count; i += grid_threads()) {
+        const u32 place = owners[i];
+        entries_out[i] = entries[offsets[order[place]] + u32(i) - offsets_out[place]];
     }
 }
