@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
 use zipfdb_kernels::NgramFiles;
 
 use super::counted::CountedNgram;
@@ -15,6 +17,7 @@ use crate::Result;
 use crate::answer::{CountedNgrams, NgramFilePart, NgramsPart, Top};
 use crate::batch::BATCH_ROWS;
 use crate::runtime::ahead::WorkAhead;
+use crate::runtime::interrupt::check;
 
 /// N-grams whose rows with files are made at a time.
 pub(super) const NGRAMS_AHEAD: usize = 1 << 10;
@@ -167,24 +170,34 @@ impl RowCursor for NgramFileCursor {
     }
 }
 
-/// The n-grams and files of tables that are used.
-pub(super) fn top_of_files(top: Top, parts: &[NgramFiles], n: usize) -> Vec<CountedNgram> {
-    let entries = || {
-        parts.iter().flat_map(|part| {
-            (0..part.files.rows()).flat_map(move |row| {
-                let (words, files) = ngram_of(part, row, n);
-                files
-                    .iter()
-                    .map(move |&(file, times)| (words, file, u64::from(times)))
-            })
-        })
+/// The n-grams and files of tables that are used. Tables are unpacked one by one, on the threads of the pool that runs this.
+pub(super) fn top_of_files(
+    top: Top,
+    parts: Vec<NgramFilePart>,
+    n: usize,
+    stop: &AtomicBool,
+) -> Result<Vec<CountedNgram>> {
+    let of_part = |part: NgramFilePart| {
+        check(stop)?;
+        let part = part.into_plain();
+        let rows = 0..part.files.rows();
+        let counts = rows.clone().flat_map(|row| part.files.row(row));
+        let last = top.last(counts.map(|&(_, times)| u64::from(times)));
+        let mut used = Vec::new();
+        for (words, files) in rows.map(|row| ngram_of(&part, row, n)) {
+            let files = files.iter().map(|&(file, times)| (file, u64::from(times)));
+            used.extend(files.filter(|&(_, times)| top.is_used(times, last)).map(
+                |(file, times)| CountedNgram {
+                    words: words.into(),
+                    file,
+                    times,
+                },
+            ));
+        }
+        Ok(used)
     };
-    let last = top.last(entries().map(|(_, _, times)| times));
-    let used = entries().filter(|&(_, _, times)| top.is_used(times, last));
-    let used = used.map(|(words, file, times)| CountedNgram {
-        words: words.into(),
-        file,
-        times,
-    });
-    used.collect()
+    let used: Result<Vec<Vec<CountedNgram>>> = parts.into_par_iter().map(of_part).collect();
+    let mut used = used?.concat();
+    top.retain(&mut used, |row| row.times);
+    Ok(used)
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{FileOrder, NgramFiles};
+use zipfdb_kernels::FileOrder;
 use zipfdb_sql::query::{Collation, NgramsColumn};
 use zipfdb_sql::setting::Strategy;
 
@@ -251,10 +251,10 @@ fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 fn start_file_table(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let (question, n) = (&task.question, task.question.n);
     if let Some(top) = task.top.filter(|_| question.has_all_texts()) {
-        let parts = task.answer(move |view, run| view.top_ngram_files(n, top, run))?;
-        let parts = parts.into_iter().map(NgramFilePart::into_plain);
-        let parts: Vec<NgramFiles> = parts.collect();
-        return Ok(CountedCursor::boxed(top_of_files(top, &parts, n)));
+        let used = task.answer(move |view, run| {
+            top_of_files(top, view.top_ngram_files(n, top, run)?, n, run.stop)
+        })?;
+        return Ok(CountedCursor::boxed(used));
     }
     Ok(match all_with_files(task, NgramFileOrder::Words)? {
         NgramAnswer::Parts(parts) => Box::new(NgramFileCursor::new(question, parts)),
