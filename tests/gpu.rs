@@ -186,28 +186,64 @@ fn answers_equal_those_of_the_cpu() {
 }
 
 #[test]
-fn ngrams_of_one_segment_come_by_count_from_a_device() {
+fn ngrams_come_from_devices_in_any_order() {
     if !has_devices() {
         return;
     }
+    let one = Database::in_memory().unwrap();
     let folder = tempfile::tempdir().unwrap();
     write_texts(folder.path(), 3, 2000);
-    let database = Database::in_memory().unwrap();
     let copy = format!("CREATE CORPUS c; COPY c FROM '{}'", folder.path().display());
-    database.execute(&copy).unwrap();
-    for n in [1, 2, 4, 8] {
-        for order in ["n DESC, ngram", "n, ngram", "n DESC, ngram DESC"] {
+    one.execute(&copy).unwrap();
+    let (_folder, several) = database(5, 4000);
+    for (database, segments) in [(&one, 1..2), (&several, 2..100)] {
+        let found = rows(database, "SELECT COUNT(*) FROM segments('c')");
+        let [Value::Integer(count)] = found[0][..] else {
+            panic!("{found:?}")
+        };
+        assert!(segments.contains(&count), "{count}");
+        database.execute("SET device = 'cuda'").unwrap();
+        for with_file in ["", ", file"] {
             let sql = format!(
-                "SELECT ngram, COUNT(*) AS n FROM ngrams('c', {n}) GROUP BY ngram ORDER BY {order}"
+                "SELECT ngram{with_file}, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram{with_file}"
             );
-            let [cpu, cuda] = ["cpu", "cuda"].map(|device| {
-                let set = format!("SET device = '{device}'");
-                database.execute(&set).unwrap();
-                rows(&database, &sql)
-            });
-            assert_eq!(cuda, cpu, "{sql}");
-            let plan = explained(&database, &sql);
+            let plan = explained(database, &sql);
             assert!(!plan.contains("ran on: cpu"), "{plan}");
+        }
+        for n in [1, 3] {
+            for (with_file, end) in [
+                ("", "ORDER BY n DESC, ngram"),
+                ("", "ORDER BY n DESC, ngram DESC"),
+                ("", "ORDER BY n DESC, ngram LIMIT 7"),
+                ("", "HAVING COUNT(*) > 3"),
+                ("", ""),
+                (", file", "ORDER BY ngram, file"),
+                (", file", "ORDER BY ngram, n DESC, file"),
+                (", file", "ORDER BY n DESC, ngram, file LIMIT 9"),
+                (", file", ""),
+            ] {
+                let sql = format!(
+                    "SELECT ngram{with_file}, COUNT(*) AS n FROM ngrams('c', {n}) GROUP BY ngram{with_file} {end}"
+                );
+                let [cpu, cuda] = ["cpu", "cuda"].map(|device| {
+                    let set = format!("SET device = '{device}'");
+                    database.execute(&set).unwrap();
+                    let mut found = rows(database, &sql);
+                    if !end.contains("ORDER") {
+                        found.sort_by_cached_key(|row| format!("{row:?}"));
+                    }
+                    found
+                });
+                assert_eq!(cuda, cpu, "{sql}, {count} segments");
+            }
+            let sql = format!(
+                "SELECT COUNT(*), SUM(n) FROM (SELECT ngram, file, COUNT(*) AS n FROM ngrams('c', {n}) GROUP BY ngram, file)"
+            );
+            let found = rows(database, &sql);
+            let sql = format!(
+                "SELECT COUNT(DISTINCT ngram || ' ' || file), COUNT(*) FROM ngrams('c', {n})"
+            );
+            assert_eq!(found, rows(database, &sql));
         }
     }
 }

@@ -14,6 +14,7 @@ mod corpus_view;
 mod correction;
 pub(crate) mod cost;
 mod count;
+mod device_ngrams;
 mod device_parts;
 #[cfg(test)]
 mod edit_tests;

@@ -13,7 +13,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use zipfdb_kernels::gpu::{self, DeviceNgramFiles, DeviceNgrams};
+use zipfdb_kernels::gpu::{
+    self, DeviceNgramFileRows, DeviceNgramFiles, DeviceNgramRows, DeviceNgrams,
+};
 use zipfdb_kernels::{
     CountTable, FileOrder, GrammarView, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet,
     NgramTable, PackedNgramCounts, PackedNgramFiles, RuleFiles, WordGrammar, WordSuffixes,
@@ -28,6 +30,7 @@ use super::cost::{
     SUFFIX_COST, SUFFIX_FILE_COST, SUFFIX_LOAD_COST, SYMBOL_COST, Size, TABLE_BUILD_COST,
     TABLE_COST, TABLE_FILE_COST, TABLE_LOAD_COST, WORD_COST,
 };
+use super::device_ngrams::kept_bytes;
 use super::device_parts::{RootPart, window_bytes};
 use super::file_index::Part;
 use super::merge::{CutNgrams, CutWindow, for_each_cut, sort_files, sorted};
@@ -133,6 +136,8 @@ pub(crate) struct NgramQuestion {
     pub(crate) top: Option<Top>,
     /// If rows are made of them: a device that has all of them at once puts them in this order and keeps them until then.
     pub(crate) rows: Option<NgramOrder>,
+    /// Of how many segments they are kept.
+    pub(crate) segments: usize,
     /// Bytes for windows.
     pub(crate) memory: usize,
 }
@@ -238,6 +243,7 @@ pub(crate) struct NgramFileQuestion {
     /// As those of [`NgramQuestion`], by the counts in each file.
     pub(crate) top: Option<Top>,
     pub(crate) rows: Option<NgramFileOrder>,
+    pub(crate) segments: usize,
     /// Bytes for windows.
     pub(crate) memory: usize,
 }
@@ -452,7 +458,13 @@ impl SegmentView {
     pub(super) fn ngrams_on(
         &self,
         device: &OnDevice<'_>,
-        NgramQuestion { set, top, rows, .. }: &NgramQuestion,
+        NgramQuestion {
+            set,
+            top,
+            rows,
+            segments,
+            ..
+        }: &NgramQuestion,
     ) -> Result<CountAnswer> {
         // Of single words those are found too that the question does not ask for.
         let top = top.filter(|_| set.n > 1);
@@ -461,7 +473,8 @@ impl SegmentView {
             let rows = rows.as_ref().filter(|_| is_whole && set.is_all());
             let (mut found, mut kept) = (Vec::new(), None);
             let mut take = |part: DeviceNgrams, is_only| {
-                if let Some(order) = rows.filter(|_| is_only) {
+                let kept_bytes = kept_bytes(gpu, *segments);
+                if let Some(order) = rows.filter(|_| is_only && part.bytes() <= kept_bytes) {
                     let all = match order {
                         NgramOrder::Words => part,
                         NgramOrder::Count(CountOrder { descending, ranks }) => {
@@ -514,6 +527,7 @@ impl SegmentView {
             order,
             top,
             rows,
+            segments,
             ..
         }: &NgramFileQuestion,
     ) -> Result<FileAnswer> {
@@ -523,7 +537,8 @@ impl SegmentView {
             let rows = rows.as_ref().filter(|_| is_whole && set.is_all());
             let (mut found, mut kept) = (Vec::new(), None);
             let mut take = |part: DeviceNgramFiles, is_only| {
-                if let Some(order) = rows.filter(|_| is_only) {
+                let kept_bytes = kept_bytes(gpu, *segments);
+                if let Some(order) = rows.filter(|_| is_only && part.bytes() <= kept_bytes) {
                     let all = match order {
                         NgramFileOrder::Words => part,
                         NgramFileOrder::Texts(ranks) => part.by_text(gpu, ranks)?,
@@ -610,27 +625,59 @@ impl StoredView {
     /// As [`CorpusView::ngrams`], of the stored files.
     fn ngrams(&self, n: usize, top: Option<Top>, run: Run<'_>) -> Result<Vec<NgramsPart>> {
         run.preparing("vocabulary", || self.vocabulary())?;
+        // With several segments only the sum of their counts tells what is used.
+        let (of_segment, of_sums) = match self.segments.len() {
+            1 => (top, None),
+            _ => (None, top),
+        };
         let question = NgramQuestion {
-            // With several segments only the sum of their counts tells what is used.
-            top: top.filter(|_| self.segments.len() == 1),
+            top: of_segment,
+            rows: of_sums.map(|_| NgramOrder::Words),
             ..self.all_ngrams(n)
         };
         let answers = self.each_segment::<NgramCounting>(&question, run)?;
+        if let Some(Top {
+            limit,
+            descending,
+            counts,
+        }) = of_sums
+        {
+            let take = |rows: DeviceNgramRows| rows.top(limit, descending, counts);
+            if let Some(used) = self.merged_counts(n, &answers, take)? {
+                return Ok(vec![part_of_segment(NgramCountPart::Plain(used))]);
+            }
+        }
         self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)
     }
 
     /// As [`CorpusView::ngram_rows`], of the stored files.
     fn ngram_rows(&self, n: usize, order: NgramOrder, run: Run<'_>) -> Result<AllNgrams> {
         run.preparing("vocabulary", || self.vocabulary())?;
+        let is_only = self.segments.len() == 1;
         let question = NgramQuestion {
             // With several segments only the sum of their counts tells the order.
-            rows: Some(order).filter(|_| self.segments.len() == 1),
+            rows: Some(match is_only {
+                true => order.clone(),
+                false => NgramOrder::Words,
+            }),
             ..self.all_ngrams(n)
         };
         let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
-        let is_on_device = |answer: &mut CountAnswer| matches!(answer, NgramAnswer::OnDevice(_));
-        if let Some(NgramAnswer::OnDevice(rows)) = answers.pop_if(is_on_device) {
-            return Ok(NgramAnswer::OnDevice(rows));
+        if is_only {
+            let is_kept = |answer: &mut CountAnswer| matches!(answer, NgramAnswer::OnDevice(_));
+            if let Some(NgramAnswer::OnDevice(rows)) = answers.pop_if(is_kept) {
+                return Ok(NgramAnswer::OnDevice(rows));
+            }
+        } else {
+            let take = |rows: DeviceNgramRows| match &order {
+                NgramOrder::Words => Ok(rows),
+                NgramOrder::Count(CountOrder { descending, ranks }) => {
+                    rows.by_count(*descending, ranks.as_deref())
+                }
+            };
+            if let Some(rows) = self.merged_counts(n, &answers, take)? {
+                return Ok(NgramAnswer::OnDevice(rows));
+            }
         }
         let parts = self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)?;
         Ok(NgramAnswer::Parts(parts))
@@ -642,6 +689,7 @@ impl StoredView {
             set: NgramSet::from(n),
             top: None,
             rows: None,
+            segments: self.segments.len(),
             memory: self.window_bytes(),
         }
     }
@@ -665,7 +713,7 @@ impl StoredView {
         merge_counts(n, found, &self.cut_ngrams(n, is_asked)?, number)
     }
 
-    /// N-grams of the stored files with their files; on a device only those of a single segment.
+    /// N-grams of the stored files with their files.
     fn ngram_files(&self, question: NgramFileQuestion, run: Run<'_>) -> Result<FileAnswer> {
         run.preparing("vocabulary", || self.vocabulary())?;
         if self.segments.len() == 1 {
@@ -673,9 +721,30 @@ impl StoredView {
             let mut answers = self.each_segment::<NgramFileCounting>(&question, run)?;
             return Ok(answers.pop().unwrap_or(NgramAnswer::Parts(Vec::new())));
         }
-        let (n, order) = (question.set.n, question.order);
-        let question = self.all_ngram_files(n);
+        let NgramFileQuestion {
+            order, top, rows, ..
+        } = question;
+        let n = question.set.n;
+        let question = NgramFileQuestion {
+            rows: (rows.is_some() || top.is_some()).then_some(NgramFileOrder::Words),
+            ..self.all_ngram_files(n)
+        };
         let answers = self.each_segment::<NgramFileCounting>(&question, run)?;
+        if let Some(top) = top {
+            let take =
+                |merged: DeviceNgramFileRows| merged.top(top.limit, top.descending, top.counts);
+            if let Some(used) = self.merged_files(n, order, &answers, take)? {
+                return Ok(plain_files(vec![used]));
+            }
+        } else if let Some(rows) = rows {
+            let take = |merged: DeviceNgramFileRows| match &rows {
+                NgramFileOrder::Words => Ok(merged),
+                NgramFileOrder::Texts(ranks) => merged.by_text(ranks),
+            };
+            if let Some(merged) = self.merged_files(n, order, &answers, take)? {
+                return Ok(NgramAnswer::OnDevice(merged));
+            }
+        }
         let answers = answers.into_iter().enumerate();
         let parts = self.joined_ngram_files(n, order, answers, |_| true)?;
         Ok(NgramAnswer::Parts(parts))
@@ -688,6 +757,7 @@ impl StoredView {
             order: FileOrder::File,
             top: None,
             rows: None,
+            segments: self.segments.len(),
             memory: self.window_bytes(),
         }
     }

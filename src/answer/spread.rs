@@ -1125,6 +1125,7 @@ mod tests {
                 order: FileOrder::Count,
                 top,
                 rows,
+                segments: 1,
                 memory: usize::MAX,
             };
             let answer = segment.ngram_files_on(on, &question)?;
@@ -1293,6 +1294,7 @@ mod tests {
             set: n.into(),
             top: None,
             rows: None,
+            segments: 1,
             memory: usize::MAX,
         }
     }

@@ -219,6 +219,11 @@ impl Gpu {
         self.driver.wait_for(other.driver.fence()?)
     }
 
+    /// Whether it is the same device with the same memory.
+    pub(crate) fn shares_memory(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.pool, &other.pool)
+    }
+
     /// `Err` once a flag is set.
     fn check_stops(&self) -> Result<(), GpuError> {
         let mut stops = self.stops.iter();

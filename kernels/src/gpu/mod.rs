@@ -38,6 +38,7 @@ mod local_tables;
 mod lookups;
 mod merge;
 mod merge_sort;
+mod ngram_merge;
 mod ngram_order;
 mod ngram_rows;
 mod ngrams;
@@ -81,6 +82,7 @@ pub use intern::{CutText, InternedTokens, TEXT_BYTES_MAX, TokenCut};
 pub use intersect::{DeviceLists, ListSearch};
 pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
+pub use ngram_merge::{CutPlaces, MergedPart};
 pub use ngram_rows::{DeviceNgramFileRows, DeviceNgramRows, ShownNgramFiles};
 pub use ngrams::{
     DeviceNgramFiles, DeviceNgrams, each_ngram_counts, each_ngram_file_counts, ngram_counts,
@@ -116,6 +118,7 @@ const SOURCES: &[&Source] = &[
     &tables::SOURCE,
     &top::SOURCE,
     &ngram_order::SOURCE,
+    &ngram_merge::SOURCE,
     &merge::SOURCE,
     &codes::SOURCE,
     &local_tables::SOURCE,

@@ -8,13 +8,17 @@
 
 constexpr u32 THREADS = NGRAM_ORDER_THREADS;
 
-// Keys of the ranks of words `first` to `first + count` of each n-gram, `bits` each, the first in the highest bits.
+// Keys of the ranks of words `first` to `first + count` of each n-gram, `bits` each, the first in the highest bits. Without ranks a word
+// has its own number.
 extern "C" __global__ void __launch_bounds__(THREADS)
 rank_keys_kernel(const u32* words, u32 n, u32 first, u32 count, const u32* ranks, u32 bits, const u32* order, u64 rows, u64* keys) {
     for (u64 i = grid_thread(); i < rows; i += grid_threads()) {
         const u64 row = order[i];
         u64 key = 0;
-        for (u32 k = first; k < first + count; k++) key = key << bits | ranks[words[row * n + k]];
+        for (u32 k = first; k < first + count; k++) {
+            const u32 word = words[row * n + k];
+            key = key << bits | (ranks != nullptr ? ranks[word] : word);
+        }
         keys[i] = key;
     }
 }
@@ -42,12 +46,6 @@ ordered_rows_kernel(const u32* order, u64 rows, const u32* words, u32 n, const u
         words_out[i] = words[u64(row) * n + k];
         if (k == 0) counts_out[place] = counts[row];
     }
-}
-
-// lengths[i] = the entries of row i.
-extern "C" __global__ void __launch_bounds__(THREADS)
-row_lengths_kernel(const u32* offsets, u64 rows, u32* lengths) {
-    for (u64 i = grid_thread(); i < rows; i += grid_threads()) lengths[i] = offsets[i + 1] - offsets[i];
 }
 
 // The entries of the rows in an order; owners[i] = the place in the order of the row that has entry i there.

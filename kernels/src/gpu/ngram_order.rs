@@ -4,7 +4,7 @@
 //! as many as fit make a key of 64 bits; rows are sorted by the last key first, and by their counts at the end.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Source, THREADS};
+use super::driver::{Argument, Source, THREADS};
 use super::error::GpuError;
 use super::ngrams::{DeviceNgramFiles, DeviceNgrams};
 use super::primitives;
@@ -39,8 +39,9 @@ impl DeviceNgrams {
         if rows == 0 {
             return Ok(self);
         }
+        let n = self.words.len() / rows;
         let order = match ranks {
-            Some(ranks) => by_ranks(gpu, &self.words, rows, ranks)?,
+            Some(ranks) => order_by_words(gpu, &self.words, n, ranks.len(), Some(ranks))?,
             None => as_they_lie(gpu, rows)?,
         };
         let keys = gpu.allocate::<u32>(rows)?;
@@ -71,12 +72,9 @@ impl DeviceNgramFiles {
         if rows == 0 {
             return Ok(self);
         }
-        let order = by_ranks(gpu, &self.words, rows, ranks)?;
-        let lengths = gpu.allocate::<u32>(rows)?;
-        let kernel = SOURCE.kernel("row_lengths_kernel");
-        let arguments = arguments![&self.files.offsets, rows, &lengths];
-        gpu.launch_looping(kernel.moving(rows * 2 * 4), rows, arguments)?;
-        let (words, lengths) = moved(gpu, &self.words, &lengths, &order)?;
+        let n = self.words.len() / rows;
+        let order = order_by_words(gpu, &self.words, n, ranks.len(), Some(ranks))?;
+        let (words, lengths) = moved(gpu, &self.words, &self.files.lengths(gpu)?, &order)?;
         let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
         let owners = primitives::expand(gpu, &offsets, count)?;
         let entries = gpu.allocate::<u64>(count)?;
@@ -100,25 +98,32 @@ fn as_they_lie(gpu: &Gpu, rows: usize) -> Result<Buffer<u32>, GpuError> {
     Ok(order)
 }
 
-/// The order of some n-grams, `[rows * n]`, by the ranks of their words, equal ones as they lie. There are some rows.
-fn by_ranks(
+/// The order of n-grams of n words, `[rows * n]`, by the ranks of these, or else by their numbers; equal ones as they lie. There are
+/// so many words.
+///
+/// # Panics
+///
+/// When there are more words than a u32 counts.
+pub(super) fn order_by_words(
     gpu: &Gpu,
     words: &Buffer<u32>,
-    rows: usize,
-    ranks: &[u32],
+    n: usize,
+    word_count: usize,
+    ranks: Option<&[u32]>,
 ) -> Result<Buffer<u32>, GpuError> {
+    let rows = words.len() / n;
     let mut order = as_they_lie(gpu, rows)?;
-    let n = words.len() / rows;
-    let bits = (usize::BITS - ranks.len().saturating_sub(1).leading_zeros()).max(1);
-    assert!(bits <= u32::BITS, "ranks are u32");
+    let bits = (usize::BITS - word_count.saturating_sub(1).leading_zeros()).max(1);
+    assert!(bits <= u32::BITS, "words are u32");
     let together = (u64::BITS / bits) as usize;
-    let ranks = gpu.upload(ranks)?;
+    let ranks = ranks.map(|ranks| gpu.upload(ranks)).transpose()?;
     for first in (0..n).step_by(together).rev() {
         let keys = gpu.allocate::<u64>(rows)?;
         // N-grams have few words.
         let count = together.min(n - first) as u32;
+        let given = ranks.as_ref().map_or(Argument::NONE, Argument::from);
         let (first, n) = (first as u32, n as u32);
-        let arguments = arguments![words, n, first, count, &ranks, bits, &order, rows, &keys];
+        let arguments = arguments![words, n, first, count, given, bits, &order, rows, &keys];
         let kernel = SOURCE.kernel("rank_keys_kernel");
         let bytes = rows * (count as usize * 4 + 4 + 8);
         gpu.launch_looping(kernel.moving(bytes), rows, arguments)?;

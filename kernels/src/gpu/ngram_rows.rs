@@ -15,19 +15,19 @@ use crate::{NgramCounts, NgramFiles};
 /// Distinct n-grams with counts that stay on a device until their rows are wanted.
 #[derive(Debug)]
 pub struct DeviceNgramRows {
-    gpu: Gpu,
+    pub(super) gpu: Gpu,
     /// Words of an n-gram.
-    n: usize,
-    ngrams: DeviceNgrams,
+    pub(super) n: usize,
+    pub(super) ngrams: DeviceNgrams,
 }
 
 /// Distinct n-grams with their files that stay on a device until their rows are wanted.
 #[derive(Debug)]
 pub struct DeviceNgramFileRows {
-    gpu: Gpu,
+    pub(super) gpu: Gpu,
     /// Words of an n-gram.
-    n: usize,
-    ngrams: DeviceNgramFiles,
+    pub(super) n: usize,
+    pub(super) ngrams: DeviceNgramFiles,
     /// By piece: the n-gram that has its first entry.
     firsts: Vec<u32>,
 }
@@ -98,6 +98,35 @@ fn words_of(rows: &Range<usize>, n: usize, with_words: bool) -> Range<usize> {
 }
 
 impl DeviceNgramRows {
+    /// As [`DeviceNgrams::by_count`].
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn by_count(
+        self,
+        descending: bool,
+        ranks: Option<&[u32]>,
+    ) -> Result<DeviceNgramRows, GpuError> {
+        let ngrams = self.ngrams.by_count(&self.gpu, descending, ranks)?;
+        Ok(DeviceNgramRows { ngrams, ..self })
+    }
+
+    /// As [`DeviceNgrams::top`], on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn top(
+        self,
+        limit: u64,
+        descending: bool,
+        counts: (u64, u64),
+    ) -> Result<NgramCounts, GpuError> {
+        let used = self.ngrams.top(&self.gpu, limit, descending, counts)?;
+        used.download(&self.gpu)
+    }
+
     /// How many pieces there are.
     pub fn pieces(&self) -> usize {
         self.ngrams.rows().div_ceil(self.at_once())
@@ -143,6 +172,31 @@ impl DeviceNgramRows {
 }
 
 impl DeviceNgramFileRows {
+    /// As [`DeviceNgramFiles::by_text`].
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn by_text(self, ranks: &[u32]) -> Result<DeviceNgramFileRows, GpuError> {
+        let ngrams = self.ngrams.by_text(&self.gpu, ranks)?;
+        ngrams.into_rows(&self.gpu, self.n)
+    }
+
+    /// As [`DeviceNgramFiles::top`], on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn top(
+        self,
+        limit: u64,
+        descending: bool,
+        counts: (u64, u64),
+    ) -> Result<NgramFiles, GpuError> {
+        let used = self.ngrams.top(&self.gpu, limit, descending, counts)?;
+        used.download(&self.gpu)
+    }
+
     /// How many pieces there are.
     pub fn pieces(&self) -> usize {
         self.firsts.len()
@@ -198,6 +252,11 @@ impl DeviceNgramFileRows {
 }
 
 impl ShownNgramFiles<'_> {
+    /// How many files there are with n-grams, each once for each of these.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Calls `visit` with the words of each n-gram, none if they are not shown, and its files with counts, of which there are some.
     ///
     /// # Errors

@@ -75,6 +75,11 @@ impl DeviceNgrams {
         self.counts.len()
     }
 
+    /// Bytes of the arrays.
+    pub fn bytes(&self) -> u64 {
+        ((self.words.len() + self.counts.len()) * size_of::<u32>()) as u64
+    }
+
     /// The n-grams on the host.
     ///
     /// # Errors
@@ -92,6 +97,12 @@ impl DeviceNgramFiles {
     /// How many n-grams there are.
     pub fn rows(&self) -> usize {
         self.files.rows()
+    }
+
+    /// Bytes of the arrays.
+    pub fn bytes(&self) -> u64 {
+        let numbers = (self.words.len() + self.files.offsets.len()) * size_of::<u32>();
+        (numbers + self.files.entries() * size_of::<u64>()) as u64
     }
 
     /// The n-grams on the host.

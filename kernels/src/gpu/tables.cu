@@ -54,6 +54,12 @@ cell_entries_kernel(const u32* cells, u64 count, u32 columns, u64 row_stride, u6
     if (u64(tile + 1) * TILE >= count && threadIdx.x == 0) offsets[count / columns] = u32(all);
 }
 
+// lengths[i] = the entries of row i.
+extern "C" __global__ void __launch_bounds__(THREADS)
+row_lengths_kernel(const u32* offsets, u64 rows, u32* lengths) {
+    for (u64 i = grid_thread(); i < rows; i += grid_threads()) lengths[i] = offsets[i + 1] - offsets[i];
+}
+
 // found[i] = the row that has entry i * step.
 extern "C" __global__ void __launch_bounds__(THREADS)
 rows_of_kernel(const u32* offsets, u32 rows, u32 step, u64 count, u32* found) {

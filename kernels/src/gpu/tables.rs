@@ -57,6 +57,20 @@ impl DeviceTable {
         })
     }
 
+    /// `[rows]`: how many entries each has.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub(crate) fn lengths(&self, gpu: &Gpu) -> Result<Buffer<u32>, GpuError> {
+        let rows = self.rows();
+        let lengths = gpu.allocate::<u32>(rows)?;
+        let kernel = SOURCE.kernel("row_lengths_kernel");
+        let arguments = arguments![&self.offsets, rows, &lengths];
+        gpu.launch_looping(kernel.moving(rows * 2 * 4), rows, arguments)?;
+        Ok(lengths)
+    }
+
     /// `[entries / step]`, rounded up: the row that has each `step`-th entry, from the first on.
     ///
     /// # Errors

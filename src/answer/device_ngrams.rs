@@ -1,0 +1,109 @@
+//! N-grams that devices have of all segments, put together on one of them.
+//!
+//! Invariant: what comes out are the n-grams of the corpus, with those that cuts between parts of files go through. Where that cannot
+//! be, the answers of segments stay as they are, and the host puts them together.
+
+use zipfdb_kernels::FileOrder;
+use zipfdb_kernels::gpu::{
+    CutPlaces, DeviceNgramFileRows, DeviceNgramRows, Gpu, GpuError, MergedPart,
+};
+
+use super::device_parts::is_too_much;
+use super::merge::CutNgrams;
+use super::ngram_packing::{CountAnswer, FileAnswer, NgramAnswer};
+use super::stored_view::StoredView;
+use crate::{Error, Result};
+
+/// The part of a device's memory that the n-grams of all segments may take until they are put together, which takes some times more.
+const KEPT_SHARE: u64 = 8;
+
+/// Bytes that the n-grams of one of some segments may take on a device until their rows are made.
+pub(super) fn kept_bytes(gpu: &Gpu, segments: usize) -> u64 {
+    match segments {
+        // They take what the work on them took before.
+        1 => u64::MAX,
+        _ => gpu.memory_limit() / KEPT_SHARE / segments as u64,
+    }
+}
+
+impl StoredView {
+    /// What `take` makes of the n-grams of all segments, if devices have them and one has room for all.
+    pub(super) fn merged_counts<T>(
+        &self,
+        n: usize,
+        answers: &[CountAnswer],
+        take: impl FnOnce(DeviceNgramRows) -> std::result::Result<T, GpuError>,
+    ) -> Result<Option<T>> {
+        let merge = |parts: &[MergedPart<'_, DeviceNgramRows>], cut: CutPlaces<'_>, words| {
+            DeviceNgramRows::merged(parts, cut, words)?
+                .map(take)
+                .transpose()
+        };
+        self.merged(n, answers, |_| Ok(Vec::new()), merge)
+    }
+
+    /// As `merged_counts`, with files, which come in an order.
+    pub(super) fn merged_files<T>(
+        &self,
+        n: usize,
+        order: FileOrder,
+        answers: &[FileAnswer],
+        take: impl FnOnce(DeviceNgramFileRows) -> std::result::Result<T, GpuError>,
+    ) -> Result<Option<T>> {
+        let merge = |parts: &[MergedPart<'_, DeviceNgramFileRows>], cut: CutPlaces<'_>, words| {
+            DeviceNgramFileRows::merged(parts, cut, words, order)?
+                .map(take)
+                .transpose()
+        };
+        self.merged(n, answers, |at| self.file_numbers(at), merge)
+    }
+
+    fn merged<Part, Rows, T>(
+        &self,
+        n: usize,
+        answers: &[NgramAnswer<Part, Rows>],
+        files: impl Fn(usize) -> Result<Vec<u32>>,
+        merge: impl FnOnce(
+            &[MergedPart<'_, Rows>],
+            CutPlaces<'_>,
+            usize,
+        ) -> std::result::Result<Option<T>, GpuError>,
+    ) -> Result<Option<T>> {
+        let words: u64 = self.index.files().iter().map(|file| file.words).sum();
+        // Sums of counts have 32 bits there.
+        if u32::try_from(words).is_err() {
+            return Ok(None);
+        }
+        let vocabulary = self.vocabulary()?;
+        let mut parts = Vec::with_capacity(answers.len());
+        for (at, answer) in answers.iter().enumerate() {
+            match answer {
+                NgramAnswer::OnDevice(rows) => {
+                    let count = self.segment_at(at).word_count()?;
+                    parts.push(MergedPart {
+                        rows,
+                        words: (0..count).map(|word| vocabulary.number(at, word)).collect(),
+                        files: files(at)?,
+                    });
+                }
+                NgramAnswer::Parts(none) if none.is_empty() => {}
+                NgramAnswer::Parts(_) => return Ok(None),
+            }
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let CutNgrams { words, files } = self.cut_ngrams(n, |_| true)?;
+        let cut = CutPlaces {
+            words: &words,
+            files: &files,
+        };
+        match merge(&parts, cut, vocabulary.len()).map_err(Error::from) {
+            Err(error @ Error::Gpu(_)) if is_too_much(&error) || self.devices().falls_back() => {
+                tracing::debug!("{error}; the host puts n-grams of segments together");
+                Ok(None)
+            }
+            merged => merged,
+        }
+    }
+}
