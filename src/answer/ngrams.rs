@@ -76,28 +76,34 @@ impl Top {
         Ok(suffixes.ngram_counts_if(n, choose, stop)?)
     }
 
-    /// The n-grams of n words that are used, of all.
+    /// The n-grams of n words that are used, of all. Parts are unpacked one by one, by all threads.
     pub(crate) fn of_ngrams(self, parts: Vec<NgramsPart>, n: usize) -> Vec<NgramsPart> {
-        let counts = parts.iter().flat_map(|part| {
-            let mut counts = Vec::with_capacity(part.len());
-            part.for_each(n, |(_, times)| counts.push(times));
-            counts
+        let of_part = |part: NgramsPart| {
+            let ngrams = part.into_counted();
+            let last = self.last(ngrams.iter(n).map(|(_, times)| times));
+            self.chosen(&ngrams, n, last)
+        };
+        let used: Vec<CountedNgrams> = parts.into_par_iter().map(of_part).collect();
+        let counts = used.iter().flat_map(|ngrams| ngrams.iter(n));
+        let last = self.last(counts.map(|(_, times)| times));
+        let used = used.into_iter().map(|ngrams| match last {
+            0 => ngrams,
+            _ => self.chosen(&ngrams, n, last),
         });
-        let last = self.last(counts);
-        let used = parts.into_iter().map(|part| {
-            let (mut words, mut counts) = (Vec::new(), Vec::new());
-            part.for_each(n, |(row, times)| {
-                if self.is_used(times, last) {
-                    words.extend_from_slice(row);
-                    counts.push(times);
-                }
-            });
-            NgramsPart::Counted(CountedNgrams {
-                words,
-                counts: Counts::Merged(counts),
-            })
-        });
-        used.collect()
+        used.map(NgramsPart::Counted).collect()
+    }
+
+    /// Those n-grams of n words that are used, by what `last` says of all.
+    fn chosen(self, ngrams: &CountedNgrams, n: usize, last: u64) -> CountedNgrams {
+        let (mut words, mut counts) = (Vec::new(), Vec::new());
+        for (row, times) in ngrams.iter(n).filter(|row| self.is_used(row.1, last)) {
+            words.extend_from_slice(row);
+            counts.push(times);
+        }
+        CountedNgrams {
+            words,
+            counts: Counts::Merged(counts),
+        }
     }
 }
 
