@@ -55,9 +55,9 @@ pub(crate) const DEVICE_FILE_COUNT_COST: f64 = 1.0;
 /// Counting words by file on a device that gives back only the most frequent ones, for each symbol.
 pub(crate) const DEVICE_FREQUENT_COST: f64 = 0.3;
 /// Counting n-grams on a device, for each symbol.
-pub(crate) const DEVICE_NGRAM_COST: f64 = 1.7;
+pub(crate) const DEVICE_NGRAM_COST: f64 = 0.5;
 /// Counting n-grams by file on a device, for each symbol.
-pub(crate) const DEVICE_NGRAM_FILE_COST: f64 = 13.0;
+pub(crate) const DEVICE_NGRAM_FILE_COST: f64 = 1.0;
 /// Looking for a phrase in a symbol on a device.
 pub(crate) const DEVICE_PHRASE_COST: f64 = 0.02;
 /// Copying a grammar to a device and building what look-ups need, for each symbol.

@@ -213,15 +213,25 @@ impl Tasks {
                 word_file_counts(gpu, &words, &uses)?.download(gpu)
             })?,
             ngrams: nanoseconds(|| {
-                let parts = gpu::ngram_counts(gpu, &words, &counts, N, MEMORY)?;
-                let parts = parts.iter().map(|part| part.download(gpu));
-                parts.collect::<std::result::Result<Vec<_>, _>>()
+                let mut shown = 0;
+                for part in gpu::ngram_counts(gpu, &words, &counts, N, MEMORY)? {
+                    let rows = part.into_rows(gpu, N);
+                    for piece in 0..rows.pieces() {
+                        rows.show(piece, true, |_, counts| shown += counts.len())?;
+                    }
+                }
+                Ok(shown)
             })?,
             ngram_files: nanoseconds(|| {
                 let order = FileOrder::Count;
-                let parts = gpu::ngram_file_counts(gpu, &words, &counts, &uses, N, order, MEMORY)?;
-                let parts = parts.iter().map(|part| part.download(gpu));
-                parts.collect::<std::result::Result<Vec<_>, _>>()
+                let mut shown = 0;
+                for part in gpu::ngram_file_counts(gpu, &words, &counts, &uses, N, order, MEMORY)? {
+                    let rows = part.into_rows(gpu, N)?;
+                    for piece in 0..rows.pieces() {
+                        rows.show(piece, true, |ngrams| shown += ngrams.entries())?;
+                    }
+                }
+                Ok(shown)
             })?,
         })
     }
