@@ -663,3 +663,36 @@ impl CorpusView {
         self.holds_for_parts(file, |segment| segment.can_count_now())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{CopyOptions, Database};
+
+    #[test]
+    fn the_question_after_a_long_one_builds_the_table_of_words() {
+        let sources = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            let text = format!("the {name} cat and the dog ").repeat(200);
+            std::fs::write(sources.path().join(name), text).unwrap();
+        }
+        let database = Database::in_memory().unwrap();
+        database.execute("CREATE CORPUS c").unwrap();
+        let corpus = database.corpus("c").unwrap();
+        corpus
+            .copy_from(sources.path(), &CopyOptions::default())
+            .unwrap();
+        let snapshot = corpus.snapshot().unwrap();
+        let segment = snapshot.view().stored().segment_at(0);
+        let stop = AtomicBool::new(false);
+        // Longer than building takes.
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(20)).unwrap();
+        segment.spend_on_counts(long_ago, &stop).unwrap();
+        assert!(!segment.has(StructureKind::WordFiles));
+        segment.spend_on_counts(Instant::now(), &stop).unwrap();
+        assert!(segment.has(StructureKind::WordFiles));
+    }
+}
