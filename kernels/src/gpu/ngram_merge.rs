@@ -372,14 +372,17 @@ mod tests {
             let words = gpu.upload(&words)?;
             DeviceNgramFiles { words, files }.into_rows(gpu, n)
         }
+    }
 
-        fn of<'a, Rows>(&self, rows: &'a Rows) -> MergedPart<'a, Rows> {
-            MergedPart {
-                rows,
-                words: self.words.clone(),
-                files: self.files.clone(),
-            }
-        }
+    /// What each part has on a device, with the numbers of its words and files.
+    fn with_numbers<'a, Rows>(parts: &[Part], rows: &'a [Rows]) -> Vec<MergedPart<'a, Rows>> {
+        let each = parts.iter().zip(rows);
+        let each = each.map(|(part, rows)| MergedPart {
+            rows,
+            words: part.words.clone(),
+            files: part.files.clone(),
+        });
+        each.collect()
     }
 
     #[test]
@@ -430,27 +433,19 @@ mod tests {
                 let words: Vec<u32> = all.keys().flatten().copied().collect();
                 let about = format!("{rows} {n} {places}");
                 let on = |place: usize| if place == 1 { &elsewhere } else { gpu };
-                let given = parts.iter().enumerate();
-                let given = given.map(|(place, part)| part.counts_on(on(place), n));
-                let given = given.collect::<Result<Vec<_>, _>>()?;
-                let given: Vec<_> = parts
-                    .iter()
-                    .zip(&given)
-                    .map(|(part, rows)| part.of(rows))
-                    .collect();
+                let rows = (parts.iter().enumerate())
+                    .map(|(place, part)| part.counts_on(on(place), n))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let given = with_numbers(&parts, &rows);
                 let found = DeviceNgramRows::merged(&given, cut, WORDS as usize)?;
                 let found = found.expect("are few").download()?;
                 assert_eq!(found.words, words, "{about}");
                 let counts: Vec<u32> = all.values().map(|files| files.values().sum()).collect();
                 assert_eq!(found.counts, counts, "{about}");
-                let given = parts.iter().enumerate();
-                let given = given.map(|(place, part)| part.files_on(on(place), n));
-                let given = given.collect::<Result<Vec<_>, _>>()?;
-                let given: Vec<_> = parts
-                    .iter()
-                    .zip(&given)
-                    .map(|(part, rows)| part.of(rows))
-                    .collect();
+                let rows = (parts.iter().enumerate())
+                    .map(|(place, part)| part.files_on(on(place), n))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let given = with_numbers(&parts, &rows);
                 for order in [FileOrder::File, FileOrder::Count] {
                     let found = DeviceNgramFileRows::merged(&given, cut, WORDS as usize, order)?;
                     let found = found.expect("are few").download()?;

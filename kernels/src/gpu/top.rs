@@ -251,6 +251,30 @@ mod tests {
     use crate::CountTable;
     use crate::gpu::test_devices::{Numbers, on_devices};
 
+    /// Which counts are used, of all.
+    fn used(
+        counts: &[u32],
+        limit: u64,
+        descending: bool,
+        bounds: (u64, u64),
+    ) -> impl Fn(u32) -> bool {
+        let is_counted = move |count: u32| (bounds.0..=bounds.1).contains(&u64::from(count));
+        let mut sorted = counts.to_vec();
+        sorted.retain(|&count| is_counted(count));
+        sorted.sort_unstable();
+        if descending {
+            sorted.reverse();
+        }
+        let last = sorted.get(limit as usize - 1).copied();
+        move |count| {
+            let is_before = |last: u32| match descending {
+                true => count >= last,
+                false => count <= last,
+            };
+            is_counted(count) && last.is_none_or(is_before)
+        }
+    }
+
     #[test]
     fn the_first_rows_by_count_are_chosen() {
         let all = (0, u64::MAX);
@@ -282,19 +306,7 @@ mod tests {
                     };
                     let top = given.top(gpu, limit, descending, bounds)?;
                     let top = top.download(gpu)?;
-                    let is_counted = |count: u32| (bounds.0..=bounds.1).contains(&u64::from(count));
-                    let mut sorted = counts.clone();
-                    sorted.retain(|&count| is_counted(count));
-                    sorted.sort_unstable();
-                    if descending {
-                        sorted.reverse();
-                    }
-                    let last = sorted.get(limit as usize - 1);
-                    let is_used = |count: u32| match last {
-                        None => is_counted(count),
-                        Some(&last) if descending => is_counted(count) && count >= last,
-                        Some(&last) => is_counted(count) && count <= last,
-                    };
+                    let is_used = used(&counts, limit, descending, bounds);
                     let used = (0..rows).filter(|&row| is_used(counts[row]));
                     let used: Vec<usize> = used.collect();
                     let expected: Vec<u32> = used.iter().map(|&row| counts[row]).collect();
@@ -339,21 +351,7 @@ mod tests {
                         },
                     };
                     let found = given.top(gpu, limit, descending, bounds)?.download(gpu)?;
-                    let is_counted = |count: u32| (bounds.0..=bounds.1).contains(&u64::from(count));
-                    let mut sorted = counts.clone();
-                    sorted.retain(|&count| is_counted(count));
-                    sorted.sort_unstable();
-                    if descending {
-                        sorted.reverse();
-                    }
-                    let last = sorted.get(limit as usize - 1);
-                    let is_used = |count: u32| {
-                        let is_before = |&last: &u32| match descending {
-                            true => count >= last,
-                            false => count <= last,
-                        };
-                        is_counted(count) && last.is_none_or(is_before)
-                    };
+                    let is_used = used(&counts, limit, descending, bounds);
                     let (mut of_words, mut of_files) = (Vec::new(), Vec::new());
                     for row in 0..rows {
                         let places = offsets[row] as usize..offsets[row + 1] as usize;
