@@ -626,6 +626,22 @@ impl Driver for Cuda {
         })
     }
 
+    fn copy_from(
+        &self,
+        to: u64,
+        other: &dyn Driver,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), GpuError> {
+        other.synchronize()?;
+        self.call("cuMemcpyAsync", |stream| {
+            // SAFETY: both ranges were checked by `Gpu`, and addresses tell the device that they belong to. Nothing writes to the
+            // source any more, and the copy is waited for.
+            unsafe { sys::cuMemcpyAsync(to, from, bytes, stream).result() }
+        })?;
+        self.synchronize()
+    }
+
     fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
         self.call("cuMemsetD8Async", |stream| {
             // SAFETY: the range was checked by `Gpu`.

@@ -532,6 +532,25 @@ impl Gpu {
             .copy(address, from.block.address, len * size_of::<T>())
     }
 
+    /// A copy of a buffer of another device.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`], also of what was launched there.
+    pub(crate) fn copy_of<T: Pod>(
+        &self,
+        other: &Gpu,
+        buffer: &Buffer<T>,
+    ) -> Result<Buffer<T>, GpuError> {
+        let copy = self.allocate(buffer.len)?;
+        let bytes = buffer.len * size_of::<T>();
+        if bytes > 0 {
+            let (to, from) = (copy.block.address, buffer.block.address);
+            (self.driver).copy_from(to, &*other.driver, from, bytes)?;
+        }
+        Ok(copy)
+    }
+
     /// Copies `len` items from `from` on over those from `to` on, of the same buffer; the ranges do not overlap.
     ///
     /// # Errors

@@ -244,6 +244,19 @@ pub(crate) trait Driver: Send + Sync + fmt::Debug {
     /// Copies within the device, between ranges that do not overlap.
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), GpuError>;
 
+    /// Copies from another device, once what was started there is done, and waits for it.
+    fn copy_from(
+        &self,
+        to: u64,
+        other: &dyn Driver,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), GpuError> {
+        let mut copied = vec![0; bytes];
+        other.download(from, &mut copied)?;
+        self.upload(to, &copied)
+    }
+
     /// Sets each of some bytes.
     fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<(), GpuError>;
 

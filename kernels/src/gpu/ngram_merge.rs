@@ -110,10 +110,10 @@ impl DeviceNgramRows {
         if gpu.shares_memory(&self.gpu) {
             return Ok(Here::Kept(&self.ngrams));
         }
-        let found = self.download()?;
+        let DeviceNgrams { words, counts } = &self.ngrams;
         Ok(Here::Copied(DeviceNgrams {
-            words: gpu.upload(&found.words)?,
-            counts: gpu.upload(&found.counts)?,
+            words: gpu.copy_of(&self.gpu, words)?,
+            counts: gpu.copy_of(&self.gpu, counts)?,
         }))
     }
 }
@@ -211,10 +211,10 @@ impl DeviceNgramFileRows {
         }
         let DeviceNgramFiles { words, files } = &self.ngrams;
         Ok(Here::Copied(DeviceNgramFiles {
-            words: gpu.upload(&self.gpu.download(words)?)?,
+            words: gpu.copy_of(&self.gpu, words)?,
             files: DeviceTable {
-                offsets: gpu.upload(&self.gpu.download(&files.offsets)?)?,
-                entries: gpu.upload(&self.gpu.download(&files.entries)?)?,
+                offsets: gpu.copy_of(&self.gpu, &files.offsets)?,
+                entries: gpu.copy_of(&self.gpu, &files.entries)?,
             },
         }))
     }

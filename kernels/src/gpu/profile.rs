@@ -155,6 +155,17 @@ impl Driver for Profiler {
         self.timed(what, |driver| driver.copy(to, from, bytes))
     }
 
+    fn copy_from(
+        &self,
+        to: u64,
+        other: &dyn Driver,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), GpuError> {
+        let what = of_driver("copy from another device", bytes);
+        self.timed(what, |driver| driver.copy_from(to, other, from, bytes))
+    }
+
     fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<(), GpuError> {
         let what = of_driver("fill", bytes);
         self.timed(what, |driver| driver.fill(to, byte, bytes))
