@@ -20,7 +20,7 @@ const KEPT_SHARE: u64 = 8;
 /// Bytes that the n-grams of one of some segments may take on a device until their rows are made.
 pub(super) fn kept_bytes(gpu: &Gpu, segments: usize) -> u64 {
     match segments {
-        // They take what the work on them took before.
+        // Counting them took more.
         1 => u64::MAX,
         _ => gpu.memory_limit() / KEPT_SHARE / segments as u64,
     }

@@ -582,7 +582,8 @@ impl Driver for Cuda {
         if self.is_unified {
             self.synchronize()?;
             let bytes_of = |range: &DeviceRange| match range.bytes {
-                0 => &[][..],
+                // Aligned as all others.
+                0 => bytemuck::cast_slice::<u128, u8>(&[]),
                 // SAFETY: as in `download`.
                 bytes => unsafe { std::slice::from_raw_parts(range.from as *const u8, bytes) },
             };
