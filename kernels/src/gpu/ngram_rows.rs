@@ -257,14 +257,20 @@ impl ShownNgramFiles<'_> {
         self.entries.len()
     }
 
-    /// Calls `visit` with the words of each n-gram, none if they are not shown, and its files with counts, of which there are some.
+    /// The file and count of an entry.
+    #[inline]
+    pub fn file_and_count(entry: u64) -> (u32, u32) {
+        column_and_count(entry)
+    }
+
+    /// Calls `visit` with the words of each n-gram, none if they are not shown, and its entries, of which there are some.
     ///
     /// # Errors
     ///
     /// The first of `visit`.
     pub fn try_for_each<E>(
         &self,
-        mut visit: impl FnMut(&[u32], &mut dyn ExactSizeIterator<Item = (u32, u32)>) -> Result<(), E>,
+        mut visit: impl FnMut(&[u32], &[u64]) -> Result<(), E>,
     ) -> Result<(), E> {
         let all = self.first..self.first + self.entries.len();
         for (row, &start) in self.starts.iter().enumerate() {
@@ -274,8 +280,7 @@ impl ShownNgramFiles<'_> {
             if start < end {
                 let words = words_of(&(row..row + 1), self.n, !self.words.is_empty());
                 let entries = &self.entries[start - self.first..end - self.first];
-                let mut files = entries.iter().copied().map(column_and_count);
-                visit(&self.words[words], &mut files)?;
+                visit(&self.words[words], entries)?;
             }
         }
         Ok(())
@@ -369,16 +374,17 @@ mod tests {
                 let (mut shown, mut without_words) = (Vec::new(), Vec::new());
                 for piece in 0..kept.pieces() {
                     kept.show(piece, true, |piece| {
-                        let each = piece.try_for_each(|words, files| {
+                        let each = piece.try_for_each(|words, entries| {
+                            let files = entries.iter().copied().map(column_and_count);
                             shown.extend(files.map(|entry| (words.to_vec(), entry)));
                             Ok::<(), GpuError>(())
                         });
                         assert!(each.is_ok());
                     })?;
                     kept.show(piece, false, |piece| {
-                        let each = piece.try_for_each(|words, files| {
+                        let each = piece.try_for_each(|words, entries| {
                             assert!(words.is_empty());
-                            without_words.extend(files);
+                            without_words.extend(entries.iter().copied().map(column_and_count));
                             Ok::<(), GpuError>(())
                         });
                         assert!(each.is_ok());

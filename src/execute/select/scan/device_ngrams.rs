@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use zipfdb_kernels::gpu::{DeviceNgramFileRows, DeviceNgramRows};
+use zipfdb_kernels::gpu::{DeviceNgramFileRows, DeviceNgramRows, ShownNgramFiles};
 
 use super::question::ScanQuestion;
 use super::rows::{NgramRows, NgramRowsAhead, RowCursor, SequenceRows};
@@ -92,7 +92,9 @@ fn rows_with_files(
 ) -> Result<NgramRows> {
     let (mut made, mut pushed) = (NgramRows::new(), Ok(()));
     ngrams.show(piece, needs_words(question), |shown| {
-        pushed = shown.try_for_each(|words, files| made.push(words, files, question));
+        pushed = shown.try_for_each(|words, entries| {
+            made.push(words, entries, ShownNgramFiles::file_and_count, question)
+        });
     })?;
     pushed.map(|()| made)
 }

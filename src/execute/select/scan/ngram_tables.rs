@@ -155,7 +155,7 @@ impl NgramFileCursor {
             let mut rows = NgramRows::new();
             for ngram in ngrams {
                 let (words, files) = ngram_of(&part, ngram, question.n);
-                rows.push(words, &mut files.iter().copied(), &question)?;
+                rows.push(words, files, |entry| entry, &question)?;
             }
             Ok(rows)
         });

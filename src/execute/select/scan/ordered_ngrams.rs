@@ -221,7 +221,7 @@ impl SortedUnit {
             let (first, place, start) = self.ranges[range];
             let table = &self.tables[place].1;
             let (words, files) = ngram_of(table, start + ngram - first, question.n);
-            rows.push(words, &mut files.iter().copied(), question)?;
+            rows.push(words, files, |entry| entry, question)?;
         }
         Ok(rows)
     }

@@ -75,19 +75,25 @@ impl SequenceRows {
         self.times.push(times);
     }
 
-    /// Appends rows of an n-gram with its next files, as many as there is room for.
-    fn push_files(
+    /// Appends rows of an n-gram with its first entries, as many as there is room for; returns how many. `read` gives the file and count
+    /// of an entry.
+    #[inline]
+    fn push_files<E: Copy>(
         &mut self,
         words: &[u32],
-        files: &mut (impl ExactSizeIterator<Item = (u32, u32)> + ?Sized),
-    ) {
-        let count = files.len().min(self.room());
-        self.words.reserve(count * words.len());
-        for (file, times) in files.take(count) {
+        entries: &[E],
+        read: impl Fn(E) -> (u32, u32),
+    ) -> usize {
+        let entries = &entries[..entries.len().min(self.room())];
+        self.words.reserve(entries.len() * words.len());
+        for _ in entries {
             self.words.extend_from_slice(words);
-            self.files.push(file);
-            self.times.push(u64::from(times));
         }
+        self.files
+            .extend(entries.iter().map(|&entry| read(entry).0));
+        let times = entries.iter().map(|&entry| u64::from(read(entry).1));
+        self.times.extend(times);
+        entries.len()
     }
 
     /// Appends counted n-grams of `n` words, a range of others, which may lack their words.
@@ -229,19 +235,22 @@ impl NgramRows {
         }
     }
 
-    /// Appends all rows of an n-gram, whose files have counts, if it passes. Without texts in rows and conditions on them it may lack
-    /// its words.
-    pub(super) fn push(
+    /// Appends all rows of an n-gram if it passes; `read` gives the file and count of an entry. Without texts in rows and conditions on
+    /// them it may lack its words.
+    #[inline]
+    pub(super) fn push<E: Copy>(
         &mut self,
         words: &[u32],
-        files: &mut (impl ExactSizeIterator<Item = (u32, u32)> + ?Sized),
+        mut entries: &[E],
+        read: impl Fn(E) -> (u32, u32) + Copy,
         question: &ScanQuestion,
     ) -> Result<()> {
         if !question.has_all_texts() && !question.passes_ngram(words)? {
             return Ok(());
         }
-        while files.len() > 0 {
-            self.with_room().push_files(words, files);
+        while !entries.is_empty() {
+            let pushed = self.with_room().push_files(words, entries, read);
+            entries = &entries[pushed..];
         }
         Ok(())
     }
