@@ -99,8 +99,12 @@ impl StoredView {
             files: &files,
         };
         match merge(&parts, cut, vocabulary.len()).map_err(Error::from) {
-            Err(error @ Error::Gpu(_)) if is_too_much(&error) || self.devices().falls_back() => {
+            Err(error) if is_too_much(&error) => {
                 tracing::debug!("{error}; the host puts n-grams of segments together");
+                Ok(None)
+            }
+            Err(error @ Error::Gpu(_)) if self.devices().falls_back() => {
+                tracing::warn!("{error}; the host puts n-grams of segments together instead");
                 Ok(None)
             }
             merged => merged,
