@@ -16,7 +16,7 @@ use crate::Result;
 pub(crate) enum NgramAnswer<Part, Rows> {
     /// On the host, in parts that follow each other.
     Parts(Vec<Part>),
-    /// All of them, in the order that was asked for, on the device that counted them.
+    /// All of them, in the order that was asked for, on a device.
     OnDevice(Rows),
 }
 
@@ -26,7 +26,7 @@ pub(crate) type CountAnswer = NgramAnswer<NgramCountPart, DeviceNgramRows>;
 /// N-grams of a segment with their files, or all those of a corpus.
 pub(crate) type FileAnswer = NgramAnswer<NgramFilePart, DeviceNgramFileRows>;
 
-/// All n-grams of a corpus with their counts, for rows: on a device those of the only segment.
+/// All n-grams of a corpus with their counts, for rows.
 pub(crate) type AllNgrams = NgramAnswer<NgramsPart, DeviceNgramRows>;
 
 impl CountAnswer {

@@ -1,7 +1,7 @@
 //! N-grams of several partitions put together where they are.
 //!
 //! The invariant: the result is that of one partition with all the texts: n-grams ascend, and what belongs to equal ones is added up.
-//! All n-grams are sorted by their words, whatever partition they come from; so there are as many as fit into memory several times.
+//! The n-grams of all partitions are sorted together by their words, so they must fit into memory several times.
 
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Source, THREADS};

@@ -98,8 +98,8 @@ fn as_they_lie(gpu: &Gpu, rows: usize) -> Result<Buffer<u32>, GpuError> {
     Ok(order)
 }
 
-/// The order of n-grams of n words, `[rows * n]`, by the ranks of these, or else by their numbers; equal ones as they lie. There are
-/// so many words.
+/// The order of n-grams of n words, `[rows * n]`, by the ranks of these, or else by their numbers; equal ones as they lie. Numbers and
+/// ranks are below `word_count`.
 ///
 /// # Panics
 ///

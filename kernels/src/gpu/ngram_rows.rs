@@ -84,7 +84,7 @@ fn entries_at_once(n: usize) -> usize {
     (shown_bytes(3) - row) / (size_of::<u64>() + row)
 }
 
-/// What piece a piece is of so many things.
+/// The items of a piece, by number: of `len` items a piece has `at_once`, the last one what is left.
 fn range_of(piece: usize, at_once: usize, len: usize) -> Range<usize> {
     piece * at_once..len.min((piece + 1) * at_once)
 }

@@ -68,7 +68,7 @@ const EMPTY: Place = Place {
 /// Places of a new table.
 const PLACES_MIN: usize = 16;
 
-/// [`FULL`] of so many places have a row at most, so that the next empty place is near.
+/// At most [`FULL`] of [`PLACES`] places have a row, so that the next empty place is near.
 const PLACES: usize = 4;
 const FULL: usize = 3;
 
