@@ -10,7 +10,7 @@ use std::ops::Index;
 use crate::batch::{Batch, ColumnBuilder};
 use crate::notice::Notice;
 use crate::runtime::interrupt::InterruptHandle;
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
 /// A column of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,13 +83,18 @@ pub(crate) trait RowSource: Iterator<Item = Result<Row>> + Send {
 }
 
 /// Rows that some iterator makes.
-struct RowsOf<I>(I);
+struct RowsOf<I> {
+    rows: I,
+    /// Comes when the rows before it are out.
+    late_error: Option<Error>,
+}
 
 impl<I: Iterator<Item = Result<Row>>> Iterator for RowsOf<I> {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Result<Row>> {
-        self.0.next()
+        let late_error = self.late_error.take().map(Err);
+        late_error.or_else(|| self.rows.next())
     }
 }
 
@@ -97,8 +102,17 @@ impl<I: Iterator<Item = Result<Row>> + Send> RowSource for RowsOf<I> {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let mut columns: Vec<ColumnBuilder> = Vec::new();
         let mut rows = 0;
-        for row in self.0.by_ref().take(rows_max) {
-            let values = row?.into_values();
+        while rows < rows_max
+            && let Some(row) = self.next()
+        {
+            let values = match row {
+                Ok(row) => row.into_values(),
+                Err(error) if rows == 0 => return Err(error),
+                Err(error) => {
+                    self.late_error = Some(error);
+                    break;
+                }
+            };
             columns.resize_with(values.len(), ColumnBuilder::default);
             let pairs = columns.iter_mut().zip(values);
             pairs.for_each(|(column, value)| column.push(value));
@@ -124,7 +138,8 @@ impl Rows {
         columns: Vec<Column>,
         rows: impl Iterator<Item = Result<Row>> + Send + 'static,
     ) -> Rows {
-        Rows::of(columns, RowsOf(rows))
+        let late_error = None;
+        Rows::of(columns, RowsOf { rows, late_error })
     }
 
     pub(crate) fn of(columns: Vec<Column>, rows: impl RowSource + 'static) -> Rows {
@@ -211,10 +226,9 @@ impl fmt::Debug for Rows {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::Error;
 
-    #[test]
-    fn an_error_ends_the_stream() {
+    /// A row, an error and a row.
+    fn failing() -> Rows {
         let failure = Error::Invalid {
             subject: "x".into(),
             reason: "y".into(),
@@ -224,7 +238,21 @@ mod tests {
             Err(failure),
             Ok(Row::new(vec![Value::Integer(2)])),
         ];
-        let mut rows = Rows::new(vec![Column::new("n")], items.into_iter());
+        Rows::new(vec![Column::new("n")], items.into_iter())
+    }
+
+    #[test]
+    fn rows_before_an_error_come_before_it_in_a_batch_too() {
+        let mut rows = failing();
+        let batch = rows.next_batch(10).unwrap().unwrap();
+        assert_eq!((batch.len(), batch.row(0)), (1, vec![Value::Integer(1)]));
+        assert!(rows.next_batch(10).is_err());
+        assert!(rows.next_batch(10).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_error_ends_the_stream() {
+        let mut rows = failing();
         assert_eq!(rows.next().unwrap().unwrap()[0], Value::Integer(1));
         assert!(rows.next().unwrap().is_err());
         assert!(rows.next().is_none());
