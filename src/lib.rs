@@ -35,6 +35,7 @@ pub mod fuzzing;
 mod interleavings;
 mod maintain;
 mod notice;
+pub mod output;
 mod overlay;
 mod packed_files;
 mod paths;

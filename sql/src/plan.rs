@@ -127,7 +127,7 @@ pub enum Plan {
         /// The file to write; `-` is standard output.
         path: String,
         /// How rows are written.
-        format: CopyFormat,
+        format: RowFormat,
     },
     /// `SET name = value`, or RESET, which sets the default.
     Set(Setting),
@@ -265,9 +265,9 @@ pub enum ExplainFormat {
     Json,
 }
 
-/// How `COPY (SELECT ...) TO` writes rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CopyFormat {
+/// How rows are written as text, by `COPY (SELECT ...) TO` and by what prints them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowFormat {
     /// Values between commas, with a line of names first.
     Csv,
     /// Values between tabs, with a line of names first.
@@ -278,23 +278,29 @@ pub enum CopyFormat {
     JsonLines,
 }
 
-impl CopyFormat {
+impl RowFormat {
     /// All formats.
-    pub const ALL: [CopyFormat; 4] = [
-        CopyFormat::Csv,
-        CopyFormat::Tsv,
-        CopyFormat::Json,
-        CopyFormat::JsonLines,
+    pub const ALL: [RowFormat; 4] = [
+        RowFormat::Csv,
+        RowFormat::Tsv,
+        RowFormat::Json,
+        RowFormat::JsonLines,
     ];
 
     /// The name in SQL, which is also the extension of such files.
     pub fn name(self) -> &'static str {
         match self {
-            CopyFormat::Csv => "csv",
-            CopyFormat::Tsv => "tsv",
-            CopyFormat::Json => "json",
-            CopyFormat::JsonLines => "jsonl",
+            RowFormat::Csv => "csv",
+            RowFormat::Tsv => "tsv",
+            RowFormat::Json => "json",
+            RowFormat::JsonLines => "jsonl",
         }
+    }
+
+    /// The format of a name, in capital or small letters.
+    pub fn named(name: &str) -> Option<RowFormat> {
+        let mut formats = RowFormat::ALL.into_iter();
+        formats.find(|format| format.name().eq_ignore_ascii_case(name))
     }
 }
 

@@ -202,8 +202,8 @@ fn execute_until(
             let target =
                 export::ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
-            export::export(rows, target, format, &shared.runtime.pool)?;
-            Ok(Rows::none())
+            let notices = export::export(rows, target, format, &shared.runtime.pool)?;
+            Ok(Rows::none().with_notices(notices))
         }
         Plan::Insert {
             corpus,

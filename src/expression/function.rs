@@ -188,13 +188,7 @@ fn substr(value: &Value, arguments: &[&Value], memory: &ValueMemory) -> Result<V
     }
 }
 
-/// Bytes as capital hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut digits = Vec::with_capacity(bytes.len().saturating_mul(2));
-    push_hex(bytes, &mut digits);
-    String::from_utf8(digits).expect("digits are ASCII")
-}
-
+/// Appends bytes as capital hexadecimal digits.
 fn push_hex(bytes: &[u8], digits: &mut Vec<u8>) {
     const DIGITS: [u8; 16] = *b"0123456789ABCDEF";
     let pairs = bytes.iter().map(|byte| [byte >> 4, byte & 15]);

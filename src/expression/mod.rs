@@ -29,8 +29,6 @@ pub(crate) use convert::{
 };
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, ColumnMatcher, FilterSplit, mirrored};
-pub(crate) use function::hex;
-pub(crate) use number::real_to_literal;
 pub(crate) use program::{Layout, Program, operands};
 
 #[cfg(test)]

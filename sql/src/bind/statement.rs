@@ -8,8 +8,8 @@ use std::path::Path;
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::plan::{
-    CopyFormat, Encoding, IndexKind, Ingest, ListOptions, OnConflict, OnError, POSTINGS_CODECS,
-    Plan, Tokenizer,
+    Encoding, IndexKind, Ingest, ListOptions, OnConflict, OnError, POSTINGS_CODECS, Plan,
+    RowFormat, Tokenizer,
 };
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand, OptionSetting, Select};
@@ -422,28 +422,29 @@ impl Binder<'_> {
         let query = self.query(query)?;
         let path_at = path.at;
         let path = self.path(path, "the path")?;
-        let names = CopyFormat::ALL.map(CopyFormat::name);
-        let find = |name: &str| {
-            let mut formats = CopyFormat::ALL.into_iter();
-            formats.find(|format| format.name().eq_ignore_ascii_case(name))
-        };
+        let names = RowFormat::ALL.map(RowFormat::name);
         let mut chosen = None;
         for OptionSetting { key, value } in options {
             if !key.text.eq_ignore_ascii_case("format") {
                 return Err(self.no_such_option(key, &["format"]));
             }
             let name = self.text(value, "the format")?;
-            chosen = Some(find(&name).ok_or_else(|| {
+            chosen = Some(RowFormat::named(&name).ok_or_else(|| {
                 let hint = did_you_mean(&name, &names, "formats are");
                 self.no_such(value.at, NameKind::Format, &name, hint)
             })?);
         }
         let extension = Path::new(&path).extension().and_then(|name| name.to_str());
-        let standard_output = (path == "-").then_some(CopyFormat::Csv);
-        let format = chosen.or_else(|| find(extension?)).or(standard_output);
+        let standard_output = (path == "-").then_some(RowFormat::Csv);
+        let format = chosen
+            .or_else(|| RowFormat::named(extension?))
+            .or(standard_output);
         let Some(format) = format else {
             let message = "the file's extension does not tell its format";
-            let hint = Hint::new("add `WITH (format = 'csv')`; formats are csv, tsv, json, jsonl");
+            let formats = names.join(", ");
+            let hint = Hint::new(format!(
+                "add `WITH (format = 'csv')`; formats are {formats}"
+            ));
             return Err(self.conflict(path_at, message, hint));
         };
         Ok(Plan::CopyQuery {

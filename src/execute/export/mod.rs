@@ -1,142 +1,58 @@
 //! COPY (SELECT ...) TO: rows to a file.
 //!
-//! How values look is the business of `format`, where they go that of `target`. Threads of the pool format batches while the next
+//! How rows look is the business of `output`, where they go that of `target`. Threads of the pool format batches while the next
 //! ones are made. Invariant: what is written does not depend on threads.
 
-mod dictionary_fields;
-mod format;
 mod target;
-mod text_buffer;
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use zipfdb_sql::plan::CopyFormat;
+use zipfdb_sql::plan::RowFormat;
 
-use self::format::{BUFFER_BYTES, ColumnDictionaries, RowFormat};
 pub(crate) use self::target::ExportFile;
-use self::text_buffer::TextBuffer;
 use crate::Result;
-use crate::api::rows::Rows;
+use crate::api::rows::{Column, Rows};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
+use crate::notice::Notice;
+use crate::output::RowWriter;
 use crate::runtime::ahead::WorkAhead;
 
-/// Bytes of a buffer that is used again for another batch.
-const KEPT_BYTES: usize = 1 << 20;
-
-/// Writes all rows, with a line of names before them if the format has one. Returns how many rows there were.
+/// Writes all rows. Returns the notices of the query and those of the file.
 ///
 /// # Errors
 /// If a row fails, or the target cannot be written.
 pub(crate) fn export(
     mut rows: Rows,
     target: ExportFile,
-    format: CopyFormat,
+    format: RowFormat,
     pool: &Arc<ThreadPool>,
-) -> Result<u64> {
-    let names = rows.columns().iter().map(|column| column.name().to_owned());
-    let mut writer = RowWriter {
-        format: Arc::new(RowFormat::new(format, names.collect())),
-        dictionaries: ColumnDictionaries::default(),
-        formatted: WorkAhead::new(pool, target.interrupt()),
-        unused: Vec::new(),
-        target: &target,
-        count: 0,
-    };
-    // A query that fails at once writes nothing, also into a pipe.
-    let mut batch = rows.next_batch(BATCH_ROWS)?;
-    writer.put(&writer.format.head())?;
-    while let Some(found) = batch {
-        writer.take(found)?;
-        batch = rows.next_batch(BATCH_ROWS)?;
+) -> Result<Vec<Notice>> {
+    let names = rows.columns().iter().map(Column::name);
+    let mut writer = RowWriter::new(format, names, &target);
+    let notices = [rows.notices(), writer.notices()].concat();
+    let failed = |error| target.failed(error);
+    let mut formatted = WorkAhead::new(pool, target.interrupt());
+    loop {
+        let batch = rows.next_batch(BATCH_ROWS)?;
+        let is_formatted_ahead = batch.as_ref().is_some_and(is_of_short_values);
+        while (!is_formatted_ahead || formatted.is_full())
+            && let Some(rows) = formatted.next()?
+        {
+            writer.write_formatted(rows).map_err(failed)?;
+        }
+        match batch {
+            Some(batch) if is_formatted_ahead => {
+                let format = writer.take(batch);
+                formatted.begin(move || Ok(format()));
+            }
+            Some(batch) => writer.write_batch(&batch).map_err(failed)?,
+            None => break,
+        }
     }
-    let count = writer.finish()?;
+    writer.finish().map_err(failed)?;
     target.finish()?;
-    Ok(count)
-}
-
-/// Writes batches.
-struct RowWriter<'a> {
-    format: Arc<RowFormat>,
-    dictionaries: ColumnDictionaries,
-    /// Batches that were taken and are not written.
-    formatted: WorkAhead<TextBuffer>,
-    unused: Vec<TextBuffer>,
-    target: &'a ExportFile,
-    /// Rows that were taken.
-    count: u64,
-}
-
-impl RowWriter<'_> {
-    /// Takes a batch, which is written now or later.
-    fn take(&mut self, batch: Batch) -> Result<()> {
-        let is_first = self.count == 0;
-        self.count += batch.len() as u64;
-        self.format.know(&batch, &mut self.dictionaries);
-        let (format, dictionaries) = (self.format.clone(), self.dictionaries.clone());
-        let mut buffer = self.unused.pop().unwrap_or_default();
-        if !is_of_short_values(&batch) {
-            self.write_formatted()?;
-            let target = self.target;
-            let written =
-                format.write(
-                    &batch,
-                    &dictionaries,
-                    is_first,
-                    &mut buffer,
-                    |buffer| match buffer.len() {
-                        0..BUFFER_BYTES => Ok(()),
-                        _ => flush(target, buffer),
-                    },
-                );
-            (written.and_then(|()| flush(target, &mut buffer))).map_err(self.failed())?;
-            self.unused.push(buffer);
-            return Ok(());
-        }
-        if self.formatted.is_full() {
-            self.write_next()?;
-        }
-        self.formatted.begin(move || {
-            let written = format.write(&batch, &dictionaries, is_first, &mut buffer, |_| Ok(()));
-            written.expect("memory takes all");
-            Ok(buffer)
-        });
-        Ok(())
-    }
-
-    /// Writes the batch that was taken first; `false` if there is none.
-    fn write_next(&mut self) -> Result<bool> {
-        let Some(mut buffer) = self.formatted.next()? else {
-            return Ok(false);
-        };
-        flush(self.target, &mut buffer).map_err(self.failed())?;
-        self.unused.push(buffer);
-        Ok(true)
-    }
-
-    /// Writes all batches that were taken.
-    fn write_formatted(&mut self) -> Result<()> {
-        while self.write_next()? {}
-        Ok(())
-    }
-
-    fn put(&self, bytes: &[u8]) -> Result<()> {
-        let mut target = self.target;
-        target.write_all(bytes).map_err(self.failed())
-    }
-
-    fn failed(&self) -> impl Fn(io::Error) -> crate::Error {
-        let target = self.target;
-        move |error| target.failed(error)
-    }
-
-    /// Writes what is left; says how many rows there were.
-    fn finish(mut self) -> Result<u64> {
-        self.write_formatted()?;
-        self.put(self.format.tail(self.count > 0))?;
-        Ok(self.count)
-    }
+    Ok(notices)
 }
 
 /// Whether a batch has no values that may be large: those are written one by one.
@@ -146,12 +62,6 @@ fn is_of_short_values(batch: &Batch) -> bool {
     batch.columns().iter().all(is_short)
 }
 
-fn flush(mut target: &ExportFile, buffer: &mut TextBuffer) -> io::Result<()> {
-    target.write_all(buffer.bytes())?;
-    buffer.clear(KEPT_BYTES);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -159,7 +69,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::api::rows::{Column, Row};
+    use crate::api::rows::Row;
     use crate::runtime::interrupt::Interrupts;
     use crate::runtime::start_pool;
     use crate::{Error, Value};
@@ -168,7 +78,7 @@ mod tests {
         Arc::new(start_pool(Some(2)).unwrap())
     }
 
-    fn export_to(path: &Path, rows: Rows, format: CopyFormat) -> Result<u64> {
+    fn export_to(path: &Path, rows: Rows, format: RowFormat) -> Result<Vec<Notice>> {
         let interrupt = Interrupts::default().begin(20_000);
         let target = ExportFile::open(path, None, &interrupt)?;
         export(rows, target, format, &pool())
@@ -180,56 +90,6 @@ mod tests {
         Rows::new(columns.into(), rows)
     }
 
-    fn awkward() -> Rows {
-        rows(vec![
-            Ok(vec![
-                Value::Integer(1),
-                Value::from("a,\"b\"\r\n\tc\\\u{1}\u{e9}"),
-            ]),
-            Ok(vec![Value::Real(0.1 + 0.2), Value::Blob(vec![0, 0xff])]),
-            Ok(vec![Value::Null, Value::from("")]),
-        ])
-    }
-
-    fn exported(format: CopyFormat, rows: Rows) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
-        fs::write(&path, "what was there before").unwrap();
-        export_to(&path, rows, format).unwrap();
-        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
-        fs::read_to_string(&path).unwrap()
-    }
-
-    #[test]
-    fn each_format_is_exactly_this() {
-        assert_eq!(
-            exported(CopyFormat::Csv, awkward()),
-            "n,\"a \"\"b\"\"\"\n1,\"a,\"\"b\"\"\r\n\tc\\\u{1}\u{e9}\"\n0.30000000000000004,00ff\n,\"\"\n"
-        );
-        assert_eq!(
-            exported(CopyFormat::Tsv, awkward()),
-            "n\ta \"b\"\n1\ta,\"b\"\\r\\n\\tc\\\\\u{1}\u{e9}\n0.30000000000000004\t00ff\n\\N\t\n"
-        );
-        assert_eq!(
-            exported(CopyFormat::JsonLines, awkward()),
-            concat!(
-                "{\"n\":1,\"a \\\"b\\\"\":\"a,\\\"b\\\"\\r\\n\\tc\\\\\\u0001\u{e9}\"}\n",
-                "{\"n\":0.30000000000000004,\"a \\\"b\\\"\":\"00ff\"}\n",
-                "{\"n\":null,\"a \\\"b\\\"\":\"\"}\n",
-            )
-        );
-        let one = || rows(vec![Ok(vec![Value::Integer(1), Value::Real(1e15)])]);
-        assert_eq!(
-            exported(CopyFormat::Json, one()),
-            "[\n{\"n\":1,\"a \\\"b\\\"\":1.0e+15}\n]\n"
-        );
-        assert_eq!(exported(CopyFormat::Json, rows(vec![])), "[\n]\n");
-        assert_eq!(
-            exported(CopyFormat::Csv, rows(vec![])),
-            "n,\"a \"\"b\"\"\"\n"
-        );
-    }
-
     #[test]
     fn a_row_that_fails_leaves_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
@@ -239,7 +99,7 @@ mod tests {
             Ok(vec![Value::Null, Value::Null]),
             Err(Error::Interrupted),
         ]);
-        let error = export_to(&path, failing, CopyFormat::Csv).unwrap_err();
+        let error = export_to(&path, failing, RowFormat::Csv).unwrap_err();
         assert!(matches!(error, Error::Interrupted));
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
@@ -249,7 +109,7 @@ mod tests {
     fn a_directory_that_is_not_there_is_an_error_with_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no/out.csv");
-        let error = export_to(&path, rows(vec![]), CopyFormat::Csv).unwrap_err();
+        let error = export_to(&path, rows(vec![]), RowFormat::Csv).unwrap_err();
         assert!(error.to_string().contains("out.csv"), "{error}");
     }
 
@@ -273,7 +133,7 @@ mod tests {
         symlink("elsewhere/new", at("dangling")).unwrap();
         symlink("link", at("again")).unwrap();
         for (link, target) in [("link", "there"), ("dangling", "new"), ("again", "there")] {
-            export_to(&at(link), few(), CopyFormat::Csv).unwrap();
+            export_to(&at(link), few(), RowFormat::Csv).unwrap();
             assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink());
             let written = fs::read_to_string(at("elsewhere").join(target)).unwrap();
             assert_eq!(written, FEW);
@@ -294,7 +154,7 @@ mod tests {
             let _ = chown(&path, Some(1234), Some(4321)); // who may, does
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let before = fs::metadata(&path).unwrap();
-            export_to(&path, few(), CopyFormat::Csv).unwrap();
+            export_to(&path, few(), RowFormat::Csv).unwrap();
             let after = fs::metadata(&path).unwrap();
             let access = |found: &fs::Metadata| (found.mode(), found.uid(), found.gid());
             assert_eq!(access(&after), access(&before));
@@ -320,7 +180,7 @@ mod tests {
         // More than a pipe holds.
         let text = "x".repeat(300_000);
         let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
-        export_to(&path, rows(vec![row]), CopyFormat::Tsv).unwrap();
+        export_to(&path, rows(vec![row]), RowFormat::Tsv).unwrap();
         assert_eq!(reader.join().unwrap(), format!("n\ta \"b\"\n{text}\t\\N\n"));
         assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -344,7 +204,7 @@ mod tests {
         let target = ExportFile::open(&path, None, &interrupt).unwrap();
         let text = "x".repeat(300_000);
         let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
-        let error = export(rows(vec![row]), target, CopyFormat::Tsv, &pool()).unwrap_err();
+        let error = export(rows(vec![row]), target, RowFormat::Tsv, &pool()).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
     }
 
@@ -352,16 +212,16 @@ mod tests {
     #[test]
     fn devices_stay_and_a_full_one_says_so() {
         use std::os::unix::fs::FileTypeExt;
-        export_to(Path::new("/dev/null"), few(), CopyFormat::Csv).unwrap();
+        export_to(Path::new("/dev/null"), few(), RowFormat::Csv).unwrap();
         let kind = fs::metadata("/dev/null").unwrap().file_type();
         assert!(kind.is_char_device());
-        let error = export_to(Path::new("/dev/full"), few(), CopyFormat::Csv).unwrap_err();
+        let error = export_to(Path::new("/dev/full"), few(), RowFormat::Csv).unwrap_err();
         let error = error.to_string();
         assert!(
             error.starts_with("cannot write /dev/full: No space left"),
             "{error}"
         );
-        let error = export_to(Path::new("/dev"), few(), CopyFormat::Csv).unwrap_err();
+        let error = export_to(Path::new("/dev"), few(), RowFormat::Csv).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot create /dev: "),
             "{error}"

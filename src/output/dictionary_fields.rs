@@ -1,9 +1,10 @@
-//! Texts of a dictionary as they stand in a field, for files with many rows.
+//! Texts of a dictionary as they stand in a field, for answers with many rows.
 //!
 //! Invariant: a text that is plain is written in a field of the format, alone or joined with others by a space, as its own bytes.
 
-use zipfdb_sql::plan::CopyFormat;
+use zipfdb_sql::plan::RowFormat;
 
+use super::field::is_plain;
 use super::text_buffer::{SLOT_BYTES, TextBuffer};
 use crate::batch::{BatchColumn, TextDictionary};
 
@@ -20,17 +21,20 @@ const LONG: u8 = u8::MAX - 1;
 const NOT_PLAIN: u8 = u8::MAX;
 
 /// All texts of the dictionary of a column.
+#[derive(Debug)]
 pub(super) struct DictionaryFields {
     dictionary: TextDictionary,
+    /// What stands before and behind a text.
+    quote: &'static [u8],
     /// Plain texts that fit.
     slots: Vec<[u8; SLOT_BYTES]>,
-    /// How long each text is, if it is in its slot.
+    /// The length of each text, if it is in its slot.
     lengths: Vec<u8>,
 }
 
 impl DictionaryFields {
     /// Of a column of a batch, if that pays.
-    pub(super) fn of(column: &BatchColumn, format: CopyFormat) -> Option<DictionaryFields> {
+    pub(super) fn of(column: &BatchColumn, format: RowFormat) -> Option<DictionaryFields> {
         let (BatchColumn::Words { dictionary, .. } | BatchColumn::Ngrams { dictionary, .. }) =
             column
         else {
@@ -56,12 +60,16 @@ impl DictionaryFields {
         let lengths = lengths.collect();
         Some(DictionaryFields {
             dictionary: dictionary.clone(),
+            quote: match format {
+                RowFormat::Csv | RowFormat::Tsv => b"",
+                RowFormat::Json | RowFormat::JsonLines => b"\"",
+            },
             slots,
             lengths,
         })
     }
 
-    /// The numbers of the texts of a column, and how many each row has, if the column is of this dictionary.
+    /// The numbers of the texts of a column, and the number of texts of a row, if the column is of this dictionary.
     pub(super) fn texts<'a>(&self, column: &'a BatchColumn) -> Option<(&'a [u32], usize)> {
         let (indices, n, dictionary) = match column {
             BatchColumn::Words {
@@ -80,11 +88,12 @@ impl DictionaryFields {
             .then_some((&indices[..], n))
     }
 
-    /// Appends texts joined by spaces if they are plain, and says whether they are.
+    /// Appends texts joined by spaces as a field if they are plain, and says whether they are.
     #[inline]
     pub(super) fn write(&self, texts: &[u32], target: &mut TextBuffer) -> bool {
-        target.make_room(texts.len() * (SLOT_BYTES + 1));
         let start = target.len();
+        target.text(self.quote);
+        target.make_room(texts.len() * (SLOT_BYTES + 1));
         for (index, &number) in texts.iter().enumerate() {
             if index > 0 {
                 target.byte(b' ');
@@ -101,16 +110,7 @@ impl DictionaryFields {
                 length => target.slot(&self.slots[number as usize], length.into()),
             }
         }
+        target.text(self.quote);
         true
     }
-}
-
-/// Whether a text needs neither quotes nor escapes, and is no BLOB.
-fn is_plain(text: &[u8], format: CopyFormat) -> bool {
-    let is_special = |byte: &u8| match format {
-        CopyFormat::Csv => matches!(byte, b',' | b'"' | b'\r' | b'\n'),
-        CopyFormat::Tsv => matches!(byte, b'\t' | b'\n' | b'\r' | b'\\'),
-        CopyFormat::Json | CopyFormat::JsonLines => *byte < b' ' || matches!(byte, b'"' | b'\\'),
-    };
-    !text.is_empty() && !text.iter().any(is_special) && std::str::from_utf8(text).is_ok()
 }

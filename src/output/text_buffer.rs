@@ -1,19 +1,29 @@
-//! `TextBuffer`: bytes that are not written yet. Short texts are copied to it in one step of fixed length.
+//! `TextBuffer`: bytes that are not written yet. Short texts are copied to it in one step of fixed length. `RowSink`: a buffer, and
+//! where it is emptied.
 //!
-//! Invariant: what lies behind its length has no meaning. Who appends bytes or slots makes room for them before.
+//! Invariant: bytes behind its length have no meaning. Room is made before a byte or a slot is appended.
+
+use std::fmt;
+use std::io::{self, Write};
 
 /// The length of a slot.
 pub(super) const SLOT_BYTES: usize = 16;
 
+/// Bytes that are written at a time.
+const WRITTEN_BYTES: usize = 1 << 16;
+
+/// Memory of a buffer that is used again for other rows.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// Bytes, with room behind them.
 #[derive(Debug, Default)]
-pub(super) struct TextBuffer {
+pub(crate) struct TextBuffer {
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl TextBuffer {
-    /// Makes room for so many bytes.
+    /// Makes room for `bytes` more.
     #[inline]
     pub(super) fn make_room(&mut self, bytes: usize) {
         let needed = self.length + bytes + SLOT_BYTES;
@@ -22,20 +32,20 @@ impl TextBuffer {
         }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    /// Appends a byte that there is room for.
+    /// Appends a byte, for which there is room.
     #[inline]
     pub(super) fn byte(&mut self, byte: u8) {
         self.bytes[self.length] = byte;
         self.length += 1;
     }
 
-    /// Appends the first `length` bytes of a slot that there is room for.
+    /// Appends the first `length` bytes of a slot, for which there is room.
     #[inline]
     pub(super) fn slot(&mut self, slot: &[u8; SLOT_BYTES], length: usize) {
         self.bytes[self.length..self.length + SLOT_BYTES].copy_from_slice(slot);
@@ -60,18 +70,64 @@ impl TextBuffer {
         &self.bytes[..self.length]
     }
 
-    /// Drops all bytes, and keeps room for about so many.
-    pub(super) fn clear(&mut self, room: usize) {
+    /// Writes all bytes, and drops them.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(super) fn empty_into(&mut self, output: &mut dyn Write) -> io::Result<()> {
+        output.write_all(self.bytes())?;
         self.length = 0;
-        if self.bytes.len() > 2 * room {
-            self.bytes.truncate(room);
+        if self.bytes.len() > 2 * KEPT_BYTES {
+            self.bytes.truncate(KEPT_BYTES);
             self.bytes.shrink_to_fit();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Write for TextBuffer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Where rows are formatted to.
+#[derive(Default)]
+pub(super) struct RowSink<'a> {
+    pub(super) buffer: TextBuffer,
+    /// None if all stays in the buffer; then nothing can fail.
+    pub(super) output: Option<&'a mut dyn Write>,
+}
+
+impl RowSink<'_> {
+    /// Appends bytes of any length.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(super) fn text(&mut self, text: &[u8]) -> io::Result<()> {
+        for part in text.chunks(WRITTEN_BYTES) {
+            self.buffer.text(part);
+            self.relieve()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is in the buffer, if that is much.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(super) fn relieve(&mut self) -> io::Result<()> {
+        match &mut self.output {
+            Some(output) if self.buffer.len() >= WRITTEN_BYTES => self.buffer.empty_into(output),
+            _ => Ok(()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -91,7 +147,9 @@ mod tests {
         buffer.text(b"gone");
         buffer.truncate(expected.len());
         assert_eq!(buffer.bytes(), expected);
-        buffer.clear(100);
+        let mut output = Vec::new();
+        buffer.empty_into(&mut output).unwrap();
+        assert_eq!(output, expected);
         buffer.text(b"next");
         assert_eq!(buffer.bytes(), b"next");
     }
