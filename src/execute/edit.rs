@@ -39,7 +39,9 @@ pub(crate) fn insert(
     let mut names = crate::overlay::edits::Names::default();
     let mut rows = Vec::new();
     let mut bytes = 0usize;
-    for (number, row) in select(session, insert.query, interrupt)?.enumerate() {
+    let selected = select(session, insert.query, interrupt)?;
+    let notices = selected.notices().to_vec();
+    for (number, row) in selected.enumerate() {
         let mut values = row?.into_values();
         let mut take = |place: Option<usize>| {
             let value = place.and_then(|place| values.get_mut(place));
@@ -83,7 +85,7 @@ pub(crate) fn insert(
         true => EditBatch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
     };
     session.edit(&insert.corpus, batch, interrupt)?;
-    Ok(Rows::none())
+    Ok(Rows::none().with_notices(notices))
 }
 
 /// Carries out DELETE: `query` gives the names of the files.
@@ -94,14 +96,16 @@ pub(crate) fn delete(
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     let mut files: Vec<Arc<str>> = Vec::new();
-    for row in select(session, query, interrupt)? {
+    let selected = select(session, query, interrupt)?;
+    let notices = selected.notices().to_vec();
+    for row in selected {
         let row: Row = row?;
         if let Value::Text(name) = &row[0] {
             files.push(name.as_str().into());
         }
     }
     session.edit(corpus, EditBatch::Delete(files), interrupt)?;
-    Ok(Rows::none())
+    Ok(Rows::none().with_notices(notices))
 }
 
 fn wrong(row: usize, column: &str, reason: impl Into<String>) -> Error {

@@ -495,4 +495,22 @@ mod tests {
         let (_, notices) = asked(&database, &format!("EXPLAIN SELECT COUNT(*) {sql}"));
         assert_eq!(notices.len(), NOTICES_MAX);
     }
+
+    #[test]
+    fn statements_with_a_query_in_them_have_its_notices() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database("the end of the day");
+        let target = folder.path().join("rows.csv");
+        for sql in [
+            format!(
+                "COPY (SELECT word FROM c WHERE word = 'of the') TO '{}'",
+                target.display()
+            ),
+            "INSERT INTO c (file, content) SELECT file, word FROM c WHERE word = 'of the'".into(),
+            "REPLACE INTO c (file, content) SELECT file, word FROM c WHERE word = 'of the'".into(),
+            "DELETE FROM c WHERE file IN (SELECT file FROM c WHERE word = 'of the')".into(),
+        ] {
+            assert_eq!(database.query(&sql).unwrap().notices().len(), 1, "{sql}");
+        }
+    }
 }
