@@ -218,7 +218,8 @@ Formats:
   json      one array of objects for each statement
   jsonl     one object on each line
   markdown  a pipe table; control characters and | are escaped
-A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\": \"...\"}).
+A BLOB that is UTF-8 is printed as text, any other as X'hex' (in json and jsonl as {\"hex\":\"...\"}), infinity as 1e999. In csv,
+tsv, json and jsonl, which are what COPY (SELECT ...) TO writes, a second column called x is x_2.
 
 Lines that begin with a dot where a statement could begin are commands, at the prompt and in -c, -f and standard input: `.help`
 lists them.

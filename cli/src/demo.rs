@@ -12,7 +12,7 @@ use zipfdb::{Database, Progress, Row, Rows, Value};
 
 use crate::error::Error;
 use crate::message::{self, grouped};
-use crate::output::{Format, LinesWriter, RowWriter};
+use crate::output::{Format, LinesWriter, RowPrinter};
 use crate::progress::Bars;
 use crate::sample::{Speech, speeches};
 use crate::session::is_explain;
@@ -241,7 +241,7 @@ impl Demo<'_> {
     fn answer(&mut self, answer: &Answer, is_tree: bool) -> Result<(), Error> {
         let written = |source| Error::Output { source };
         let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
-        let mut writer: Box<dyn RowWriter> = match is_tree {
+        let mut writer: Box<dyn RowPrinter> = match is_tree {
             true => Box::new(LinesWriter::new(self.output)),
             false => Format::Table.writer(&columns, self.width, self.output),
         };

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use zipfdb::output::RowFormat;
 use zipfdb::{Database, give_back_large_blocks};
 
 use arguments::{Arguments, Source, Task};
@@ -82,7 +83,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     let format = arguments.format.unwrap_or(if io::stdout().is_terminal() {
         Format::Table
     } else {
-        Format::Csv
+        Format::Rows(RowFormat::Csv)
     });
     let database = open(arguments)?;
     let mut parameters = Parameters::default();

@@ -12,10 +12,16 @@ use zipfdb::{Database, Rows, SqlError, StatementText};
 use crate::error::Error;
 use crate::interrupt::{CtrlC, Running};
 use crate::message;
-use crate::output::{Format, LinesWriter, RowWriter};
+use crate::output::{Format, LinesWriter, RowPrinter};
 use crate::parameters::Parameters;
 use crate::progress::Bars;
 use crate::screen::{Output, PagerLeft};
+
+/// Rows that are printed at a time, once there are many. The first come one by one: each may take long.
+const BATCH_ROWS: usize = 4096;
+
+/// The number of rows of a batch as a multiple of that of the batch before it.
+const BATCH_ROWS_FACTOR: usize = 8;
 
 /// An open database, an output and the way rows are printed on it.
 pub struct Session<W> {
@@ -175,7 +181,7 @@ impl<W: Output> Session<W> {
     /// Prints rows and counts them.
     fn print(
         &mut self,
-        rows: Rows,
+        mut rows: Rows,
         is_explain: bool,
         running: &Running<'_>,
         count: &mut u64,
@@ -187,20 +193,24 @@ impl<W: Output> Session<W> {
             .map(|column| column.name().to_string())
             .collect();
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let mut writer: Box<dyn RowWriter> = if is_explain && self.format == Format::Table {
+        let mut writer: Box<dyn RowPrinter> = if is_explain && self.format == Format::Table {
             Box::new(LinesWriter::new(&mut self.output))
         } else {
             self.format
                 .writer(&columns, (self.width)(), &mut self.output)
         };
-        for row in rows {
-            let row = row.map_err(&failed)?;
+        for notice in writer.notices() {
+            message::notice(&notice.to_string());
+        }
+        let mut rows_max = 1;
+        while let Some(batch) = rows.next_batch(rows_max).map_err(&failed)? {
             // Rows that are there already are not checked by the database.
             if running.is_interrupted() {
                 return Err(failed(zipfdb::Error::Interrupted));
             }
-            writer.row(row.values()).map_err(written)?;
-            *count += 1;
+            writer.batch(&batch).map_err(written)?;
+            *count += batch.len() as u64;
+            rows_max = (rows_max * BATCH_ROWS_FACTOR).min(BATCH_ROWS);
         }
         writer.finish().map_err(written)
     }

@@ -392,6 +392,7 @@ pub fn text(text: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use zipfdb::output::RowFormat;
     use zipfdb::{Database, Value};
 
     fn columns(database: &Database, sql: &str) -> Vec<String> {
@@ -451,6 +452,10 @@ mod tests {
                 .map(|name| Value::Text((*name).into()))
                 .collect::<Vec<_>>()
         );
+        let formats = VALUES.iter().find(|(name, _)| *name == "format");
+        let mut names = RowFormat::ALL.map(RowFormat::name);
+        names.sort_unstable();
+        assert_eq!(formats.map(|(_, names)| *names), Some(&names[..]));
         for (name, values) in VALUES {
             for (number, value) in values.iter().enumerate() {
                 let sql = match *name {

@@ -125,7 +125,7 @@ const ALL: &[About] = &[
         ".export",
         "CORPUS DIR",
         &[Argument::CorpusOrPath, Argument::Path],
-        "write the files of a corpus below a directory; .export FILE SELECT ... writes rows (csv, tsv, json, jsonl)",
+        "write the files of a corpus below a directory; .export FILE SELECT ... writes rows in the format of the extension",
     ),
     about(".help", "", &[], "show this"),
     about(
@@ -413,6 +413,7 @@ fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use zipfdb::output::RowFormat;
 
     #[test]
     fn commands_are_read() {
@@ -421,7 +422,7 @@ mod tests {
         assert_eq!(Command::parse(".mode"), Ok(Command::Mode(None)));
         assert_eq!(
             Command::parse(".mode CSV"),
-            Ok(Command::Mode(Some(Format::Csv)))
+            Ok(Command::Mode(Some(Format::Rows(RowFormat::Csv))))
         );
         assert_eq!(
             Command::parse(".timer off"),

@@ -5,9 +5,10 @@
 use std::io::{self, Write};
 
 use zipfdb::Value;
+use zipfdb::output::value_text;
 
-use super::row_writer::RowWriter;
-use super::value::{plain, visible};
+use super::row_printer::RowPrinter;
+use super::visible::visible;
 
 /// Prints the first value of each row.
 pub struct LinesWriter<'a> {
@@ -21,13 +22,13 @@ impl<'a> LinesWriter<'a> {
     }
 }
 
-impl RowWriter for LinesWriter<'_> {
+impl RowPrinter for LinesWriter<'_> {
     fn row(&mut self, values: &[Value]) -> io::Result<()> {
-        let text = values.first().and_then(plain).unwrap_or_default();
+        let text = values.first().and_then(value_text).unwrap_or_default();
         writeln!(self.output, "{}", visible(&text))
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
 }
@@ -40,7 +41,7 @@ mod tests {
     #[test]
     fn indents_stay_and_control_characters_do_not() {
         let mut output = Vec::new();
-        let mut writer = LinesWriter::new(&mut output);
+        let mut writer = Box::new(LinesWriter::new(&mut output));
         for line in ["sort", "  scan: \u{1b}[2J"] {
             writer.row(&[Value::Text(line.into())]).unwrap();
         }

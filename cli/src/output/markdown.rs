@@ -6,9 +6,10 @@
 use std::io::{self, Write};
 
 use zipfdb::Value;
+use zipfdb::output::value_text;
 
-use super::row_writer::RowWriter;
-use super::value::{plain, visible};
+use super::row_printer::RowPrinter;
+use super::visible::visible;
 
 /// Prints a pipe table.
 pub struct MarkdownWriter<'a> {
@@ -44,17 +45,17 @@ impl<'a> MarkdownWriter<'a> {
     }
 }
 
-impl RowWriter for MarkdownWriter<'_> {
+impl RowPrinter for MarkdownWriter<'_> {
     fn row(&mut self, values: &[Value]) -> io::Result<()> {
         self.begin()?;
         self.line(
             values
                 .iter()
-                .map(|value| plain(value).unwrap_or("NULL".into())),
+                .map(|value| value_text(value).unwrap_or("NULL".into())),
         )
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
         self.begin()
     }
 }

@@ -3,37 +3,48 @@
 //! Invariant: a writer prints rows as they come and keeps a bounded amount of them. It prints nothing else, so
 //! that standard output is exactly the rows. Nothing here knows the database.
 
-mod delimited;
-mod json;
 mod lines;
 mod markdown;
-mod row_writer;
+mod row_printer;
 mod table;
-mod value;
+mod visible;
 
 pub use lines::LinesWriter;
-pub use row_writer::RowWriter;
-pub use value::visible;
+pub use row_printer::RowPrinter;
+pub use visible::visible;
 
 use std::io::Write;
+use std::sync::LazyLock;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use zipfdb::output::{RowFormat, RowWriter};
 
 /// The way rows are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Columns in boxes, for reading on a terminal
+    /// Columns in boxes, for reading on a terminal.
     Table,
-    /// Comma-separated values with a header line
-    Csv,
-    /// Tab-separated values with a header line
-    Tsv,
-    /// One array of objects for each statement
-    Json,
-    /// One object on each line
-    Jsonl,
-    /// A pipe table
+    /// As COPY writes them to a file.
+    Rows(RowFormat),
+    /// A pipe table.
     Markdown,
+}
+
+/// All formats in the order of the help page.
+static ALL: LazyLock<Vec<Format>> = LazyLock::new(|| {
+    let rows = RowFormat::ALL.map(Format::Rows);
+    [&[Format::Table], &rows[..], &[Format::Markdown]].concat()
+});
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
 }
 
 impl Format {
@@ -41,17 +52,14 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Format::Table => "table",
-            Format::Csv => "csv",
-            Format::Tsv => "tsv",
-            Format::Json => "json",
-            Format::Jsonl => "jsonl",
+            Format::Rows(format) => format.name(),
             Format::Markdown => "markdown",
         }
     }
 
     /// All names in the order of the help page.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        Format::value_variants().iter().map(|format| format.name())
+        ALL.iter().map(|format| format.name())
     }
 
     /// Starts a result; prints nothing before its first row or its end. `width` is the width of the terminal, if there is one to fit.
@@ -60,13 +68,12 @@ impl Format {
         columns: &[&str],
         width: Option<u16>,
         output: &'a mut dyn Write,
-    ) -> Box<dyn RowWriter + 'a> {
+    ) -> Box<dyn RowPrinter + 'a> {
         match self {
             Format::Table => Box::new(table::TableWriter::new(columns, width, output)),
-            Format::Csv => Box::new(delimited::CsvWriter::new(columns, output)),
-            Format::Tsv => Box::new(delimited::TsvWriter::new(columns, output)),
-            Format::Json => Box::new(json::JsonWriter::new(columns, output)),
-            Format::Jsonl => Box::new(json::JsonlWriter::new(columns, output)),
+            Format::Rows(format) => {
+                Box::new(RowWriter::new(format, columns.iter().copied(), output))
+            }
             Format::Markdown => Box::new(markdown::MarkdownWriter::new(columns, output)),
         }
     }
@@ -122,13 +129,12 @@ pub mod testing {
             writer.row(row).unwrap();
         }
         writer.finish().unwrap();
-        drop(writer);
         String::from_utf8(output).unwrap()
     }
 
     #[test]
     fn a_result_that_fails_before_its_first_row_prints_nothing() {
-        for format in Format::value_variants() {
+        for format in ALL.iter().copied() {
             let mut output = Vec::new();
             drop(format.writer(&["a", "b"], None, &mut output));
             assert!(output.is_empty(), "{format:?}");
@@ -137,8 +143,8 @@ pub mod testing {
 
     #[test]
     fn names_are_those_of_the_command_line() {
-        for format in Format::value_variants() {
-            assert_eq!(Format::from_str(format.name(), false), Ok(*format));
+        for format in ALL.iter().copied() {
+            assert_eq!(Format::from_str(format.name(), false), Ok(format));
         }
     }
 }

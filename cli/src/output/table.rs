@@ -11,9 +11,10 @@ use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width, presets,
 };
 use zipfdb::Value;
+use zipfdb::output::value_text;
 
-use super::row_writer::RowWriter;
-use super::value::{plain, visible};
+use super::row_printer::RowPrinter;
+use super::visible::visible;
 
 /// Rows that are laid out together.
 const BATCH_ROWS: usize = 1_000;
@@ -146,7 +147,7 @@ impl<'a> TableWriter<'a> {
     }
 }
 
-impl RowWriter for TableWriter<'_> {
+impl RowPrinter for TableWriter<'_> {
     fn row(&mut self, values: &[Value]) -> io::Result<()> {
         if self.layout == Layout::Records {
             return self.print_record(values);
@@ -167,7 +168,7 @@ impl RowWriter for TableWriter<'_> {
         Ok(())
     }
 
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
         match self.layout {
             Layout::Rows => self.print_batch(true),
             Layout::Records => Ok(()),
@@ -177,7 +178,7 @@ impl RowWriter for TableWriter<'_> {
 
 /// The text of a value as a cell shows it.
 fn shown(value: &Value) -> String {
-    let text = plain(value).unwrap_or("NULL".into());
+    let text = value_text(value).unwrap_or("NULL".into());
     match text.char_indices().nth(CELL_CHARACTERS) {
         None => visible(&text).into_owned(),
         Some((end, _)) => format!("{}... ({} bytes)", visible(&text[..end]), text.len()),

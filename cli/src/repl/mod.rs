@@ -212,6 +212,7 @@ mod tests {
     use crate::command;
     use crate::output::Format;
     use zipfdb::Database;
+    use zipfdb::output::RowFormat;
 
     /// Lines from a list, and what was shown and remembered meanwhile.
     struct Scripted {
@@ -235,7 +236,7 @@ mod tests {
         let mut session = Session::new(
             Database::in_memory().unwrap(),
             Vec::new(),
-            Format::Csv,
+            Format::Rows(RowFormat::Csv),
             || None,
         );
         let mut lines = Scripted {
@@ -439,7 +440,12 @@ mod tests {
             }
         }
         impl Output for Gone {}
-        let mut session = Session::new(Database::in_memory().unwrap(), Gone, Format::Csv, || None);
+        let mut session = Session::new(
+            Database::in_memory().unwrap(),
+            Gone,
+            Format::Rows(RowFormat::Csv),
+            || None,
+        );
         let lines = text(&[LIST, LIST]);
         let mut lines = Scripted {
             lines: lines.into_iter(),

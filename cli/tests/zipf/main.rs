@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod demo;
+mod formats;
 mod one_shot;
 mod packing;
 #[cfg(unix)]

@@ -33,7 +33,7 @@ fn every_format_prints_the_same_rows() {
         ("tsv", "file\twords\na.txt\t6\nb.txt\t5\n"),
         (
             "json",
-            "[{\"file\":\"a.txt\",\"words\":6},\n {\"file\":\"b.txt\",\"words\":5}]\n",
+            "[\n{\"file\":\"a.txt\",\"words\":6},\n{\"file\":\"b.txt\",\"words\":5}\n]\n",
         ),
         (
             "jsonl",

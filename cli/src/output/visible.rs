@@ -1,36 +1,9 @@
-//! Values as text: the parts that several formats share.
+//! Text for a terminal.
 //!
-//! Invariant: [`plain`] loses nothing of a number or a text, [`visible`] is safe to print on a terminal. How NULL is
-//! shown is up to each format.
+//! Invariant: what [`visible`] gives is safe to print on one.
 
 use std::borrow::Cow;
 use std::fmt::Write;
-
-use zipfdb::Value;
-
-/// The text of a value, or `None` for NULL. A BLOB that is not UTF-8 becomes `X'hex'`.
-pub fn plain(value: &Value) -> Option<Cow<'_, str>> {
-    match value {
-        Value::Null => None,
-        Value::Integer(number) => Some(Cow::Owned(number.to_string())),
-        // Debug keeps `1.0` apart from the integer 1 and writes 1e300 short.
-        Value::Real(number) => Some(Cow::Owned(format!("{number:?}"))),
-        Value::Text(text) => Some(Cow::Borrowed(text)),
-        Value::Blob(bytes) => Some(match std::str::from_utf8(bytes) {
-            Ok(text) => Cow::Borrowed(text),
-            Err(_) => Cow::Owned(format!("X'{}'", hex(bytes))),
-        }),
-    }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    text
-}
 
 /// `text` with everything that could move the cursor, change the terminal or reorder what is shown made visible as an
 /// escape (`\n`, `\x1b`, `\u{202e}`).
@@ -84,12 +57,5 @@ mod tests {
             visible("caf\u{e9} \\ \u{1f600}"),
             Cow::Borrowed(_)
         ));
-    }
-
-    #[test]
-    fn blobs_that_are_not_text_become_hexadecimal() {
-        assert_eq!(plain(&Value::Blob(vec![0xff, 0x0a])).unwrap(), "X'ff0a'");
-        assert_eq!(plain(&Value::Blob(b"ab".to_vec())).unwrap(), "ab");
-        assert_eq!(plain(&Value::Null), None);
     }
 }
