@@ -470,6 +470,7 @@ fn own(database: &Database, sql: &str) -> Result<Vec<RecordBatch>, Box<dyn Error
     Ok(vec![RecordBatch::try_new(schema, arrays.collect())?])
 }
 
+/// The text of a value as Arrow shows it in tables, so that both engines print the same; `zipfdb::output` writes rows for programs.
 fn shown(value: Value) -> Option<String> {
     match value {
         Value::Null => None,
