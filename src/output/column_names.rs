@@ -10,6 +10,9 @@ use crate::notice::Notice;
 /// New names that a notice lists.
 const NAMED_MAX: usize = 3;
 
+/// Characters of a name that a notice shows: an expression is a name as it was written, and the new name is known by its end.
+const SHOWN_MAX: usize = 60;
+
 /// The names, where a second `x` is `x_2` unless a column is called so, then `x_3` and so on; and a notice if names change.
 pub(super) fn distinct_names(names: Vec<String>) -> (Vec<String>, Vec<Notice>) {
     let mut taken: HashSet<String> = names.iter().cloned().collect();
@@ -27,7 +30,10 @@ pub(super) fn distinct_names(names: Vec<String>) -> (Vec<String>, Vec<Notice>) {
             *number += 1;
             let free = format!("{name}_{number}");
             if taken.insert(free.clone()) {
-                changed.push(format!("\"{free}\""));
+                let hidden = free.chars().count().saturating_sub(SHOWN_MAX);
+                let shown: String = free.chars().skip(hidden).collect();
+                let cut = if hidden > 0 { "..." } else { "" };
+                changed.push(format!("\"{cut}{shown}\""));
                 return free;
             }
         }
@@ -75,5 +81,9 @@ mod tests {
         let (names, notice) = distinct(&["x"; 5]);
         assert_eq!(names, ["x", "x_2", "x_3", "x_4", "x_5"]);
         assert_eq!(notice.map(|notice| notice.contains(", ...; ")), Some(true));
+        let long = "+1".repeat(100_000);
+        let (_, notice) = distinct(&[&long, &long]);
+        let notice = notice.unwrap_or_default();
+        assert!(notice.len() < 200 && notice.contains("1_2\""), "{notice}");
     }
 }

@@ -198,7 +198,7 @@ fn python_reads_the_values() {
         let read = run(python
             .current_dir(&directory)
             .args(["-c", READER, format, "rows"])
-            .args(&types));
+            .args(types));
         assert_eq!(
             read.rows().lines().collect::<Vec<&str>>(),
             types,
