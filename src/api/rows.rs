@@ -7,10 +7,10 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Index;
 
-use crate::batch::{Batch, ColumnBuilder};
+use crate::batch::{Batch, LateError, RowCollector};
 use crate::notice::Notice;
 use crate::runtime::interrupt::InterruptHandle;
-use crate::{Error, Result, Value};
+use crate::{Result, Value};
 
 /// A column of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,41 +85,35 @@ pub(crate) trait RowSource: Iterator<Item = Result<Row>> + Send {
 /// Rows that some iterator makes.
 struct RowsOf<I> {
     rows: I,
-    /// Comes when the rows before it are out.
-    late_error: Option<Error>,
+    late: LateError,
 }
 
 impl<I: Iterator<Item = Result<Row>>> Iterator for RowsOf<I> {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Result<Row>> {
-        let late_error = self.late_error.take().map(Err);
-        late_error.or_else(|| self.rows.next())
+        let late = self.late.check().err().map(Err);
+        late.or_else(|| self.rows.next())
     }
 }
 
 impl<I: Iterator<Item = Result<Row>> + Send> RowSource for RowsOf<I> {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        let mut columns: Vec<ColumnBuilder> = Vec::new();
-        let mut rows = 0;
-        while rows < rows_max
-            && let Some(row) = self.next()
+        self.late.check()?;
+        let mut made = RowCollector::default();
+        let mut ended = Ok(());
+        while !made.is_full(rows_max)
+            && let Some(row) = self.rows.next()
         {
-            let values = match row {
-                Ok(row) => row.into_values(),
-                Err(error) if rows == 0 => return Err(error),
+            match row {
+                Ok(row) => made.push(row.into_values()),
                 Err(error) => {
-                    self.late_error = Some(error);
+                    ended = Err(error);
                     break;
                 }
-            };
-            columns.resize_with(values.len(), ColumnBuilder::default);
-            let pairs = columns.iter_mut().zip(values);
-            pairs.for_each(|(column, value)| column.push(value));
-            rows += 1;
+            }
         }
-        let columns = columns.into_iter().map(ColumnBuilder::finish).collect();
-        Ok((rows > 0).then(|| Batch::new(columns, rows, None)))
+        self.late.after(made.finish(), ended)
     }
 }
 
@@ -138,8 +132,8 @@ impl Rows {
         columns: Vec<Column>,
         rows: impl Iterator<Item = Result<Row>> + Send + 'static,
     ) -> Rows {
-        let late_error = None;
-        Rows::of(columns, RowsOf { rows, late_error })
+        let late = LateError::default();
+        Rows::of(columns, RowsOf { rows, late })
     }
 
     pub(crate) fn of(columns: Vec<Column>, rows: impl RowSource + 'static) -> Rows {
@@ -226,6 +220,7 @@ impl fmt::Debug for Rows {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Error;
 
     /// A row, an error and a row.
     fn failing() -> Rows {

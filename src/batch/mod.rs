@@ -7,11 +7,15 @@
 mod builder;
 mod column;
 mod dictionary;
+mod late_error;
+mod row_collector;
 mod texts;
 
 pub(crate) use builder::ColumnBuilder;
 pub use column::BatchColumn;
 pub use dictionary::{TextDictionary, WeakTextDictionary};
+pub(crate) use late_error::LateError;
+pub(crate) use row_collector::{BATCH_BYTES, RowCollector, value_size};
 pub use texts::TextColumn;
 
 use std::ops::Range;

@@ -4,8 +4,10 @@
 //! it gives, but at no more than a batch of them. An error comes after the rows before it. After an error an operator is not
 //! asked again; after the end it gives nothing.
 
-use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
-use crate::{Error, Result, Value};
+use crate::batch::{Batch, BatchColumn, TextDictionary};
+use crate::{Result, Value};
+
+pub(super) use crate::batch::{BATCH_BYTES, LateError, RowCollector, value_size};
 
 /// Gives rows.
 pub(crate) trait Operator: Send {
@@ -16,73 +18,8 @@ pub(crate) trait Operator: Send {
 /// Where an operator takes its rows from.
 pub(super) type Input = Box<dyn Operator>;
 
-/// Texts of the rows of a batch take at most so many bytes, but for those of the last row.
-pub(super) const BATCH_BYTES: usize = 1 << 20;
-
 /// What stays allocated of a buffer from one row to the next.
 pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
-
-/// Makes a batch of rows of values.
-#[derive(Debug, Default)]
-pub(super) struct RowCollector {
-    columns: Vec<ColumnBuilder>,
-    rows: usize,
-    /// What texts of the rows take.
-    bytes: usize,
-}
-
-impl RowCollector {
-    /// Appends a row that occurs once.
-    pub(super) fn push(&mut self, values: impl IntoIterator<Item = Value>) {
-        for (index, value) in values.into_iter().enumerate() {
-            if index == self.columns.len() {
-                self.columns.push(ColumnBuilder::default());
-            }
-            self.bytes += value_size(&value);
-            self.columns[index].push(value);
-        }
-        self.rows += 1;
-    }
-
-    /// Whether there are so many rows, or their texts take as much as those of a batch may.
-    pub(super) fn is_full(&self, rows_max: usize) -> bool {
-        self.rows >= rows_max.max(1) || self.bytes >= BATCH_BYTES
-    }
-
-    /// The rows; none if there are none.
-    pub(super) fn finish(self) -> Option<Batch> {
-        let columns = self.columns.into_iter().map(ColumnBuilder::finish);
-        (self.rows > 0).then(|| Batch::new(columns.collect(), self.rows, None))
-    }
-}
-
-/// An error that waits until the rows before it are out.
-#[derive(Debug, Default)]
-pub(super) struct LateError(Option<Error>);
-
-impl LateError {
-    /// # Errors
-    /// The one that waits.
-    pub(super) fn check(&mut self) -> Result<()> {
-        self.0.take().map_or(Ok(()), Err)
-    }
-
-    /// What was made until `ended`, whose error waits if there are rows before it.
-    ///
-    /// # Errors
-    /// That of `ended`, if there are none.
-    pub(super) fn after(
-        &mut self,
-        made: Option<Batch>,
-        ended: Result<()>,
-    ) -> Result<Option<Batch>> {
-        match (&made, ended) {
-            (None, Err(error)) => return Err(error),
-            (_, ended) => self.0 = ended.err(),
-        }
-        Ok(made)
-    }
-}
 
 /// A batch that is given in parts.
 #[derive(Debug, Default)]
@@ -186,14 +123,5 @@ impl RowAtHand {
             }
         }
         done
-    }
-}
-
-/// Bytes that a value keeps outside of itself.
-pub(super) fn value_size(value: &Value) -> usize {
-    match value {
-        Value::Text(text) => text.len(),
-        Value::Blob(bytes) => bytes.len(),
-        _ => 0,
     }
 }
