@@ -50,25 +50,31 @@ pub fn value_text(value: &Value) -> Option<Cow<'_, str>> {
 
 /// Writes a real that is a number.
 fn write_real(real: f64, target: &mut impl Write) {
-    let written = match real.is_finite() {
-        true => write!(target, "{real:?}"),
-        false if real > 0.0 => target.write_str("1e999"),
-        false => target.write_str("-1e999"),
+    let written = if real.is_finite() {
+        write!(target, "{real:?}")
+    } else if real > 0.0 {
+        target.write_str("1e999")
+    } else {
+        target.write_str("-1e999")
     };
     written.expect("memory takes all");
 }
 
-/// Whether a text stands for itself in a field, alone or behind others of the kind and a space.
-pub(super) fn is_plain(text: &[u8], format: RowFormat) -> bool {
+/// Whether bytes are a text that stands for itself in a field, alone or behind others of the kind and a space.
+pub(super) fn is_plain(bytes: &[u8], format: RowFormat) -> bool {
+    is_unmarked(bytes, format) && std::str::from_utf8(bytes).is_ok()
+}
+
+/// Whether a text needs no quotes, marks and escapes but those that a field of JSON always has.
+fn is_unmarked(text: &[u8], format: RowFormat) -> bool {
     let has_mark = || text.is_empty() || text.starts_with(BLOB_MARK);
-    let is_plain = match format {
+    match format {
         RowFormat::Csv => {
             !has_mark() && !(text.iter()).any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n'))
         }
         RowFormat::Tsv => !has_mark() && next_escape(text, format).is_none(),
         RowFormat::Json | RowFormat::JsonLines => next_escape(text, format).is_none(),
-    };
-    is_plain && std::str::from_utf8(text).is_ok()
+    }
 }
 
 /// Appends a value.
@@ -100,9 +106,10 @@ fn write_null(format: RowFormat, buffer: &mut TextBuffer) {
 
 /// Appends a real.
 pub(super) fn write_number(real: f64, format: RowFormat, buffer: &mut TextBuffer) {
-    match real.is_nan() {
-        true => write_null(format, buffer),
-        false => write_real(real, buffer),
+    if real.is_nan() {
+        write_null(format, buffer);
+    } else {
+        write_real(real, buffer);
     }
 }
 
@@ -161,7 +168,8 @@ pub(super) fn write_bytes(
 pub(super) fn write_text(text: &str, format: RowFormat, sink: &mut RowSink<'_>) -> io::Result<()> {
     let mut rest = text.as_bytes();
     let (before, behind) = match format {
-        RowFormat::Csv if is_plain(rest, format) => ("", ""),
+        // It has no quotes that would be written twice.
+        RowFormat::Csv if is_unmarked(rest, format) => return sink.text(rest),
         RowFormat::Tsv if rest.starts_with(BLOB_MARK) => ("\\", ""),
         RowFormat::Tsv => ("", ""),
         RowFormat::Csv | RowFormat::Json | RowFormat::JsonLines => ("\"", "\""),
