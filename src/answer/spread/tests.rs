@@ -109,7 +109,7 @@ fn work_on_a_device_ends_when_it_is_stopped() {
     let stop = Arc::new(AtomicBool::new(false));
     let begun = AtomicUsize::new(0);
     let on_device = |index: usize, device: &OnDevice<'_>| {
-        // Work goes well until somebody stops it.
+        // The first kernel succeeds; the flag is set before the second.
         stored.segment_at(index).totals_on(device).unwrap();
         begun.fetch_add(1, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
@@ -416,7 +416,7 @@ fn what_was_used_least_recently_makes_room() {
     assert!(holds(0) && !holds(1) && holds(2), "{used}");
 }
 
-/// A corpus of files of so many words each, hardly a pair of which repeats, so that most is in the roots.
+/// A corpus of random words: `files` has the number of words of each file. Few pairs repeat, so most symbols are in the roots.
 fn random_words(database: &Database, name: &str, files: &[usize]) -> Corpus {
     let folder = tempfile::tempdir().unwrap();
     let mut state = 3u64;
