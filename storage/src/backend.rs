@@ -4,7 +4,8 @@
 //! another program does to the file, they do not change, and a file that became shorter is an error of the next read.
 //!
 //! What it deliberately does not do: random access writes, memory mapping, buffering, retries, and any idea of what the
-//! bytes mean. The catalog (sled) and the lock file open their files themselves; only their syncs come through here.
+//! bytes mean. The catalog (sled) and the lock file open their files themselves; only their syncs come through here. Which
+//! directory a path means is the business of `held.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+
+use crate::held::HeldDirectory;
 
 /// Files up to this size are read whole when they are opened, and closed: a database of many small segments needs no
 /// file descriptor for each.
@@ -81,6 +84,17 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// whoever opens it for writing sees to it that nobody else does.
     fn is_file_system(&self) -> bool {
         true
+    }
+
+    /// A backend that does with the files of a directory that is held what this one does with those of its path. None if this
+    /// one goes by paths.
+    fn within(&self, _directory: &Arc<HeldDirectory>) -> Option<Arc<dyn Backend>> {
+        None
+    }
+
+    /// A path of the same file for code of this process that opens it without a backend, for as long as this backend lives.
+    fn outward_path(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
     }
 }
 
@@ -182,13 +196,7 @@ pub struct FileBackend;
 
 impl Backend for FileBackend {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        let reader = FileReader { file, size };
-        if size <= WHOLE_SIZE_MAX {
-            return Ok(Arc::new(reader.read_at(0, size)?));
-        }
-        Ok(Arc::new(reader))
+        FileReader::of(File::open(path)?)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
@@ -239,6 +247,59 @@ impl Backend for FileBackend {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists()
     }
+
+    #[cfg(unix)]
+    fn within(&self, directory: &Arc<HeldDirectory>) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(HeldBackend(Arc::clone(directory))))
+    }
+}
+
+/// The files of a directory that is held, under paths below that which it had when it was opened.
+#[cfg(unix)]
+#[derive(Debug)]
+struct HeldBackend(Arc<HeldDirectory>);
+
+#[cfg(unix)]
+impl Backend for HeldBackend {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
+        FileReader::of(self.0.open_file(path)?)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
+        Ok(Box::new(self.0.create(path)?))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.0.open_file(path)?.sync_all()
+    }
+
+    fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
+        self.0.rename(source, target)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.0.create_directory(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.0.open_directory(path)?.sync_all()
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.0.list(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.0.status(path)?.is_some())
+    }
+
+    fn outward_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.outward_path(path)
+    }
 }
 
 impl BackendFile for File {
@@ -252,6 +313,18 @@ impl BackendFile for File {
 struct FileReader {
     file: File,
     size: u64,
+}
+
+impl FileReader {
+    /// A file that was just opened.
+    fn of(file: File) -> io::Result<Arc<dyn BackendReader>> {
+        let size = file.metadata()?.len();
+        let reader = FileReader { file, size };
+        if size <= WHOLE_SIZE_MAX {
+            return Ok(Arc::new(reader.read_at(0, size)?));
+        }
+        Ok(Arc::new(reader))
+    }
 }
 
 impl BackendReader for FileReader {
@@ -556,6 +629,31 @@ mod tests {
     fn the_file_backend_behaves_like_a_file_system() {
         let directory = tempfile::tempdir().unwrap();
         behaves_like_a_file_system(&FileBackend, directory.path());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_held_directory_behaves_like_a_file_system_wherever_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("a"), directory.path().join("moved"));
+        fs::create_dir(&path).unwrap();
+        let held = HeldDirectory::open(&path).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        // Another one has its path, with what the test expects to create.
+        fs::create_dir_all(path.join("inner")).unwrap();
+        fs::write(path.join("a"), "of another").unwrap();
+        let backend = FileBackend.within(&held).unwrap();
+        behaves_like_a_file_system(&*backend, &path);
+        assert_eq!(fs::read(path.join("a")).unwrap(), b"of another");
+        assert_eq!(fs::read_dir(path.join("inner")).unwrap().count(), 0);
+        assert!(moved.join("inner/c").exists());
+        if cfg!(target_os = "linux") {
+            // What sled opens.
+            let outward = backend.outward_path(&path.join("inner/d")).unwrap();
+            fs::write(outward, "").unwrap();
+            assert!(moved.join("inner/d").exists());
+        }
+        assert!(backend.open(&moved.join("inner/c")).is_err(), "outside");
     }
 
     #[test]

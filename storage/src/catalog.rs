@@ -80,8 +80,14 @@ enum CatalogState {
     GivenUp,
 }
 
+/// sled, and what its path leads through: where it is leaked, its threads may still open files there.
+struct RunningSled {
+    database: sled::Db,
+    _backend: Arc<dyn Backend>,
+}
+
 struct Running {
-    sled: Guarded<sled::Db>,
+    sled: Guarded<RunningSled>,
     /// What sled holds.
     pairs: Pairs,
     sequence: u64,
@@ -129,7 +135,7 @@ impl Catalog {
             return Err(ContentFault::Missing);
         }
         files::check_form(&*backend, path)?;
-        let running = Running::start(&*backend, path)?;
+        let running = Running::start(&backend, path)?;
         let content = decode(&running.pairs)?;
         let catalog = Catalog {
             backend,
@@ -145,13 +151,16 @@ impl Catalog {
     pub(crate) fn store(&mut self, corpora: &Corpora, sequence: u64) -> Result<(), ContentFault> {
         let mut running = match std::mem::replace(&mut self.state, CatalogState::GivenUp) {
             CatalogState::Running(running) => running,
-            CatalogState::Closed => Running::start(&*self.backend, &self.path)?,
+            CatalogState::Closed => Running::start(&self.backend, &self.path)?,
             CatalogState::Void => {
-                clear(&self.path).map_err(ContentFault::Io)?;
+                let outward = self.backend.outward_path(&self.path);
+                outward
+                    .and_then(|path| clear(&path))
+                    .map_err(ContentFault::Io)?;
                 (self.backend)
                     .create_directory(&self.path)
                     .map_err(ContentFault::Io)?;
-                Running::start(&*self.backend, &self.path)?
+                Running::start(&self.backend, &self.path)?
             }
             CatalogState::GivenUp => {
                 return Err(ContentFault::Damaged("it was given up before".to_owned()));
@@ -181,7 +190,13 @@ impl Catalog {
         // sled syncs it when it is dropped, and panics if that fails.
         self.backend.sync_file(&db).map_err(ContentFault::Io)?;
         running.sled.close()?;
-        wait_until_unlocked(&db).map_err(ContentFault::Io)?;
+        let outward = self.backend.outward_path(&db);
+        let unlocked = outward.and_then(|db| wait_until_unlocked(&db));
+        if unlocked.is_err() {
+            // Threads of sled may go on opening paths that hold as long as the backend.
+            std::mem::forget(Arc::clone(&self.backend));
+        }
+        unlocked.map_err(ContentFault::Io)?;
         files::mark_closed(&*self.backend, &self.path, running.sequence).map_err(ContentFault::Io)
     }
 }
@@ -198,13 +213,19 @@ impl Drop for Catalog {
 }
 
 impl Running {
-    fn start(backend: &dyn Backend, path: &Path) -> Result<Running, ContentFault> {
-        files::mark_open(backend, path).map_err(ContentFault::Io)?;
+    fn start(backend: &Arc<dyn Backend>, path: &Path) -> Result<Running, ContentFault> {
+        files::mark_open(&**backend, path).map_err(ContentFault::Io)?;
         reserve_address_space()?;
-        let directory = path.to_path_buf();
-        let sled = Guarded::new(move || open_database(&directory))?;
+        let directory = backend.outward_path(path).map_err(ContentFault::Io)?;
+        let backend = Arc::clone(backend);
+        let sled = Guarded::new(move || {
+            Ok(RunningSled {
+                database: open_database(&directory)?,
+                _backend: backend,
+            })
+        })?;
         let pairs =
-            sled.call(|database| Ok(database.iter().collect::<sled::Result<Vec<_>>>()?))?;
+            sled.call(|sled| Ok(sled.database.iter().collect::<sled::Result<Vec<_>>>()?))?;
         let pairs: Pairs = (pairs.iter())
             .map(|(key, value)| (key.to_vec(), value.to_vec()))
             .collect();
@@ -234,9 +255,9 @@ impl Running {
         for key in self.pairs.keys().filter(|key| !pairs.contains_key(*key)) {
             batch.remove(key.as_slice());
         }
-        self.sled.call(|database| {
-            database.apply_batch(batch)?;
-            database.flush()?;
+        self.sled.call(|sled| {
+            sled.database.apply_batch(batch)?;
+            sled.database.flush()?;
             Ok(())
         })?;
         (self.pairs, self.sequence) = (pairs, sequence);

@@ -131,6 +131,15 @@ pub enum Error {
         /// The database directory.
         path: PathBuf,
     },
+    /// The directory of an open database, or one of the files that only its writer may change, is not what it was: another program
+    /// moved, removed, replaced or changed it. The write that found out is not acknowledged, and none follows it.
+    #[error("{path}: {fault} while the database was open; hint: close the database and open it again", path = path.display())]
+    Displaced {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
     /// A write after an earlier commit failed: what is on disk is known again only after opening it anew.
     #[error("{path}: an earlier write failed, no more are accepted: {reason}; hint: close the database and open it again", path = path.display())]
     Poisoned {
@@ -188,12 +197,44 @@ fn holder_remedy(holder: Option<u32>) -> &'static str {
     }
 }
 
-/// Makes an error of one of the operating system: the path, and what was done with it.
+/// Makes an error of one of the operating system: the path, and what was done with it. A [`Displacement`] becomes
+/// [`Error::Displaced`].
 pub(crate) fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
-    move |source| Error::Io {
-        path,
-        action,
-        source,
+    move |source| match source.downcast::<Displacement>() {
+        Ok(displacement) => displacement.into_error(),
+        Err(source) => Error::Io {
+            path,
+            action,
+            source,
+        },
     }
 }
+
+/// [`Error::Displaced`] on its way through operations that give errors of the operating system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Displacement {
+    pub(crate) path: PathBuf,
+    pub(crate) fault: &'static str,
+}
+
+impl Displacement {
+    pub(crate) fn into_error(self) -> Error {
+        let Displacement { path, fault } = self;
+        Error::Displaced { path, fault }
+    }
+}
+
+impl From<Displacement> for io::Error {
+    fn from(displacement: Displacement) -> io::Error {
+        io::Error::other(displacement)
+    }
+}
+
+impl fmt::Display for Displacement {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.path.display(), self.fault)
+    }
+}
+
+impl std::error::Error for Displacement {}

@@ -9,12 +9,15 @@
 mod backend;
 mod catalog;
 mod error;
+mod fingerprint;
 mod grammar;
+mod held;
 mod index_file;
 mod indexes;
 mod lock;
 mod log;
 mod manifest;
+mod ownership;
 mod poison;
 mod replace;
 mod reserve;
@@ -29,6 +32,7 @@ pub use backend::{
 pub use catalog::CorpusRecord;
 pub use error::{Error, Result};
 pub use grammar::Grammar;
+pub use held::HeldDirectory;
 pub use index_file::{IndexHeader, IndexReader, IndexWriter};
 pub use indexes::{IndexKind, IndexRecord};
 pub use log::{

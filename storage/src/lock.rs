@@ -1,17 +1,20 @@
 //! The `LOCK` file: at most one writer has a database open.
 //!
-//! Invariant: whoever holds the operating system's lock on `LOCK` may write to the directory, nobody else. The lock
+//! Invariant: only a process that holds the operating system's lock on `LOCK` writes to the directory. The lock
 //! belongs to the open file, so it ends with the process, however that ends; the file and the process id in it may
-//! stay behind and mean nothing without the lock. Opening read-only does not come here.
+//! stay behind and mean nothing without the lock. Opening read-only does not come here. Whether `LOCK` is still the file that was
+//! locked is asked in `ownership.rs`.
 //!
 //! The process id is for messages only, and failing to write it is no error. It has always as many digits, so that a
 //! file which has them takes no space on a full disk.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::io_error;
+use crate::held::HeldDirectory;
 use crate::{Error, Result};
 
 /// The name of the file in a database directory.
@@ -20,49 +23,85 @@ pub(crate) const LOCK_NAME: &str = "LOCK";
 /// The right to write to a database directory, held until dropped.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    file: File,
+    file: Arc<File>,
+    /// A folder of the directory, locked too where the file system locks directories: a second writer finds that lock if `LOCK` was
+    /// removed. The directory itself is not locked, since scripts do that around a program that opens the database
+    /// (`flock DIRECTORY COMMAND`).
+    folder: Option<FolderLock>,
 }
 
+/// A folder that is locked until it is dropped.
+#[derive(Debug)]
+struct FolderLock(File);
+
 impl DirectoryLock {
-    /// Takes the lock of the database in `directory`, or says who has it.
-    pub(crate) fn acquire(directory: &Path) -> Result<DirectoryLock> {
-        let path = directory.join(LOCK_NAME);
-        let failed = |action| {
-            let path = path.clone();
-            move |source| Error::Io {
-                path,
-                action,
-                source,
-            }
-        };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false) // the content is the holder's
-            .open(&path)
-            .map_err(failed("open"))?;
+    /// Takes the lock of the database in `directory` and of the folder `folder` in it, or says which process has it.
+    pub(crate) fn acquire(directory: &HeldDirectory, folder: &str) -> Result<DirectoryLock> {
+        // First: a second writer that is refused must not create the `LOCK` that the first one misses.
+        let folder = lock_folder(directory, folder)?;
+        let path = directory.path().join(LOCK_NAME);
+        let file = (directory.open_or_create(&path)).map_err(io_error(&path, "open"))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked {
-                    path: directory.to_path_buf(),
-                    holder: holder(&file),
-                });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
+            Err(TryLockError::WouldBlock) => return Err(locked(directory, Some(&file))),
+            Err(TryLockError::Error(source)) => return Err(io_error(&path, "lock")(source)),
         }
         let _ = write_holder(&file, std::process::id());
-        Ok(DirectoryLock { file })
+        Ok(DirectoryLock {
+            file: Arc::new(file),
+            folder,
+        })
+    }
+
+    /// Locks the folder of a database that had none when the lock was taken.
+    pub(crate) fn complete(&mut self, directory: &HeldDirectory, folder: &str) -> Result<()> {
+        if self.folder.is_none() {
+            self.folder = lock_folder(directory, folder)?;
+        }
+        Ok(())
+    }
+
+    /// The file that is locked.
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+}
+
+/// Locks a folder. None if there is none yet, or the file system does not lock directories.
+fn lock_folder(directory: &HeldDirectory, folder: &str) -> Result<Option<FolderLock>> {
+    let Ok(folder) = directory.open_directory(&directory.path().join(folder)) else {
+        return Ok(None); // what is wrong with it is said when it is read
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(FolderLock(folder))),
+        Err(TryLockError::WouldBlock) => {
+            let file = directory.open_file(&directory.path().join(LOCK_NAME));
+            Err(locked(directory, file.ok().as_ref()))
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Another writer has the lock, and `file` its number, if it is there.
+fn locked(directory: &HeldDirectory, file: Option<&File>) -> Error {
+    Error::Locked {
+        path: directory.path().to_path_buf(),
+        holder: file.and_then(holder),
     }
 }
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // So that nobody wonders about an old number.
+        // So that the number of a process that has ended does not stay there.
         let _ = write_holder(&self.file, NOBODY);
         // Closing alone would leave the lock to a child process that was just forked, until it runs its program.
         let _ = self.file.unlock();
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // as above
     }
 }
 
@@ -101,34 +140,55 @@ fn holder(mut file: &File) -> Option<u32> {
 mod tests {
     use super::*;
 
+    fn acquire(directory: &tempfile::TempDir) -> Result<DirectoryLock> {
+        DirectoryLock::acquire(&HeldDirectory::open(directory.path()).unwrap(), "folder")
+    }
+
     #[test]
     fn a_second_lock_names_the_holder_and_a_dropped_one_is_free_again() {
         let directory = tempfile::tempdir().unwrap();
-        let lock = DirectoryLock::acquire(directory.path()).unwrap();
-        let error = DirectoryLock::acquire(directory.path()).unwrap_err();
+        let lock = acquire(&directory).unwrap();
+        let error = acquire(&directory).unwrap_err();
         assert!(matches!(
             error,
             Error::Locked { holder: Some(holder), .. } if holder == std::process::id()
         ));
         drop(lock);
-        DirectoryLock::acquire(directory.path()).unwrap();
+        acquire(&directory).unwrap();
     }
 
     #[test]
     fn the_holder_takes_no_more_space_than_the_one_before() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LOCK_NAME);
-        drop(DirectoryLock::acquire(directory.path()).unwrap());
+        drop(acquire(&directory).unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), b"0000000000\n");
-        let _lock = DirectoryLock::acquire(directory.path()).unwrap();
+        let _lock = acquire(&directory).unwrap();
         let expected = format!("{:010}\n", std::process::id());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }
 
     #[test]
-    fn a_lock_file_left_behind_blocks_nobody() {
+    fn a_lock_file_left_behind_blocks_no_writer() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join(LOCK_NAME), "4194304000 garbage").unwrap();
-        DirectoryLock::acquire(directory.path()).unwrap();
+        acquire(&directory).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_second_writer_is_refused_without_the_lock_file_and_creates_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(LOCK_NAME);
+        let mut lock = acquire(&directory).unwrap();
+        std::fs::create_dir(directory.path().join("folder")).unwrap();
+        let held = HeldDirectory::open(directory.path()).unwrap();
+        lock.complete(&held, "folder").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let error = acquire(&directory).unwrap_err();
+        assert!(matches!(error, Error::Locked { holder: None, .. }));
+        assert!(!path.exists());
+        drop(lock);
+        acquire(&directory).unwrap();
     }
 }

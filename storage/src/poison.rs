@@ -16,8 +16,11 @@ pub(crate) struct Poison {
 impl Poison {
     /// Remembers a failure.
     pub(crate) fn set(&self, failure: &Error) {
+        let reason = failure.to_string();
+        // What helped then is not what helps now.
+        let reason = reason.split("; hint: ").next().unwrap_or(&reason);
         // Only the first is kept.
-        let _ = self.reason.set(failure.to_string());
+        let _ = self.reason.set(reason.to_owned());
     }
 
     /// Whether something failed.

@@ -217,4 +217,8 @@ impl Backend for ReserveBackend {
     fn is_file_system(&self) -> bool {
         self.0.inner.is_file_system()
     }
+
+    fn outward_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.inner.outward_path(path)
+    }
 }

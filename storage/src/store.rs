@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use crate::backend::{Backend, FileBackend, MemoryBackend};
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::error::io_error;
-use crate::log::{Durability, LogPosition, LogRecord, Scan};
+use crate::log::{self, Durability, LOG_NAME, LogPosition, LogRecord, LogTail, Scan};
 use crate::settings::{CorpusSettings, ID_MAX, IngestMode, check_name, check_settings};
 use crate::views::{self, ViewRecord};
 use crate::{Error, Result};
@@ -31,6 +31,7 @@ mod directory;
 mod follow;
 mod image;
 mod indexes;
+mod location;
 mod open;
 mod publication;
 mod recovery;
@@ -49,6 +50,7 @@ use shared::{Shared, store_corpora};
 pub use target::RepairTarget;
 
 use directory::{SEGMENTS_NAME, SegmentDirectory};
+use location::Location;
 
 /// How to open a database directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,11 +106,20 @@ impl Store {
         path: &Path,
         options: OpenOptions,
     ) -> Result<Store> {
-        unfinished::refuse_unfinished(&*backend, path)?;
+        let create = options.create && !options.read_only;
+        if create {
+            open::create_missing(&*backend, path)?;
+        }
+        Store::open_at(Location::find(backend, path)?, options)
+    }
+
+    fn open_at(location: Location, options: OpenOptions) -> Result<Store> {
+        let path = location.path.clone();
+        unfinished::refuse_unfinished(&*location.backend, &path)?;
         let shared = if options.read_only {
-            open::open_reader(backend, path)?
+            open::open_reader(location)?
         } else {
-            open::open_writer(backend, path, options.create)?
+            open::open_writer(location, options.create)?
         };
         for warning in &shared.warnings {
             tracing::warn!(database = %path.display(), "{warning}");
@@ -118,9 +129,26 @@ impl Store {
         })
     }
 
+    /// Opens the directory of this store once more: that one, whatever has its path now. A writer is closed before.
+    ///
+    /// # Errors
+    /// [`Error::Displaced`] if the path does not lead to the directory any more, and those of [`Store::open`].
+    pub fn reopen(&self, options: OpenOptions) -> Result<Store> {
+        self.check_directory()?;
+        Store::open_at(self.shared.location.clone(), options)
+    }
+
+    /// Makes sure that the path of the store leads to its directory.
+    ///
+    /// # Errors
+    /// [`Error::Displaced`] if it does not, because the directory was moved or removed; [`Error::Io`].
+    pub fn check_directory(&self) -> Result<()> {
+        self.shared.location.check()
+    }
+
     /// A database in memory, gone when it is dropped.
     pub fn in_memory() -> Store {
-        let backend = Arc::new(MemoryBackend::new());
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
         let path = PathBuf::from(":memory:");
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         for path in [&path, directory.path()] {
@@ -128,9 +156,15 @@ impl Store {
                 .create_directory(path)
                 .expect("memory refuses no directory");
         }
-        let shared = Shared::new(
-            backend,
+        let location = Location {
             path,
+            backend: Arc::clone(&backend),
+            outer: Arc::clone(&backend),
+            held: None,
+        };
+        let shared = Shared::new(
+            location,
+            backend,
             directory,
             Corpora::new(),
             Scan::default(),
@@ -281,7 +315,7 @@ impl Store {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn views(&self) -> Result<Vec<ViewRecord>> {
-        views::read(&*self.shared.backend, &self.shared.path)
+        views::read(&*self.shared.backend, self.shared.path())
     }
 
     /// Changes the views. Durable when it returns.
@@ -295,7 +329,7 @@ impl Store {
         let _writer = self.shared.change()?;
         let mut views = self.views()?;
         change(&mut views)?;
-        views::write(&*self.shared.backend, &self.shared.path, &views)
+        views::write(&*self.shared.backend, self.shared.path(), &views)
     }
 
     /// Has corpora, publications and segments that are made from now on numbers from `first` on, if they would have lower ones:
@@ -386,10 +420,11 @@ impl Store {
     /// Threads that wait at the same time share one write and one sync.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::Poisoned`] for whom waited beside: what is left of the commits since the last one
-    /// that was acknowledged shows when the database is opened again.
+    /// [`Error::Io`], [`Error::Displaced`], and [`Error::Poisoned`] for commits of other threads that waited with it: what is left of
+    /// the commits since the last one that was acknowledged shows when the database is opened again.
     pub fn ensure_durable(&self, position: LogPosition, durability: Durability) -> Result<()> {
-        self.shared.log.ensure(position, durability)
+        self.shared.log.ensure(position, durability)?;
+        self.shared.check_ownership(durability)
     }
 
     /// Appends a commit and returns its position once it is as durable as asked: [`Store::append`], then
@@ -524,7 +559,7 @@ impl Store {
 
     /// The directory.
     pub fn path(&self) -> &Path {
-        &self.shared.path
+        self.shared.path()
     }
 
     /// Whether it is open for reading only, or closed.
@@ -561,6 +596,26 @@ impl Store {
             Some(follower) => follower.sequence(),
             None => *self.shared.sequence.lock(),
         }
+    }
+
+    /// Whether the log of this store, which was opened after `previous` in the same directory, holds all that the log of `previous` held,
+    /// and in its place. It does not if an older copy of the directory was restored in between. Reads a file of the log.
+    pub fn continues(&self, previous: &Store) -> bool {
+        let shared = &previous.shared;
+        let tail = match (&shared.follower, &shared.ownership) {
+            (Some(follower), _) => Some(follower.tail()),
+            (None, Some(ownership)) => ownership.tail(),
+            (None, None) => Some(LogTail::default()),
+        };
+        let Some(tail) = tail else {
+            return false;
+        };
+        if tail.number == 0 {
+            return true;
+        }
+        let path = log::path_of(&self.path().join(LOG_NAME), tail.number);
+        let bytes = self.shared.backend.read(&path);
+        bytes.is_ok_and(|bytes| tail.is_continued_by(&bytes))
     }
 
     /// Takes over the segments that `previous`, a store of the same directory, has open, as far as they are the same: those

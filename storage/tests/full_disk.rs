@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use scenario::{CREATE, State, Step, WRITE, build, contents, observe, reopen, scratch};
-use zipfdb_storage::{Backend, BackendFile, BackendReader, Durability, Error, FileBackend, Store};
+use zipfdb_storage::{
+    Backend, BackendFile, BackendReader, Durability, Error, FileBackend, HeldDirectory, Store,
+};
 
 mod scenario;
 
@@ -18,7 +20,10 @@ const BLOCK_SIZE: usize = 4096;
 
 /// The file system, on a disk that has so many blocks and no more. Files of sled take none.
 #[derive(Clone, Debug)]
-struct SmallDisk(Arc<Mutex<Blocks>>);
+struct SmallDisk {
+    blocks: Arc<Mutex<Blocks>>,
+    inner: Arc<dyn Backend>,
+}
 
 #[derive(Debug, Default)]
 struct Blocks {
@@ -39,15 +44,18 @@ impl SmallDisk {
     fn new(path: &Path, free: usize) -> SmallDisk {
         let files = contents(path).into_iter();
         let sizes = files.map(|(path, bytes)| (path, bytes.len())).collect();
-        SmallDisk(Arc::new(Mutex::new(Blocks { free, sizes })))
+        SmallDisk {
+            blocks: Arc::new(Mutex::new(Blocks { free, sizes })),
+            inner: Arc::new(FileBackend),
+        }
     }
 
     fn set_free(&self, blocks: usize) {
-        self.0.lock().unwrap().free = blocks;
+        self.blocks.lock().unwrap().free = blocks;
     }
 
     fn free(&self) -> usize {
-        self.0.lock().unwrap().free
+        self.blocks.lock().unwrap().free
     }
 }
 
@@ -59,7 +67,7 @@ struct SmallDiskFile {
 
 impl Write for SmallDiskFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut blocks = self.disk.0.lock().unwrap();
+        let mut blocks = self.disk.blocks.lock().unwrap();
         let size = blocks.sizes.get(&self.path).copied().unwrap_or(0);
         let room = size.next_multiple_of(BLOCK_SIZE) - size + blocks.free * BLOCK_SIZE;
         if room == 0 && !bytes.is_empty() {
@@ -85,24 +93,24 @@ impl BackendFile for SmallDiskFile {
 
 impl Backend for SmallDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
-        FileBackend.open(path)
+        self.inner.open(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
         Ok(Box::new(SmallDiskFile {
             disk: self.clone(),
             path: path.to_path_buf(),
-            inner: FileBackend.create(path)?,
+            inner: self.inner.create(path)?,
         }))
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        FileBackend.sync_file(path)
+        self.inner.sync_file(path)
     }
 
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
-        FileBackend.rename(source, target)?;
-        let mut blocks = self.0.lock().unwrap();
+        self.inner.rename(source, target)?;
+        let mut blocks = self.blocks.lock().unwrap();
         blocks.forget(target);
         if let Some(size) = blocks.sizes.remove(source) {
             blocks.sizes.insert(target.to_path_buf(), size);
@@ -111,25 +119,36 @@ impl Backend for SmallDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        FileBackend.remove(path)?;
-        self.0.lock().unwrap().forget(path);
+        self.inner.remove(path)?;
+        self.blocks.lock().unwrap().forget(path);
         Ok(())
     }
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        FileBackend.create_directory(path)
+        self.inner.create_directory(path)
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        FileBackend.sync_directory(path)
+        self.inner.sync_directory(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        FileBackend.list(path)
+        self.inner.list(path)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        FileBackend.exists(path)
+        self.inner.exists(path)
+    }
+
+    fn within(&self, directory: &Arc<HeldDirectory>) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(SmallDisk {
+            blocks: Arc::clone(&self.blocks),
+            inner: self.inner.within(directory)?,
+        }))
+    }
+
+    fn outward_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.outward_path(path)
     }
 }
 

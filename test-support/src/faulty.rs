@@ -5,11 +5,11 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use zipfdb_storage::{Backend, BackendFile, BackendReader, Bytes, FileBackend};
+use zipfdb_storage::{Backend, BackendFile, BackendReader, Bytes, FileBackend, HeldDirectory};
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +28,7 @@ pub struct Faulty {
     pub mode: Mode,
     /// Calls until the one that fails; shared with the files.
     pub left: Arc<AtomicI64>,
+    inner: Arc<dyn Backend>,
 }
 
 impl Faulty {
@@ -35,6 +36,7 @@ impl Faulty {
         Faulty {
             mode,
             left: Arc::new(AtomicI64::new(call)),
+            inner: Arc::new(FileBackend),
         }
     }
 
@@ -89,8 +91,8 @@ impl Write for FaultyFile {
 
 impl BackendFile for FaultyFile {
     fn sync(&mut self) -> io::Result<()> {
-        let Faulty { mode, left } = self.faults.clone();
-        Faulty { mode, left }.call(|| self.inner.sync())
+        let faults = self.faults.clone();
+        faults.call(|| self.inner.sync())
     }
 }
 
@@ -112,42 +114,54 @@ impl BackendReader for FaultyReader {
 
 impl Backend for Faulty {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn BackendReader>> {
-        let inner = self.call(|| FileBackend.open(path))?;
+        let inner = self.call(|| self.inner.open(path))?;
         let faults = self.clone();
         Ok(Arc::new(FaultyReader { faults, inner }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn BackendFile>> {
-        let inner = self.call(|| FileBackend.create(path))?;
+        let inner = self.call(|| self.inner.create(path))?;
         let faults = self.clone();
         Ok(Box::new(FaultyFile { faults, inner }))
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.sync_file(path))
+        self.call(|| self.inner.sync_file(path))
     }
 
     fn rename(&self, source: &Path, target: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.rename(source, target))
+        self.call(|| self.inner.rename(source, target))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.remove(path))
+        self.call(|| self.inner.remove(path))
     }
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.create_directory(path))
+        self.call(|| self.inner.create_directory(path))
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        self.call(|| FileBackend.sync_directory(path))
+        self.call(|| self.inner.sync_directory(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        self.call(|| FileBackend.list(path))
+        self.call(|| self.inner.list(path))
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.call(|| FileBackend.exists(path))
+        self.call(|| self.inner.exists(path))
+    }
+
+    fn within(&self, directory: &Arc<HeldDirectory>) -> Option<Arc<dyn Backend>> {
+        let inner = self.inner.within(directory)?;
+        Some(Arc::new(Faulty {
+            inner,
+            ..self.clone()
+        }))
+    }
+
+    fn outward_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.outward_path(path)
     }
 }

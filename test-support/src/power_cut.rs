@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend};
+use zipfdb_storage::{Backend, BackendFile, BackendReader, FileBackend, HeldDirectory};
 
 use crate::harness::Random;
 
@@ -59,8 +59,10 @@ pub struct Disk {
 #[derive(Debug)]
 pub struct PowerCut {
     inner: Arc<dyn Backend>,
+    /// The backend of `root` itself.
+    outer: Arc<dyn Backend>,
     root: PathBuf,
-    pub disk: Mutex<Disk>,
+    pub disk: Arc<Mutex<Disk>>,
 }
 
 impl PowerCut {
@@ -77,9 +79,10 @@ impl PowerCut {
         };
         disk.adopt(&*inner, root);
         PowerCut {
+            outer: Arc::clone(&inner),
             inner,
             root: root.to_path_buf(),
-            disk: Mutex::new(disk),
+            disk: Arc::new(Mutex::new(disk)),
         }
     }
 
@@ -98,7 +101,7 @@ impl PowerCut {
             return Err(io::Error::other("the process is killed"));
         }
         if disk.syncs_left == 0 {
-            disk.last = Some(contents(&*self.inner, &self.root));
+            disk.last = Some(contents(&*self.outer, &self.root));
             return Err(io::Error::other("the power goes off"));
         }
         disk.syncs_left -= 1;
@@ -109,7 +112,7 @@ impl PowerCut {
     pub fn cut(&self) {
         let mut disk = self.disk.lock().unwrap();
         disk.last
-            .get_or_insert_with(|| contents(&*self.inner, &self.root));
+            .get_or_insert_with(|| contents(&*self.outer, &self.root));
     }
 }
 
@@ -413,5 +416,19 @@ impl Backend for PowerCutBackend {
 
     fn is_file_system(&self) -> bool {
         self.0.inner.is_file_system()
+    }
+
+    fn within(&self, directory: &Arc<HeldDirectory>) -> Option<Arc<dyn Backend>> {
+        let held = PowerCut {
+            inner: self.0.inner.within(directory)?,
+            outer: Arc::clone(&self.0.outer),
+            root: self.0.root.clone(),
+            disk: Arc::clone(&self.0.disk),
+        };
+        Some(Arc::new(PowerCutBackend(Arc::new(held))))
+    }
+
+    fn outward_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.inner.outward_path(path)
     }
 }

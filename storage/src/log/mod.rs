@@ -55,8 +55,8 @@ pub(crate) use remains::Remains;
 pub(crate) use scan::{LogFile, Scan, list, number_of, path_of};
 pub(crate) use writer::{KeepExtent, Log};
 
-pub(crate) use position::LogExtent;
 pub use position::LogPosition;
+pub(crate) use position::{LogExtent, LogTail};
 use scan::ReplayFile;
 
 /// The name of the log's directory in that of the database.

@@ -1,5 +1,7 @@
 //! Places in the record log.
 
+use crate::fingerprint::Fingerprint;
+
 /// A place between two commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition {
@@ -31,5 +33,25 @@ impl LogExtent {
         if position.file == self.end.file {
             self.end = self.end.max(position);
         }
+    }
+}
+
+/// The newest file of the log with all its bytes, whatever they mean. All that comes to the log comes behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogTail {
+    /// 0 if there is no file.
+    pub(crate) number: u64,
+    pub(crate) size: u64,
+    /// Of all bytes.
+    pub(crate) fingerprint: u64,
+}
+
+impl LogTail {
+    /// Whether the file of this number may have these bytes now: they begin with those that it had before.
+    pub(crate) fn is_continued_by(&self, bytes: &[u8]) -> bool {
+        let before = usize::try_from(self.size)
+            .ok()
+            .and_then(|size| bytes.get(..size));
+        before.is_some_and(|before| Fingerprint::of(before) == self.fingerprint)
     }
 }

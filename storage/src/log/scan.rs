@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, BackendReader, Bytes};
 use crate::error::io_error;
+use crate::fingerprint::Fingerprint;
 use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, HeaderFault, LogFrame, MERGED, Merge};
-use crate::log::position::{LogExtent, LogPosition};
+use crate::log::position::{LogExtent, LogPosition, LogTail};
 use crate::log::record::LogRecord;
 use crate::log::record::{EditKind, Edits};
 use crate::segment::Fault;
@@ -54,8 +55,8 @@ pub(crate) struct Scan {
     pub(crate) largest: u64,
     /// What follows `end` in the newest file.
     pub(crate) torn: Option<Cut>,
-    /// The newest file, which may have no commit yet, and its size; none if there is no file.
-    pub(crate) newest: Option<(u64, u64)>,
+    /// The newest file, which may have no commit yet.
+    pub(crate) newest: LogTail,
     /// Cuts in files before the newest, which opens have noted in the headers of the next files, if commits stood there.
     pub(crate) dropped: Vec<Cut>,
 }
@@ -139,15 +140,17 @@ impl Scan {
             .into_iter()
             .map(|number| OpenFile::open(backend, path_of(directory, number), number))
             .collect::<Result<Vec<OpenFile>>>()?;
-        Scan::of_files(directory, &files, extent)
+        Scan::of_files(directory, &files, extent, LogTail::default())
     }
 
-    /// Reads the files from that of `from` on, which another process has written to since the log was read up to there.
+    /// Reads the files from that of `from` on, which another process has written to since the log was read up to there and its newest
+    /// file was `before`.
     pub(crate) fn read_after(
         backend: &dyn Backend,
         directory: &Path,
         from: LogPosition,
         extent: Option<LogExtent>,
+        before: LogTail,
     ) -> Result<Scan> {
         let files = list(backend, directory)?
             .range(from.file..)
@@ -157,7 +160,7 @@ impl Scan {
             oldest: oldest.max(from.file),
             end,
         });
-        let scan = Scan::of_files(directory, &files, extent)?;
+        let scan = Scan::of_files(directory, &files, extent, before)?;
         // A file without content ends nothing.
         let is_shorter =
             |file: &LogFile| file.number == from.file && (1..from.offset).contains(&file.end);
@@ -172,11 +175,13 @@ impl Scan {
     }
 
     /// What files hold, all there are or the newest ones, rising. One is in memory at a time.
-    fn of_files(directory: &Path, files: &[OpenFile], extent: Option<LogExtent>) -> Result<Scan> {
-        let mut scan = Scan {
-            newest: (files.last()).map(|file| (file.number, file.reader.size())),
-            ..Scan::default()
-        };
+    fn of_files(
+        directory: &Path,
+        files: &[OpenFile],
+        extent: Option<LogExtent>,
+        before: LogTail,
+    ) -> Result<Scan> {
+        let mut scan = Scan::default();
         let mut expected = None;
         // From the newest to the oldest: each header tells where the log ended when its file was created.
         let mut chain = Vec::new();
@@ -223,7 +228,19 @@ impl Scan {
         for (file, end) in chain.into_iter().rev() {
             let durable = extent.filter(|extent| extent.end.file == file.number);
             let durable = durable.map_or(0, |extent| extent.end.offset);
-            scan.read_file(&file.read()?, end, durable)?;
+            let content = file.read()?;
+            if file.number == before.number && !before.is_continued_by(&content.bytes) {
+                return Err(corrupt(&file.path, 0, Fault("it does not begin as before")));
+            }
+            scan.read_file(&content, end, durable)?;
+            if files.last().is_some_and(|last| last.number == file.number) {
+                scan.newest = content.tail();
+            }
+        }
+        if let Some(newest) = files.last()
+            && newest.number != scan.newest.number
+        {
+            scan.newest = newest.read()?.tail(); // it has no more than a header
         }
         let with_content: BTreeSet<u64> = scan.files.iter().map(|file| file.number).collect();
         let numbers = files.iter().map(|file| file.number);
@@ -428,14 +445,9 @@ impl ReplayFile {
 
 /// The numbers of the files in a log directory, rising.
 pub(crate) fn list(backend: &dyn Backend, directory: &Path) -> Result<BTreeSet<u64>> {
-    let failed = |source| Error::Io {
-        path: directory.to_path_buf(),
-        action: "list",
-        source,
-    };
     let names = match backend.list(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
-        names => names.map_err(failed)?,
+        names => names.map_err(io_error(directory, "list"))?,
     };
     Ok(names.iter().filter_map(|name| number_of(name)).collect())
 }
@@ -499,6 +511,14 @@ pub(super) struct File {
 impl File {
     pub(super) fn read(backend: &dyn Backend, path: PathBuf, number: u64) -> Result<File> {
         OpenFile::open(backend, path, number)?.read()
+    }
+
+    fn tail(&self) -> LogTail {
+        LogTail {
+            number: self.number,
+            size: self.bytes.len() as u64,
+            fingerprint: Fingerprint::of(&self.bytes),
+        }
     }
 
     pub(super) fn corrupt(&self, offset: u64, fault: Fault) -> Error {

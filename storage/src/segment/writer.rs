@@ -6,6 +6,7 @@ use super::{
     Dictionary, FileEntry, SegmentForm, SegmentHeader, SegmentInfo, files, tokens, totals,
 };
 use crate::backend::Backend;
+use crate::error::io_error;
 use crate::settings::{check_name, check_settings};
 use crate::{Error, Grammar, Result};
 use rayon::join;
@@ -166,13 +167,7 @@ fn write_sections(
         };
     }
     let (head, tail) = (frame::head(info.form), frame::tail(header, info, &extents));
-    let failed = |action| {
-        move |source| Error::Io {
-            path: path.to_owned(),
-            action,
-            source,
-        }
-    };
+    let failed = |action| io_error(path, action);
     let mut file = backend.create(path).map_err(failed("create"))?;
     let pieces = sections.iter().copied().flatten().copied();
     for piece in [&head[..]].into_iter().chain(pieces).chain([&tail[..]]) {

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
 use crate::catalog::CorpusRecord;
+use crate::error::io_error;
 use crate::indexes::check_name;
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
@@ -136,9 +137,7 @@ impl SegmentDirectory {
 
     /// Lists the directory.
     pub(crate) fn list(&self, backend: &dyn Backend) -> Result<Listing> {
-        let names = backend
-            .list(&self.path)
-            .map_err(self.failed(&self.path, "list"))?;
+        let names = (backend.list(&self.path)).map_err(io_error(&self.path, "list"))?;
         let mut listing = Listing::default();
         for name in &names {
             let Some((id, kind)) = parse(name) else {
@@ -186,7 +185,7 @@ impl SegmentDirectory {
         path: &Path,
         id: u64,
     ) -> Result<CorpusRecord> {
-        let bytes = backend.read(path).map_err(self.failed(path, "read"))?;
+        let bytes = backend.read(path).map_err(io_error(path, "read"))?;
         let corrupt = |fault| Error::Corrupt {
             path: path.to_path_buf(),
             part: "corpus marker",
@@ -228,7 +227,7 @@ impl SegmentDirectory {
         let bytes = marker_bytes(record);
         let path = temporary(&self.marker(record.id));
         let _ = backend.remove(&path); // left by a crash
-        let written = write_new(backend, &path, &bytes).map_err(self.failed(&path, "write"));
+        let written = write_new(backend, &path, &bytes).map_err(io_error(&path, "write"));
         if written.is_err() {
             let _ = backend.remove(&path);
         }
@@ -240,7 +239,7 @@ impl SegmentDirectory {
         let path = self.marker(id);
         backend
             .rename(&temporary(&path), &path)
-            .map_err(self.failed(&path, "rename"))
+            .map_err(io_error(&path, "rename"))
     }
 
     /// Gives a segment that was written its name. Durable once the directory is synced.
@@ -248,14 +247,14 @@ impl SegmentDirectory {
         let path = self.segment(id);
         backend
             .rename(&temporary(&path), &path)
-            .map_err(self.failed(&path, "rename"))
+            .map_err(io_error(&path, "rename"))
     }
 
     /// Makes all names durable.
     pub(crate) fn sync(&self, backend: &dyn Backend) -> Result<()> {
         backend
             .sync_directory(&self.path)
-            .map_err(self.failed(&self.path, "sync"))
+            .map_err(io_error(&self.path, "sync"))
     }
 
     /// Takes a segment file that a rebuild could not place out of the way.
@@ -263,16 +262,7 @@ impl SegmentDirectory {
         let path = self.segment(id);
         backend
             .rename(&path, &with_suffix(&path, ASIDE_SUFFIX))
-            .map_err(self.failed(&path, "rename"))
-    }
-
-    fn failed(&self, path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_path_buf();
-        move |source| Error::Io {
-            path,
-            action,
-            source,
-        }
+            .map_err(io_error(&path, "rename"))
     }
 }
 

@@ -129,7 +129,7 @@ impl Store {
         };
         let backend = follower.backend();
         let relative = |path: &Path| {
-            let path = path.strip_prefix(&shared.path);
+            let path = path.strip_prefix(shared.path());
             path.expect("files lie in the directory").to_path_buf()
         };
         let stored = |path: PathBuf, size: u64| ImageFile {
@@ -158,7 +158,7 @@ impl Store {
         }
         let mut files = Vec::new();
 
-        let (end, log) = (shared.log.end(), shared.path.join(LOG_NAME));
+        let (end, log) = (shared.log.end(), shared.path().join(LOG_NAME));
         let mut oldest = None;
         for path in backend.pinned() {
             let in_log = path.strip_prefix(&log).ok();
@@ -185,13 +185,13 @@ impl Store {
             source: Source::Content(manifest.encode().into()),
         });
         for name in [indexes::FILE_NAME, views::FILE_NAME] {
-            match backend.read(&shared.path.join(name)) {
+            match backend.read(&shared.path().join(name)) {
                 Ok(content) => files.push(ImageFile {
                     path: name.into(),
                     source: Source::Content(content),
                 }),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(io_error(&shared.path.join(name), "read")(error)),
+                Err(error) => return Err(io_error(&shared.path().join(name), "read")(error)),
             }
         }
         let indexes = self.indexes()?;

@@ -21,7 +21,7 @@ impl Store {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Io`].
     pub fn indexes(&self) -> Result<Vec<IndexRecord>> {
-        let mut records = indexes::read(&*self.shared.backend, &self.shared.path)?;
+        let mut records = indexes::read(&*self.shared.backend, self.shared.path())?;
         let visible = self.shared.visible.lock();
         records.retain(|record| visible.corpora.contains_key(&record.corpus));
         drop(visible);
@@ -45,7 +45,7 @@ impl Store {
             });
         }
         records.push(record);
-        indexes::write(&*self.shared.backend, &self.shared.path, &records)
+        indexes::write(&*self.shared.backend, self.shared.path(), &records)
     }
 
     /// Drops an index with its files. Durable when it returns.
@@ -61,7 +61,7 @@ impl Store {
             index: name.to_owned(),
         })?;
         let record = records.remove(place);
-        indexes::write(&*shared.backend, &shared.path, &records)?;
+        indexes::write(&*shared.backend, shared.path(), &records)?;
         let name = record.name.to_ascii_lowercase();
         let listing = shared.directory.list(&*shared.backend)?;
         for (segment, _) in listing.indexes.iter().filter(|(_, index)| *index == name) {
@@ -86,7 +86,7 @@ impl Shared {
     /// Removes the index files of segments that are gone.
     pub(super) fn remove_indexes(&self, segments: &[u64]) {
         // Without indexes there are no files.
-        let records = indexes::read(&*self.backend, &self.path);
+        let records = indexes::read(&*self.backend, self.path());
         for record in records.unwrap_or_default() {
             for &segment in segments {
                 self.remove_index(segment, &record.name);
@@ -153,7 +153,7 @@ impl Segment {
         let placed = written.and_then(|()| {
             // Nobody drops the index meanwhile.
             let _writer = shared.writer()?;
-            let records = indexes::read(backend, &shared.path)?;
+            let records = indexes::read(backend, shared.path())?;
             if !records.contains(record) {
                 return Err(E::from(Error::NoSuchIndex {
                     index: record.name.clone(),

@@ -22,10 +22,12 @@ use crate::indexes;
 use crate::lock::{DirectoryLock, LOCK_NAME};
 use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
+use crate::ownership::{OwnedBackend, Ownership};
 use crate::reserve::{RESERVE_NAME, Reserve, ReserveBackend};
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::store::directory::{Listing, SEGMENTS_NAME, SegmentDirectory};
-use crate::store::follow::Follower;
+use crate::store::follow::{Follower, newest_file};
+use crate::store::location::Location;
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
 use crate::store::registry::{CATALOG_NAME, FoundRegistry, later_version};
 use crate::store::shared::Shared;
@@ -41,22 +43,28 @@ const LOG_ATTEMPTS_MAX: u32 = 3;
 const TORN_REST: Duration = Duration::from_millis(10);
 
 /// Opens for writing: takes the lock, recovers, cleans up.
-pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) -> Result<Shared> {
+pub(super) fn open_writer(location: Location, create: bool) -> Result<Shared> {
+    let path = &*location.path;
     let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
-    prepare_directory(&*backend, path, create)?;
-    let lock = match backend.is_file_system() {
-        true => Some(DirectoryLock::acquire(path)?),
-        false => None,
-    };
-    let (backend, reserve) = match backend.is_file_system() {
-        true => {
-            let reserve = Reserve::open(backend, path);
-            let backend: Arc<dyn Backend> = Arc::new(ReserveBackend(Arc::clone(&reserve)));
-            (backend, Some(reserve))
-        }
-        false => (backend, None),
-    };
+    check_is_database(&location, create)?;
+    let mut backend = Arc::clone(&location.backend);
+    let (mut lock, mut ownership, mut reserve) = (None, None, None);
+    if let Some(held) = &location.held {
+        let taken = DirectoryLock::acquire(held, SEGMENTS_NAME)?;
+        let (file, folder) = (taken.file(), SEGMENTS_NAME);
+        let owned = Ownership::begin(&*backend, Arc::clone(held), file, folder)?;
+        let owned_backend = Arc::new(OwnedBackend {
+            inner: backend,
+            ownership: Arc::clone(&owned),
+        });
+        let kept = Reserve::open(owned_backend, path);
+        backend = Arc::new(ReserveBackend(Arc::clone(&kept)));
+        (lock, ownership, reserve) = (Some(taken), Some(owned), Some(kept));
+    }
     create_segment_directory(&*backend, path, &directory, create)?;
+    if let (Some(lock), Some(held)) = (&mut lock, &location.held) {
+        lock.complete(held, SEGMENTS_NAME)?;
+    }
 
     let registry = FoundRegistry::read(&backend, path)?;
     let sequence = registry.sequence();
@@ -86,7 +94,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     if known.is_none() {
         // Whoever created these directories may not have come to syncing them. Who finds a manifest knows that they
         // are durable.
-        sync_directory(&*backend, parent(path))?;
+        sync_directory(&*location.outer, parent(path))?;
         sync_directory(&*backend, path)?;
     }
     let registry = registry.store(&backend, path, &recovered.corpora, anew, &mut warnings)?;
@@ -116,8 +124,8 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
     let cuts: Vec<String> = found.cuts().collect();
     warnings.extend_from_slice(&cuts);
     let shared = Shared::new(
+        location,
         backend,
-        path.to_path_buf(),
         directory,
         recovered.corpora,
         found,
@@ -136,6 +144,7 @@ pub(super) fn open_writer(backend: Arc<dyn Backend>, path: &Path, create: bool) 
         next_id: AtomicU64::new(largest + 1),
         untidy: !tidy || recovered.left,
         reserve,
+        ownership,
         sequence: Mutex::new(sequence),
         lock: Mutex::new(lock),
         ..shared
@@ -163,8 +172,9 @@ fn sync_log(backend: &dyn Backend, path: &Path, found: &Scan) -> Result<()> {
 /// The manifest is read before the files, so it is never newer than what is listed, and again afterwards. All live
 /// segments are opened at once, so that a writer may remove them afterwards; if one was removed before, or anything else
 /// changed, it starts over.
-pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shared> {
-    let backend = Arc::new(ReadOnlyBackend::new(backend));
+pub(super) fn open_reader(location: Location) -> Result<Shared> {
+    let path = &*location.path;
+    let backend = Arc::new(ReadOnlyBackend::new(Arc::clone(&location.backend)));
     let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
     if !backend.exists(path).map_err(io_error(path, "open"))? {
         return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
@@ -183,6 +193,7 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         let manifest = ManifestFile::read(&*backend, path);
         let sequence = manifest.as_ref().map(|manifest| manifest.sequence).ok();
         let known = manifest.as_ref().ok().cloned();
+        let status = newest_file(&location).ok().and_then(|(_, status)| status);
         let state = read_state(&backend, path, &directory, manifest);
         let (listing, mut found, recovered, mut warnings) = match state {
             Err(Error::Io { source, .. })
@@ -229,10 +240,11 @@ pub(super) fn open_reader(backend: Arc<dyn Backend>, path: &Path) -> Result<Shar
         }
         let cuts: Vec<String> = found.cuts().collect();
         warnings.extend_from_slice(&cuts);
-        let follower = Follower::new(Arc::clone(&backend), path, known, &found);
+        let pinned = Arc::clone(&backend);
+        let follower = Follower::new(location.clone(), pinned, known, &found, status);
         let shared = Shared::new(
+            location.clone(),
             backend,
-            path.to_path_buf(),
             directory,
             recovered.corpora,
             found,
@@ -345,18 +357,19 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Creates the database directory, or makes sure that the one there is a database or empty.
-fn prepare_directory(backend: &dyn Backend, path: &Path, create: bool) -> Result<()> {
-    if !backend.exists(path).map_err(io_error(path, "open"))? {
-        if !create {
-            return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
-        }
-        backend
-            .create_directory(path)
-            .map_err(io_error(path, "create"))?;
+/// Creates the directory of a database that does not exist.
+pub(super) fn create_missing(backend: &dyn Backend, path: &Path) -> Result<()> {
+    if backend.exists(path).map_err(io_error(path, "open"))? {
         return Ok(());
     }
-    let names = backend.list(path).map_err(io_error(path, "open"))?;
+    let created = backend.create_directory(path);
+    created.map_err(io_error(path, "create"))
+}
+
+/// Makes sure that a directory is a database, or with `create` empty.
+fn check_is_database(location: &Location, create: bool) -> Result<()> {
+    let path = &*location.path;
+    let names = (location.backend.list(path)).map_err(io_error(path, "open"))?;
     let ours = [SEGMENTS_NAME, CATALOG_NAME, MANIFEST_NAME, LOCK_NAME];
     if names.iter().any(|name| ours.iter().any(|our| name == our)) || names.is_empty() && create {
         return Ok(());

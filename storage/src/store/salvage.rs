@@ -1,12 +1,13 @@
-//! What is left of a damaged database, for one who copies it elsewhere.
+//! What is left of a damaged database, for a copy of it elsewhere.
 //!
-//! Invariant: nothing is written, and damage is no error: it is what is told. What is live is decided as when the database
-//! is opened, in `recovery.rs`, with what can be read of the log; segments of publications that have lost others are taken
-//! too.
+//! Invariant: nothing is written, all is read in the directory that was there at the beginning, and damage is no error: it is what is
+//! reported. What is live is decided as when the database is opened, in `recovery.rs`, with what can be read of the log; segments of
+//! publications that have lost others are taken too.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::backend::{Backend, FileBackend};
 use crate::catalog::{ContentFault, CorpusRecord};
@@ -15,6 +16,7 @@ use crate::manifest::ManifestFile;
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::settings::CorpusSettings;
 use crate::store::directory::{SEGMENTS_NAME, SegmentDirectory, temporary};
+use crate::store::location::Location;
 use crate::store::open::{FileFacts, had_manifest};
 use crate::store::recovery::{Facts, Unfinished, recover};
 use crate::store::unfinished::refuse_unfinished;
@@ -33,6 +35,7 @@ pub struct Salvage {
 /// A corpus of a damaged database.
 #[derive(Clone, Debug)]
 pub struct SalvagedCorpus {
+    backend: Arc<dyn Backend>,
     /// Its number, which records of the log have too.
     pub id: u64,
     /// Its name, or one like `corpus-7` if that is lost.
@@ -51,7 +54,8 @@ impl Salvage {
     /// [`Error::UnfinishedRepair`] if it lacks what a repair has not saved yet; [`Error::Io`] if its directories cannot be
     /// listed.
     pub fn read(path: &Path) -> Result<Salvage> {
-        let backend: &dyn Backend = &FileBackend;
+        let location = Location::find(Arc::new(FileBackend), path)?;
+        let backend = &*location.backend;
         refuse_unfinished(backend, path)?;
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         let mut notes = Vec::new();
@@ -91,6 +95,7 @@ impl Salvage {
             false => directory.segment(id),
         };
         let with_paths = |record: CorpusRecord| SalvagedCorpus {
+            backend: Arc::clone(&location.backend),
             id: record.id,
             name: record.name,
             settings: record.settings,
@@ -104,7 +109,10 @@ impl Salvage {
         let mut lost = log.faults.clone();
         for id in recovered.aside {
             match facts.header(id) {
-                Ok(header) => take_aside(&mut corpora, header, (id, path_of(id))),
+                Ok(header) => {
+                    let segment = (id, path_of(id));
+                    take_aside(&mut corpora, header, segment, &location.backend);
+                }
                 Err(error) => lost.push(format!("{error}: nothing of it can be read")),
             }
         }
@@ -118,6 +126,7 @@ impl Salvage {
                     "name and settings of a corpus of which only changes are left: it becomes `{name}`"
                 ));
                 corpora.push(SalvagedCorpus {
+                    backend: Arc::clone(&location.backend),
                     id,
                     name,
                     settings: CorpusSettings::default(),
@@ -217,7 +226,12 @@ impl Salvage {
 }
 
 /// Gives a segment that could not be placed to the corpus of its name.
-fn take_aside(corpora: &mut Vec<SalvagedCorpus>, header: SegmentHeader, segment: (u64, PathBuf)) {
+fn take_aside(
+    corpora: &mut Vec<SalvagedCorpus>,
+    header: SegmentHeader,
+    segment: (u64, PathBuf),
+    backend: &Arc<dyn Backend>,
+) {
     let named = (corpora.iter_mut()).find(|corpus| corpus.name == header.corpus);
     match named {
         Some(corpus) => {
@@ -225,6 +239,7 @@ fn take_aside(corpora: &mut Vec<SalvagedCorpus>, header: SegmentHeader, segment:
             corpus.segments.sort_unstable();
         }
         None => corpora.push(SalvagedCorpus {
+            backend: Arc::clone(backend),
             // Corpora that have a number get it before their segments.
             id: segment.0,
             name: header.corpus,
@@ -274,7 +289,7 @@ impl SalvagedCorpus {
     /// # Errors
     /// Those of [`SegmentReader::open`], and [`Error::Corrupt`] if it is another one.
     pub fn open_segment(&self, (id, path): &(u64, PathBuf)) -> Result<SegmentReader> {
-        let reader = SegmentReader::open(&FileBackend, path)?;
+        let reader = SegmentReader::open(&*self.backend, path)?;
         match reader.header().segment_id == *id {
             true => Ok(reader),
             false => Err(Error::Corrupt {

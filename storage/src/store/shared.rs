@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -12,12 +12,14 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::backend::Backend;
 use crate::catalog::{Corpora, CorpusRecord};
 use crate::lock::DirectoryLock;
-use crate::log::{KeepExtent, Log, LogFile, LogPosition, Scan};
+use crate::log::{Durability, KeepExtent, Log, LogFile, LogPosition, Scan};
+use crate::ownership::Ownership;
 use crate::poison::Poison;
 use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
 use crate::store::directory::SegmentDirectory;
 use crate::store::follow::Follower;
+use crate::store::location::Location;
 use crate::store::registry::Registry;
 use crate::{Error, Result};
 
@@ -34,8 +36,8 @@ pub struct Segment {
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    pub(super) location: Location,
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) path: PathBuf,
     pub(super) directory: SegmentDirectory,
     pub(super) read_only: bool,
     pub(super) warnings: Vec<String>,
@@ -56,6 +58,8 @@ pub(super) struct Shared {
     pub(super) visible: Mutex<Visible>,
     /// `None` in memory and read-only.
     pub(super) reserve: Option<Arc<Reserve>>,
+    /// `None` in memory and read-only.
+    pub(super) ownership: Option<Arc<Ownership>>,
     /// What a reader knows of the files; `None` if it is open for writing.
     pub(super) follower: Option<Follower>,
     /// The number of the manifest that a writer found, and once it is closed of the one it left.
@@ -88,8 +92,8 @@ pub(super) struct Visible {
 
 impl Shared {
     pub(super) fn new(
+        location: Location,
         backend: Arc<dyn Backend>,
-        path: PathBuf,
         directory: SegmentDirectory,
         corpora: Corpora,
         found: Scan,
@@ -99,15 +103,15 @@ impl Shared {
         let merged = corpora.values().map(|record| record.merged_position).max();
         let log = Log::new(
             Arc::clone(&backend),
-            &path,
+            &location.path,
             found,
             merged.unwrap_or_default(),
             keep_extent,
             Arc::clone(&poison),
         );
         Shared {
+            location,
             backend,
-            path,
             directory,
             read_only: false,
             warnings: Vec::new(),
@@ -129,6 +133,7 @@ impl Shared {
                 buried: BTreeSet::new(),
             }),
             reserve: None,
+            ownership: None,
             follower: None,
             sequence: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -155,7 +160,7 @@ impl Shared {
     pub(super) fn refuse_reader(&self) -> Result<()> {
         if self.is_reader() {
             return Err(Error::ReadOnly {
-                path: self.path.clone(),
+                path: self.path().to_path_buf(),
             });
         }
         Ok(())
@@ -163,7 +168,32 @@ impl Shared {
 
     pub(super) fn check_writable(&self) -> Result<()> {
         self.refuse_reader()?;
-        self.poison.check(&self.path)
+        self.poison.check(self.path())?;
+        let ownership = self.ownership.as_ref();
+        ownership.map_or(Ok(()), |ownership| ownership.refuse_lost())
+    }
+
+    /// The directory of the database, as it was given.
+    pub(super) fn path(&self) -> &Path {
+        &self.location.path
+    }
+
+    /// Makes sure that this process is still the writer of the directory before it acknowledges a commit. If it is not, writing ends.
+    pub(super) fn check_ownership(&self, durability: Durability) -> Result<()> {
+        let Some(ownership) = &self.ownership else {
+            return Ok(());
+        };
+        let checked = match durability {
+            // The sync ended with it.
+            Durability::Full => Ok(()),
+            // The write began with it, a moment ago.
+            Durability::Normal => ownership.check_path(),
+            Durability::Off => ownership.check(),
+        };
+        if let Err(error) = &checked {
+            self.poison.set(error);
+        }
+        checked
     }
 
     /// The right to change something.

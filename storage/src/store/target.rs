@@ -1,12 +1,13 @@
 //! The directory that a repair builds a new database in.
 //!
 //! Invariant: the file `REPAIR` is durable before anything else is in the directory, and goes, durably, when the new
-//! database is complete. As long as it is there nobody opens the database but the repair, which starts over.
+//! database is complete. As long as it is there only the repair opens the database, and starts over. All of it happens in the
+//! directory that was there when the repair began.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::Result;
@@ -18,6 +19,7 @@ use crate::manifest::MANIFEST_NAME;
 use crate::reserve::RESERVE_NAME;
 use crate::store::Store;
 use crate::store::directory::SEGMENTS_NAME;
+use crate::store::location::Location;
 use crate::store::open::{self, parent, sync_directory};
 use crate::store::registry::CATALOG_NAME;
 use crate::store::unfinished::REPAIR_NAME;
@@ -25,7 +27,7 @@ use crate::store::unfinished::REPAIR_NAME;
 /// A directory that a repair builds a new database in.
 #[derive(Debug)]
 pub struct RepairTarget {
-    path: PathBuf,
+    location: Location,
 }
 
 /// What may stand where a repair is to write.
@@ -63,19 +65,21 @@ impl RepairTarget {
                 ));
             }
         }
+        let location = Location::find(Arc::new(FileBackend), path)?;
+        let (backend, held) = (&*location.backend, location.directory());
         let marker = path.join(REPAIR_NAME);
         let source = fs::canonicalize(source).unwrap_or_else(|_| source.to_path_buf());
-        let mut file = fs::File::create(&marker).map_err(io_error(&marker, "create"))?;
-        (file.write_all(source.as_os_str().as_encoded_bytes()))
+        let mut file = (held.open_or_create(&marker)).map_err(io_error(&marker, "create"))?;
+        (file.set_len(0))
+            .and_then(|()| file.write_all(source.as_os_str().as_encoded_bytes()))
             .and_then(|()| file.sync_all())
             .map_err(io_error(&marker, "write"))?;
-        sync_directory(&FileBackend, path)?;
-        sync_directory(&FileBackend, parent(path))?;
-        let _lock = DirectoryLock::acquire(path)?;
-        clear(path)?;
-        Ok(RepairTarget {
-            path: path.to_path_buf(),
-        })
+        sync_directory(backend, path)?;
+        sync_directory(&*location.outer, parent(path))?;
+        let _lock = DirectoryLock::acquire(held, SEGMENTS_NAME)?;
+        location.check()?;
+        clear(&location)?;
+        Ok(RepairTarget { location })
     }
 
     /// Opens the new database for writing.
@@ -84,18 +88,21 @@ impl RepairTarget {
     /// Those of [`Store::open`].
     pub fn open(&self) -> Result<Store> {
         Ok(Store {
-            shared: Arc::new(open::open_writer(Arc::new(FileBackend), &self.path, true)?),
+            shared: Arc::new(open::open_writer(self.location.clone(), true)?),
         })
     }
 
     /// Makes the new database one like any other. All of it must be durable.
     ///
     /// # Errors
-    /// [`Io`](crate::Error::Io).
+    /// [`Io`](crate::Error::Io), [`Displaced`](crate::Error::Displaced).
     pub fn finish(self) -> Result<()> {
-        let marker = self.path.join(REPAIR_NAME);
-        fs::remove_file(&marker).map_err(io_error(&marker, "remove"))?;
-        sync_directory(&FileBackend, &self.path)
+        let Location { path, backend, .. } = &self.location;
+        self.location.check()?;
+        let marker = path.join(REPAIR_NAME);
+        (backend.remove(&marker)).map_err(io_error(&marker, "remove"))?;
+        sync_directory(&**backend, path)?;
+        self.location.check()
     }
 }
 
@@ -129,17 +136,14 @@ fn is_ours(name: &OsStr) -> bool {
 }
 
 /// Removes what a repair has written but its marker and the lock.
-fn clear(path: &Path) -> Result<()> {
-    for name in FileBackend.list(path).map_err(io_error(path, "list"))? {
+fn clear(location: &Location) -> Result<()> {
+    let Location { path, backend, .. } = location;
+    for name in backend.list(path).map_err(io_error(path, "list"))? {
         if !is_ours(&name) || name == REPAIR_NAME || name == LOCK_NAME {
             continue;
         }
         let entry = path.join(&name);
-        let removed = match entry.is_dir() {
-            true => fs::remove_dir_all(&entry),
-            false => fs::remove_file(&entry),
-        };
-        removed.map_err(io_error(&entry, "remove"))?;
+        (location.directory().remove_all(&entry)).map_err(io_error(&entry, "remove"))?;
     }
-    sync_directory(&FileBackend, path)
+    sync_directory(&**backend, path)
 }
