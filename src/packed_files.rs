@@ -34,8 +34,8 @@ pub struct PackedSizes {
 /// Packs the file `source` to a new file `target`, on all processors.
 ///
 /// # Errors
-/// [`Error::Packed`] if the format has no room for an option, [`Error::Invalid`] if `source` is no regular file, [`Error::Io`] if it
-/// cannot be read, or `target` exists or cannot be written.
+/// [`Error::Packed`] if the format has no room for an option, [`Error::Invalid`] if `source` is no regular file or `target` exists or
+/// is inside a database, [`Error::Io`] if one of them cannot be read or written.
 pub fn pack_file(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -106,8 +106,8 @@ pub fn pack_file(
 /// Unpacks the file `source` to a new file `target`, on all processors.
 ///
 /// # Errors
-/// [`Error::Packed`] if `source` is no packed file or damaged, [`Error::Invalid`] if it is no regular file, [`Error::Io`] if it
-/// cannot be read, or `target` exists or cannot be written.
+/// [`Error::Packed`] if `source` is no packed file or damaged, [`Error::Invalid`] if it is no regular file or `target` exists or is
+/// inside a database, [`Error::Io`] if one of them cannot be read or written.
 pub fn unpack_file(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -303,6 +303,7 @@ impl PackTarget {
             path: path.to_path_buf(),
             source,
         };
+        paths::refuse_database(path, None)?;
         if path.symlink_metadata().is_ok() {
             return Err(Error::Invalid {
                 subject: path.display().to_string(),

@@ -99,7 +99,8 @@ fn a_sound_database_is_copied_and_nothing_is_lost() {
     let (state, report) = repaired(&path);
     assert_eq!(Some(&state), states.last());
     assert_eq!((report.lost, report.notes), (vec![], vec![]));
-    let error = repair(&path, &path, &NoProgress).unwrap_err();
+    let target = path.with_extension("repaired");
+    let error = repair(&path, &target, &NoProgress).unwrap_err();
     assert!(error.to_string().contains("it exists"), "{error}");
 }
 

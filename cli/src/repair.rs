@@ -13,7 +13,8 @@ pub fn run(database: &Path, target: Option<&Path>) -> Result<(), Error> {
     let target = match target {
         Some(target) => target.to_path_buf(),
         None => {
-            let mut name = database.as_os_str().to_owned();
+            // Without a slash at its end, which would put the new one into it.
+            let mut name = database.components().as_path().as_os_str().to_owned();
             name.push(".repaired");
             name.into()
         }

@@ -50,11 +50,13 @@ impl Core {
         store.inherit(&previous.store);
         let sequence = previous.store.sequence();
         // An opening for writing may finish what a crash interrupted. The log begins at its first file again when the corpus with
-        // the highest merged position was dropped: new commits would seem to be taken up already.
+        // the highest merged position was dropped: new commits would seem to be taken up already. A copy of the directory that is
+        // restored in its place may have the same manifest and another log.
         let is_continued = sequence.is_some()
             && store.sequence() == sequence
             && store.corpora() == previous.store.corpora()
-            && store.log_position() >= *previous.taken_up.lock();
+            && store.log_position() >= *previous.taken_up.lock()
+            && store.continues(&previous.store);
         let core = Core::new(store, previous.runtime.clone(), previous.cache.clone());
         *core.stored.lock() = previous.stored.lock().clone();
         if is_continued {

@@ -15,7 +15,7 @@ use zipfdb_storage::{Backend, CorpusSettings, FileBackend, OpenOptions, Store};
 
 use crate::api::corpus::Corpus;
 use crate::api::memory_share::MemoryShare;
-use crate::api::opened::{LOCK_KEPT, Opened, Sharing};
+use crate::api::opened::{LOCK_KEPT, Opened, Sharing, open_shared};
 use crate::api::rows::Rows;
 use crate::api::session::Session;
 use crate::api::shared::Shared;
@@ -24,7 +24,7 @@ use crate::api::transaction::Transaction;
 use crate::runtime::interrupt::InterruptHandle;
 use crate::runtime::progress::{NoProgress, Progress};
 use crate::runtime::{Runtime, start_pool};
-use crate::{Error, Result};
+use crate::{Error, Result, paths};
 
 /// A database: named corpora of compressed text in one directory.
 ///
@@ -109,7 +109,7 @@ impl DatabaseOptions {
     ///
     /// # Errors
     /// If another process has it open for writing, if it does not exist and may
-    /// not be created, or if the directory cannot be read. A damaged catalog is
+    /// not be created or would be created inside another database, or if the directory cannot be read. A damaged catalog is
     /// no error: it is rebuilt and a warning is left in [`Database::warnings`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
         let options = OpenOptions {
@@ -120,12 +120,19 @@ impl DatabaseOptions {
         let backend = backend.unwrap_or_else(|| Arc::new(FileBackend));
         let pool = start_pool(self.threads)?;
         let path = path.as_ref();
+        // One that exists is opened wherever it is.
+        if options.create && backend.is_file_system() && !paths::is_database(path) {
+            paths::refuse_database(path, None)?;
+        }
         let is_shared = self.shared && !self.read_only && backend.is_file_system();
-        let sharing = is_shared.then(|| Sharing::new(backend.clone(), path, self.lock_kept));
-        let store = pool.install(|| match &sharing {
-            Some(sharing) => sharing.open(options.create),
-            None => Ok(Store::open_with(backend, path, options)?),
+        let store = pool.install(|| {
+            if is_shared {
+                open_shared(&backend, path, options.create)
+            } else {
+                Ok(Store::open_with(backend, path, options)?)
+            }
         })?;
+        let sharing = is_shared.then(|| Sharing::new(self.lock_kept));
         Database::start(store, pool, false, sharing)
     }
 

@@ -1,12 +1,13 @@
 //! `Opened`: the open directory behind the handles of a database, and who may write to it.
 //!
-//! The invariant: who writes holds the lock of the directory, and has taken up all that was committed before. A database that
+//! The invariant: a writer holds the lock of the directory, and has taken up all that was committed before. A database that
 //! shares its directory with other processes reads until it first writes, follows what they commit, and gives the lock back
 //! once it has not written for a while; any other one has the lock from its opening to its end, or is read-only. Each change
-//! from reading to writing or back is another [`Core`]; handles and snapshots stay.
+//! from reading to writing or back is another [`Core`] of the same directory, whatever has its path by then; handles and snapshots
+//! stay.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -52,8 +53,6 @@ pub(crate) struct Opened {
 
 /// A directory that other processes write to.
 pub(crate) struct Sharing {
-    backend: Arc<dyn Backend>,
-    path: PathBuf,
     /// How long the lock is kept after a write.
     kept: Duration,
     /// Held while the store is opened anew.
@@ -88,11 +87,9 @@ impl Deref for Writing {
 }
 
 impl Sharing {
-    /// For the directory `path`, whose lock is kept so long after a write.
-    pub(crate) fn new(backend: Arc<dyn Backend>, path: &Path, kept: Duration) -> Sharing {
+    /// Of a directory whose lock is kept for this time after a write.
+    pub(crate) fn new(kept: Duration) -> Sharing {
         Sharing {
-            backend,
-            path: path.to_path_buf(),
             kept,
             state: Mutex::new(SharingState {
                 writers: 0,
@@ -104,34 +101,31 @@ impl Sharing {
             thread: Mutex::default(),
         }
     }
+}
 
-    /// Opens the directory: for reading if that tells all, else for writing, which creates or mends it.
-    ///
-    /// # Errors
-    /// If it can be opened in neither way.
-    pub(crate) fn open(&self, create: bool) -> Result<Store> {
-        let begun = Instant::now();
-        let write = OpenOptions { create, ..WRITE };
-        loop {
-            let reading = self.open_store(READ);
-            if let Ok(store) = &reading
-                && store.warnings().is_empty()
-            {
-                return Ok(reading?);
-            }
-            match (self.open_store(write), reading) {
-                // Somebody else has the lock, or nobody can have it: what that is for shows when something is written.
-                (Err(_), Ok(store)) => return Ok(store),
-                (Err(StorageError::Locked { .. }), Err(_)) if begun.elapsed() < OPEN_WAIT => {
-                    thread::sleep(TRY_INTERVAL);
-                }
-                (writing, _) => return Ok(writing?),
-            }
+/// Opens a directory that other processes write to: for reading if that tells all, else for writing, which creates or mends it.
+///
+/// # Errors
+/// If it can be opened in neither way.
+pub(crate) fn open_shared(backend: &Arc<dyn Backend>, path: &Path, create: bool) -> Result<Store> {
+    let begun = Instant::now();
+    let open = |options| Store::open_with(backend.clone(), path, options);
+    let write = OpenOptions { create, ..WRITE };
+    loop {
+        let reading = open(READ);
+        if let Ok(store) = &reading
+            && store.warnings().is_empty()
+        {
+            return Ok(reading?);
         }
-    }
-
-    fn open_store(&self, options: OpenOptions) -> std::result::Result<Store, StorageError> {
-        Store::open_with(self.backend.clone(), &self.path, options)
+        match (open(write), reading) {
+            // The write lock is unavailable: open read only; the first write reports why.
+            (Err(_), Ok(store)) => return Ok(store),
+            (Err(StorageError::Locked { .. }), Err(_)) if begun.elapsed() < OPEN_WAIT => {
+                thread::sleep(TRY_INTERVAL);
+            }
+            (writing, _) => return Ok(writing?),
+        }
     }
 }
 
@@ -178,7 +172,7 @@ impl Opened {
     /// The open directory with all that other processes have committed.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If it cannot be read, or its path leads to another one.
     pub(crate) fn fresh(&self) -> Result<Arc<Core>> {
         let Some(sharing) = &self.sharing else {
             return Ok(self.core());
@@ -187,14 +181,15 @@ impl Opened {
         // closed writer could be read here, which lacks what others have committed since.
         let _state = sharing.state.lock();
         let core = self.core();
-        match core.store.is_read_only() {
-            true => self.follow(sharing),
-            false => Ok(core),
+        if core.store.is_read_only() {
+            return self.follow();
         }
+        core.store.check_directory()?;
+        Ok(core)
     }
 
-    /// As `fresh`, for who holds the state.
-    fn follow(&self, sharing: &Sharing) -> Result<Arc<Core>> {
+    /// As `fresh`, for a caller that holds the state.
+    fn follow(&self) -> Result<Arc<Core>> {
         let core = self.core();
         let is_taken_up = match core.store.follow()? {
             Followed::Same => true,
@@ -204,7 +199,7 @@ impl Opened {
         if is_taken_up {
             Ok(core)
         } else {
-            self.reopen(sharing, &core, READ)
+            self.reopen(&core, READ)
         }
     }
 
@@ -224,9 +219,12 @@ impl Opened {
             let mut state = sharing.state.lock();
             let core = self.core();
             let writing = if core.store.is_read_only() {
-                self.take_lock(sharing)
+                self.take_lock()
             } else {
-                Ok(core)
+                core.store
+                    .check_directory()
+                    .map_err(Into::into)
+                    .map(|()| core)
             };
             match writing {
                 Ok(core) => {
@@ -252,20 +250,15 @@ impl Opened {
     }
 
     /// Opens the directory for writing.
-    fn take_lock(&self, sharing: &Sharing) -> Result<Arc<Core>> {
-        let core = self.follow(sharing)?;
-        self.reopen(sharing, &core, WRITE)
+    fn take_lock(&self) -> Result<Arc<Core>> {
+        let core = self.follow()?;
+        self.reopen(&core, WRITE)
     }
 
     /// Puts another store of the directory in the place of the one there is, with all that is known of that.
-    fn reopen(
-        &self,
-        sharing: &Sharing,
-        previous: &Core,
-        options: OpenOptions,
-    ) -> Result<Arc<Core>> {
+    fn reopen(&self, previous: &Core, options: OpenOptions) -> Result<Arc<Core>> {
         let core = self.runtime.pool.install(|| {
-            let store = sharing.open_store(options)?;
+            let store = previous.store.reopen(options)?;
             let core = Core::following(previous, store);
             core.replay()?;
             Ok::<_, crate::Error>(Arc::new(core))
@@ -302,7 +295,7 @@ impl Opened {
         while !state.is_closed {
             let idle = state.idle_since.elapsed();
             if state.writers == 0 && idle >= sharing.kept && self.background.rest() {
-                self.release(sharing);
+                self.release();
                 break;
             }
             let left = sharing.kept.saturating_sub(idle).max(TRY_INTERVAL);
@@ -312,15 +305,15 @@ impl Opened {
     }
 
     /// Gives the lock back, and goes on reading.
-    fn release(&self, sharing: &Sharing) {
+    fn release(&self) {
         let core = self.core();
-        let path = sharing.path.display();
+        let path = core.store.path().display();
         match core.store.close() {
             Ok(()) => core.note_taken_up(),
             Err(error) => tracing::warn!("{path}: closing for writing failed: {error}"),
         }
         // What fails here fails again for the next statement, and is told then.
-        if let Err(error) = self.reopen(sharing, &core, READ) {
+        if let Err(error) = self.reopen(&core, READ) {
             tracing::debug!("{path}: cannot be read after it was written: {error}");
         }
     }

@@ -46,7 +46,7 @@ pub(crate) fn copy_to(
     let files = snapshot.files();
     progress.begin("write", files.iter().map(|file| file.bytes).sum());
     interrupt.check()?;
-    refuse_database(directory, shared.directory().as_deref())?;
+    paths::refuse_database(directory, shared.directory().as_deref())?;
     let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
     let below = Below::open(directory).map_err(io_error("create", directory))?;
     snapshot.prepare_content(interrupt)?;
@@ -77,20 +77,6 @@ pub(crate) fn copy_to(
     written?;
     progress.end();
     Ok(files.len() as u64)
-}
-
-/// Refuses to write into a database.
-pub(super) fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
-    match paths::database_around(path, own).map_err(io_error("open", path))? {
-        None => Ok(()),
-        Some(database) => Err(Error::Invalid {
-            subject: path.display().to_string(),
-            reason: format!(
-                "it is inside the database {}, where only the database writes; hint: choose a path outside of it",
-                database.display()
-            ),
-        }),
-    }
 }
 
 /// Where files go.

@@ -18,7 +18,7 @@ use crate::overlay::edits::decode;
 use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::start_pool;
 use crate::segment::TextBlocks;
-use crate::{Error, Progress, Result};
+use crate::{Error, Progress, Result, paths};
 
 /// What [`repair`] has saved, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct RepairReport {
 /// it is called again.
 ///
 /// # Errors
-/// If there is something else at `target`, `source` is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
+/// If there is something else at `target`, it lies in `source` or another database or `source` in it, `source` is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
 /// written. Damage is no error: see [`RepairReport::lost`].
 pub fn repair(
     source: impl AsRef<Path>,
@@ -52,6 +52,7 @@ pub fn repair(
     progress: &dyn Progress,
 ) -> Result<RepairReport> {
     let (source, target) = (source.as_ref(), target.as_ref());
+    refuse_overlap(source, target)?;
     if !RepairTarget::is_free(target)? {
         return Err(Error::Invalid {
             subject: target.display().to_string(),
@@ -64,6 +65,35 @@ pub fn repair(
     let report = save(&salvage, &target, progress)?;
     target.finish()?;
     Ok(report)
+}
+
+/// Refuses a target in a database, the damaged one or another, and one that the damaged database lies in.
+fn refuse_overlap(source: &Path, target: &Path) -> Result<()> {
+    let failed = |source| Error::Io {
+        action: "open",
+        path: target.to_path_buf(),
+        source,
+    };
+    let refused = |reason: String| {
+        let subject = target.display().to_string();
+        Err(Error::Invalid { subject, reason })
+    };
+    let database = source.display();
+    if paths::leads_into(target, source).map_err(failed)? {
+        return refused(format!(
+            "it is the damaged database {database} or inside it, where a repair writes nothing; hint: choose a path outside of it"
+        ));
+    }
+    if paths::leads_into(source, target).map_err(failed)? {
+        return refused(format!(
+            "the damaged database {database} is inside it; hint: choose a path for a directory that does not exist"
+        ));
+    }
+    // What a repair has left there that did not finish may look like a database itself.
+    let around = paths::resolve(target).map_err(failed)?;
+    around
+        .parent()
+        .map_or(Ok(()), |around| paths::refuse_database(around, None))
 }
 
 /// Builds the new database and closes it.

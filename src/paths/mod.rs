@@ -14,6 +14,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::{Error, Result};
+
 /// Symbolic links of a path that are followed, as many as Linux follows.
 const LINKS_MAX: usize = 40;
 
@@ -61,10 +63,54 @@ fn is_missing(error: &io::Error) -> bool {
 /// The database that a path leads into, `own` or another one: its directory, or a directory above the path that is one.
 pub(crate) fn database_around(path: &Path, own: Option<&Path>) -> io::Result<Option<PathBuf>> {
     let path = resolve(path)?;
-    let own = own.and_then(|own| fs::canonicalize(own).ok());
+    let own = own.and_then(identity);
+    let is_own = |directory: &Path| own.is_some() && identity(directory) == own;
     let mut above = path.ancestors();
-    let found = above.find(|directory| own.as_deref() == Some(directory) || is_database(directory));
+    let found = above.find(|directory| is_own(directory) || is_database(directory));
     Ok(found.map(Path::to_owned))
+}
+
+/// Whether a path, which need not exist, is that of a directory or leads into it, however both are written.
+pub(crate) fn leads_into(path: &Path, directory: &Path) -> io::Result<bool> {
+    let path = resolve(path)?;
+    let directory = identity(directory);
+    let mut above = path.ancestors();
+    Ok(directory.is_some() && above.any(|above| identity(above) == directory))
+}
+
+/// Refuses a path into a database as a place for anything that is not the database's own.
+///
+/// # Errors
+/// [`Error::Invalid`] if it leads into one, `own` or another; [`Error::Io`] if that cannot be told.
+pub(crate) fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
+    let found = database_around(path, own).map_err(|source| Error::Io {
+        action: "open",
+        path: path.to_path_buf(),
+        source,
+    });
+    match found? {
+        None => Ok(()),
+        Some(database) => Err(Error::Invalid {
+            subject: path.display().to_string(),
+            reason: format!(
+                "it is inside the database {}, where only the database writes; hint: choose a path outside of it",
+                database.display()
+            ),
+        }),
+    }
+}
+
+/// What tells a directory from all others, whatever leads to it.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
 }
 
 /// Whether a directory holds a database.
@@ -126,5 +172,35 @@ mod tests {
         for path in ["texts/segments/1", "owner", "own/../x"] {
             assert_eq!(around(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_path_leads_into_a_directory_by_whatever_name() {
+        let top = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(top.path()).unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fs::create_dir_all(top.join("ab")).unwrap();
+        symlink("a/b", top.join("link")).unwrap();
+        symlink("a", top.join("of_a")).unwrap();
+        let leads = |path: &str, directory: &str| {
+            leads_into(&top.join(path), &top.join(directory)).unwrap()
+        };
+        for path in [
+            "a",
+            "a/",
+            "a/new/x",
+            "link",
+            "link/new",
+            "of_a/b",
+            "ab/../a/x",
+        ] {
+            assert!(leads(path, "a"), "{path}");
+            assert!(leads(path, "of_a"), "{path}");
+        }
+        for path in ["ab", "b", "a/../b", "."] {
+            assert!(!leads(path, "a"), "{path}");
+        }
+        assert!(leads("link/x", "a/b"));
+        assert!(!leads("a", "none"));
     }
 }

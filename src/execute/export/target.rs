@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::execute::copy_to::refuse_database;
 use crate::paths::streams;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, paths};
@@ -66,7 +65,7 @@ impl ExportFile {
                 interrupt: interrupt.clone(),
             });
         }
-        refuse_database(path, own)?;
+        paths::refuse_database(path, own)?;
         let found = match fs::metadata(path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
