@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -18,7 +18,10 @@ use zipfdb::{CopyOptions, Database, Durability, NoProgress, repair};
 
 use crate::campaign::Outcome;
 use crate::{damage, hostile, limits, timeouts};
-use zipfdb_test_model::killed::{change_until_killed, commit_until_killed, random_changes};
+use zipfdb_test_model::killed::{
+    change_until_killed, change_until_refused, commit_until_killed, commit_until_refused,
+    random_changes, read_until_over,
+};
 use zipfdb_test_model::{self, Change, Edit, State, Texts, check_counts, observe};
 
 /// How long a process that shares a database keeps its lock.
@@ -88,6 +91,7 @@ impl Ended {
 /// A child that runs, and what reads its output.
 pub struct Running {
     pub child: Child,
+    seen: Arc<Mutex<Vec<u8>>>,
     output: mpsc::Receiver<String>,
     complaints: mpsc::Receiver<String>,
 }
@@ -95,13 +99,20 @@ pub struct Running {
 impl Running {
     pub fn start(mut command: Command) -> Running {
         let mut child = command.spawn().unwrap();
-        let output = reader(child.stdout.take().unwrap());
-        let complaints = reader(child.stderr.take().unwrap());
+        let seen = Arc::<Mutex<Vec<u8>>>::default();
+        let output = reader(child.stdout.take().unwrap(), seen.clone());
+        let complaints = reader(child.stderr.take().unwrap(), Arc::default());
         Running {
             child,
+            seen,
             output,
             complaints,
         }
+    }
+
+    /// Its output so far.
+    pub fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
     /// Waits for its end, but not for ever.
@@ -124,12 +135,18 @@ impl Running {
     }
 }
 
-fn reader(mut source: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+/// Reads to the end what then is received; `seen` has what has come so far.
+fn reader(
+    mut source: impl Read + Send + 'static,
+    seen: Arc<Mutex<Vec<u8>>>,
+) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = source.read_to_end(&mut bytes);
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        let mut chunk = [0; 4096];
+        while let Ok(size @ 1..) = source.read(&mut chunk) {
+            seen.lock().unwrap().extend(&chunk[..size]);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&seen.lock().unwrap()).into_owned());
     });
     receiver
 }
@@ -139,8 +156,8 @@ pub fn run(arguments: &[&str]) -> Ended {
     Running::start(command(arguments)).end()
 }
 
-/// A number for a state, the same in parent and child.
-pub fn fingerprint(state: &State) -> u64 {
+/// A number for a state or the texts of a corpus, the same in parent and child.
+pub fn fingerprint(state: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
@@ -177,6 +194,45 @@ pub fn main(arguments: &[String]) {
             let database = share(Path::new(path)).unwrap();
             let process = process.parse().unwrap();
             commit_until_killed(&database, process, 2 * LOCK_KEPT, tell);
+        }
+        ["changes-beside", way, seed, folder] => {
+            let folder = Path::new(folder);
+            let is_shared = way == "shared";
+            let open = if is_shared { share } else { open };
+            match open(&folder.join("d.zdb")) {
+                Ok(database) => {
+                    let seed = seed.parse().unwrap();
+                    change_until_refused(&database, is_shared, seed, folder, tell);
+                }
+                Err(error) => tell(&format!("refused {error}")),
+            }
+        }
+        ["committers-beside", way, path, process] => {
+            let is_shared = way == "shared";
+            let open = if is_shared { share } else { open };
+            let pause = if is_shared {
+                2 * LOCK_KEPT
+            } else {
+                Duration::ZERO
+            };
+            match open(Path::new(path)) {
+                Ok(database) => {
+                    commit_until_refused(&database, process.parse().unwrap(), pause, tell);
+                }
+                Err(error) => tell(&format!("refused {error}")),
+            }
+        }
+        ["reader-beside", path] => {
+            let told = until_told();
+            // It must not make one at a path whose database was removed.
+            let options = Database::options().threads(2).shared(true).create(false);
+            match options.open(path) {
+                Ok(database) => {
+                    let is_over = || told.try_recv() == Err(mpsc::TryRecvError::Disconnected);
+                    read_until_over(&database, is_over, fingerprint, tell);
+                }
+                Err(error) => tell(&format!("error {error}")),
+            }
         }
         ["one", what, folder] => one(what, Path::new(folder)),
         ["reader", path] => read_until_told(Path::new(path)),
@@ -355,13 +411,19 @@ fn make_room(what: &str, folder: &Path) {
     }
 }
 
-/// Opens a database for reading again and again until standard input ends, and tells what it sees each time.
-fn read_until_told(path: &Path) {
-    let (sender, told) = mpsc::channel::<()>();
+/// Disconnected when standard input ends.
+fn until_told() -> mpsc::Receiver<()> {
+    let (sender, told) = mpsc::channel();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(sender);
     });
+    told
+}
+
+/// Opens a database for reading again and again until standard input ends, and tells what it sees each time.
+fn read_until_told(path: &Path) {
+    let told = until_told();
     loop {
         let options = Database::options().threads(1).read_only(true);
         match options.open(path) {

@@ -62,10 +62,6 @@ static int is_partial(size_t size) {
     return 1;
 }
 
-static int path_fails(const char *path, int takes_space) {
-    return under && path && !strncmp(path, under, under_size) && counts(takes_space);
-}
-
 static int descriptor_is_under(int descriptor) {
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
@@ -73,6 +69,15 @@ static int descriptor_is_under(int descriptor) {
     ssize_t size = readlink(link, path, sizeof path - 1);
     errno = saved;
     return under && size >= (ssize_t)under_size && !strncmp(path, under, under_size);
+}
+
+// A path, or one that leads through a descriptor.
+static int path_fails(const char *path, int takes_space) {
+    int descriptor;
+    if (!under || !path) return 0;
+    int is_under = sscanf(path, "/proc/self/fd/%d/", &descriptor) == 1 ? descriptor_is_under(descriptor)
+                                                                       : !strncmp(path, under, under_size);
+    return is_under && counts(takes_space);
 }
 
 static int descriptor_fails(int descriptor, int takes_space) {

@@ -16,6 +16,8 @@ use std::process::ExitCode;
 use campaign::Campaign;
 
 #[cfg(target_os = "linux")]
+mod beside;
+#[cfg(target_os = "linux")]
 mod campaign;
 #[cfg(target_os = "linux")]
 mod child;
@@ -39,8 +41,9 @@ mod timeouts;
 type Attack = (&'static str, fn(&mut Campaign), u64);
 
 #[cfg(target_os = "linux")]
-const ATTACKS: [Attack; 7] = [
+const ATTACKS: [Attack; 8] = [
     ("kill", kill::attack, 1000),
+    ("beside", beside::attack, 1000),
     ("power", power::attack, 1000),
     ("damage", damage::attack, 2000),
     ("faults", faults::attack, 1000),
@@ -49,7 +52,7 @@ const ATTACKS: [Attack; 7] = [
     ("timeouts", timeouts::attack, 0),
 ];
 
-const USAGE: &str = "usage: attack all|kill|power|damage|faults|limits|hostile|timeouts [--trials N] [--seed S] [--jobs N] \
+const USAGE: &str = "usage: attack all|kill|beside|power|damage|faults|limits|hostile|timeouts [--trials N] [--seed S] [--jobs N] \
 [--only NAME:CHAIN] [--keep FOLDER] [--mebibytes N]";
 
 #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Attacks on a database: `scripts/attack/run.sh all|kill|power|damage|faults|limits|hostile|timeouts [OPTION VALUE]...`, see
+# Attacks on a database: `scripts/attack/run.sh all|kill|beside|power|damage|faults|limits|hostile|timeouts [OPTION VALUE]...`, see
 # README.md beside this file. PROFILE chooses the profile of Cargo: if it is not set, `release` for `timeouts` and `dev` for all
 # others; `abort` ends a process at every panic.
 set -euo pipefail

@@ -1,6 +1,6 @@
-//! What processes do until they are killed, and what must be left of it.
+//! What processes do until they are killed or refused, and what must be left of it.
 //!
-//! The invariant: who kills knows from the seed and from the lines that it was told what may be there.
+//! The invariant: the parent process knows from the seed and from the lines that its children print what may be there.
 
 use std::path::Path;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zipfdb::{Database, Durability};
 
-use crate::{Change, State, observe};
+use crate::{CORPORA, Change, State, Texts, observe, texts_of};
 use zipfdb_test_support::harness::Random;
 
 /// Changes that are possible one after the other.
@@ -34,6 +34,49 @@ pub fn change_until_killed(database: &Database, seed: u64, folder: &Path, tell: 
         change.perform(database, folder).unwrap();
         change.apply(&mut state);
         tell("done");
+    }
+}
+
+/// As [`change_until_killed`], but ends with the first error, which is printed. A database that is not shared refuses the change then
+/// for good.
+pub fn change_until_refused(
+    database: &Database,
+    is_shared: bool,
+    seed: u64,
+    folder: &Path,
+    tell: impl Fn(&str),
+) {
+    let mut random = Random::new(seed);
+    let mut state = observe(database).unwrap();
+    tell("open");
+    loop {
+        let change = Change::random(&mut random, &state);
+        if let Err(error) = change.perform(database, folder) {
+            if !is_shared && change.perform(database, folder).is_ok() {
+                tell("changed after an error");
+            }
+            return tell(&format!("refused {error}"));
+        }
+        change.apply(&mut state);
+        tell("done");
+    }
+}
+
+/// Reads a shared database again and again until `is_over`, and prints the fingerprint of each corpus as it is in one snapshot.
+pub fn read_until_over(
+    database: &Database,
+    is_over: impl Fn() -> bool,
+    fingerprint: impl Fn(&Texts) -> u64,
+    tell: impl Fn(&str),
+) {
+    while !is_over() {
+        for name in CORPORA {
+            let snapshot = database.corpus(name).and_then(|corpus| corpus.snapshot());
+            match snapshot.and_then(|snapshot| texts_of(&snapshot)) {
+                Ok(texts) => tell(&format!("saw {name} {}", fingerprint(&texts))),
+                Err(error) => tell(&format!("error {error}")),
+            }
+        }
     }
 }
 
@@ -77,18 +120,57 @@ pub fn commit_until_killed(
             let tell = &tell;
             scope.spawn(move || {
                 for number in begun.. {
-                    let mut transaction = database.begin().unwrap();
-                    transaction.set_durability(durability);
-                    let word = word(thread, number);
-                    let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
-                    transaction.append_many("plain", &rows).unwrap();
-                    transaction.commit().unwrap();
+                    commit(database, thread, number, durability).unwrap();
                     tell(&format!("{thread} {number}"));
                     thread::sleep(pause);
                 }
             });
         }
     });
+}
+
+/// As [`commit_until_killed`], of a database that has its corpus; each thread ends with its first error, which is printed.
+pub fn commit_until_refused(
+    database: &Database,
+    process: usize,
+    pause: Duration,
+    tell: impl Fn(&str) + Sync,
+) {
+    let begun: Vec<_> = committers(process)
+        .map(|(thread, durability)| {
+            let begun = words_of(database, &format!("t{thread}")).len();
+            (thread, durability, begun)
+        })
+        .collect();
+    tell("open");
+    thread::scope(|scope| {
+        for (thread, durability, begun) in begun {
+            let tell = &tell;
+            scope.spawn(move || {
+                for number in begun.. {
+                    if let Err(error) = commit(database, thread, number, durability) {
+                        return tell(&format!("refused {error}"));
+                    }
+                    tell(&format!("{thread} {number}"));
+                    thread::sleep(pause);
+                }
+            });
+        }
+    });
+}
+
+fn commit(
+    database: &Database,
+    thread: usize,
+    number: usize,
+    durability: Durability,
+) -> zipfdb::Result<()> {
+    let mut transaction = database.begin()?;
+    transaction.set_durability(durability);
+    let word = word(thread, number);
+    let rows = [("all", &word), (&format!("t{thread}")[..], &word)];
+    transaction.append_many("plain", &rows)?;
+    transaction.commit()
 }
 
 /// Checks what [`commit_until_killed`] has left in so many processes, after the lines that they told. `before` is what this

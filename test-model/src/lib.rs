@@ -290,17 +290,22 @@ pub fn possible(before: &State, changes: &[Change], done: usize, power_cut: bool
 pub fn observe(database: &Database) -> Result<State> {
     let mut state = State::new();
     for corpus in database.corpora() {
-        let snapshot = database.corpus(&corpus)?.snapshot()?;
-        let mut texts = Texts::new();
-        for file in snapshot.files() {
-            let text = snapshot.extract(&file.name, 0, u64::MAX)?;
-            assert_eq!(text.len() as u64, file.bytes, "{corpus} {}", file.name);
-            texts.insert(file.name.to_string(), text);
-        }
+        let texts = texts_of(&database.corpus(&corpus)?.snapshot()?)?;
         let name = CORPORA.into_iter().find(|name| *name == corpus).unwrap();
         state.insert(name, texts);
     }
     Ok(state)
+}
+
+/// All texts of a snapshot, read file by file.
+pub fn texts_of(snapshot: &Snapshot) -> Result<Texts> {
+    let mut texts = Texts::new();
+    for file in snapshot.files() {
+        let text = snapshot.extract(&file.name, 0, u64::MAX)?;
+        assert_eq!(text.len() as u64, file.bytes, "{}", file.name);
+        texts.insert(file.name.to_string(), text);
+    }
+    Ok(texts)
 }
 
 /// Words of a text with their offsets.
