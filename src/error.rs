@@ -5,7 +5,7 @@
 //! `source()` set, so nothing is said twice.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a database operation can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -216,6 +216,19 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// What makes an [`Error::Io`] of an error of the system.
+pub(crate) fn io_error(
+    action: &'static str,
+    path: &Path,
+) -> impl Fn(io::Error) -> Error + Send + use<> {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        action,
+        path: path.clone(),
+        source,
+    }
 }
 
 /// The system starts no more threads.

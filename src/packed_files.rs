@@ -1,25 +1,36 @@
 //! Files to packed files and back, for GPUs and many threads to unpack.
 //!
-//! The invariant: under the name of the target there is nothing, or all of it, on disk: it is written beside and renamed. Memory is
-//! that of some data blocks a thread, whatever the size of the file. No database is involved.
+//! The invariant: under the name of a regular target there is nothing, or all of it, on disk, and only users that can read the source
+//! can read it. Sources and targets are read and written in order, so that pipes do; memory is that of some data blocks a
+//! thread, whatever the size of the text. No database is involved.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use tempfile::NamedTempFile;
+use tempfile::SpooledTempFile;
 use zipfdb_kernels::gompresso::{
     BlockEntry, BlockPacker, BlockUnpacker, ENTRY_SIZE, HEADER_SIZE, PackHeader, PackOptions,
     PackedError, PackedPart, References,
 };
 
+use crate::error::io_error;
+use crate::execute::ExportFile;
+use crate::paths::streams;
+use crate::runtime::interrupt::{Interrupt, InterruptHandle, check};
 use crate::runtime::start_pool;
-use crate::{Error, Progress, Result, paths};
+use crate::{Error, Progress, Result};
 
 /// Data blocks that are in memory at a time, for each thread.
 const BLOCKS_PER_THREAD: usize = 4;
+
+/// Bytes of a block table that are kept in memory; a longer one goes to a temporary file.
+const TABLE_BYTES: usize = 1 << 20;
+
+/// Bytes that are copied at once.
+const COPY_BYTES: usize = 1 << 16;
 
 /// Sizes of a file and of what it was packed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,100 +44,120 @@ pub struct PackedSizes {
 
 /// Packs the file `source` to a new file `target`, on all processors.
 ///
+/// The new file can be read by the users that can read `source`, if that is a regular file. Pipes and devices are read to their
+/// end and written into, and `-` is standard input or output. The format has sizes in front: what is packed from or to
+/// a pipe lies in a temporary file without a name until the end, beside `target` or in the system's directory.
+///
 /// # Errors
-/// [`Error::Packed`] if the format has no room for an option, [`Error::Invalid`] if `source` is no regular file or `target` exists or
-/// is inside a database, [`Error::Io`] if one of them cannot be read or written.
+/// [`Error::Packed`] if the format has no room for an option, [`Error::Invalid`] if `source` is a directory or `target` exists or is in a
+/// database, [`Error::Io`] if one cannot be read or written, [`Error::Interrupted`].
 pub fn pack_file(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
     options: &PackOptions,
     progress: &dyn Progress,
+    interrupt: &InterruptHandle,
 ) -> Result<PackedSizes> {
-    let source = SourceFile::open(source.as_ref())?;
-    let mut header = options.header(source.size).map_err(source.packed())?;
-    let target = PackTarget::create(target.as_ref())?;
+    let interrupt = interrupt.begin();
+    let mut source = SourceFile::open(source.as_ref(), &interrupt)?;
+    let header = options.header(source.size.unwrap_or(0));
+    let header = header.map_err(source.packed())?;
+    let spool_directory = spool_directory(target.as_ref());
+    let target = ExportFile::create(target.as_ref(), source.permissions.take(), &interrupt)?;
     let pool = start_pool(None)?;
-    let mut output = BufWriter::new(target.file());
+    let mut table = SpooledTempFile::new_in(TABLE_BYTES, &spool_directory);
+    let spooled = io_error("write a temporary file in", &spool_directory);
+    // Data blocks go to their place if it is known, and the target has places.
+    let mut spool = match (target.new_file(), source.size) {
+        (Some(mut file), Some(_)) => {
+            let begin = SeekFrom::Start(header.blocks_begin());
+            file.seek(begin).map_err(|error| target.failed(error))?;
+            None
+        }
+        _ => Some(tempfile::tempfile_in(&spool_directory).map_err(&spooled)?),
+    };
     let mut table_crc = crc32fast::Hasher::new();
-    let (mut table_end, mut end) = (HEADER_SIZE as u64, header.blocks_begin());
-    let mut batch = vec![0; batch_size(&header, &pool)];
-    progress.begin("pack", source.size);
-    let mut left = source.size;
-    while left > 0 {
-        // At most the batch.
-        let text_len = left.min(batch.len() as u64) as usize;
-        let text = &mut batch[..text_len];
-        source.read(text)?;
-        let blocks = text.par_chunks(options.block_size as usize);
-        let packed: Vec<(BlockEntry, Vec<u8>)> = pool.install(|| {
+    let (mut size, mut packed_size) = (0, 0);
+    let mut batch = vec![0; batch_size(options.block_size, source.size, &pool)];
+    let (mut entries, mut blocks) = (Vec::new(), Vec::new());
+    progress.begin("pack", source.size.unwrap_or(0));
+    loop {
+        let text = source.read(&mut batch)?;
+        if text.is_empty() {
+            break;
+        }
+        size += text.len() as u64;
+        // The format has room for the blocks so far.
+        options.header(size).map_err(source.packed())?;
+        let packed: Vec<(BlockEntry, Vec<u8>)> = interrupt.watch(&pool, |stop| {
+            let blocks = text.par_chunks(options.block_size as usize);
             let packed = blocks.map_init(BlockPacker::default, |packer, text| {
+                check(stop)?;
                 let mut bytes = Vec::new();
                 let entry = packer.pack(text, options, &mut bytes);
-                (entry, bytes)
+                Ok((entry, bytes))
             });
             packed.collect()
-        });
-        let table: Vec<u8> = packed
-            .iter()
-            .flat_map(|(entry, _)| entry.to_bytes())
-            .collect();
-        table_crc.update(&table);
-        output
-            .seek(SeekFrom::Start(end))
-            .map_err(target.failed("write"))?;
-        for (_, bytes) in &packed {
-            output.write_all(bytes).map_err(target.failed("write"))?;
-            end += bytes.len() as u64;
+        })?;
+        entries.clear();
+        blocks.clear();
+        for (entry, bytes) in &packed {
+            entries.extend_from_slice(&entry.to_bytes());
+            blocks.extend_from_slice(bytes);
         }
-        output
-            .seek(SeekFrom::Start(table_end))
-            .map_err(target.failed("write"))?;
-        output.write_all(&table).map_err(target.failed("write"))?;
-        table_end += table.len() as u64;
-        left -= text.len() as u64;
+        table_crc.update(&entries);
+        table.write_all(&entries).map_err(&spooled)?;
+        packed_size += blocks.len() as u64;
+        match &mut spool {
+            Some(spool) => spool.write_all(&blocks).map_err(&spooled)?,
+            None => write(&target, &blocks)?,
+        }
         progress.advance(text.len() as u64);
     }
+    let mut header = options.header(size).map_err(source.packed())?;
     header.table_crc = table_crc.finalize();
-    output
-        .seek(SeekFrom::Start(0))
-        .map_err(target.failed("write"))?;
-    output
-        .write_all(&header.to_bytes())
-        .map_err(target.failed("write"))?;
-    output.flush().map_err(target.failed("write"))?;
-    drop(output);
+    if let (Some(mut file), None) = (target.new_file(), &spool) {
+        file.rewind().map_err(|error| target.failed(error))?;
+    }
+    write(&target, &header.to_bytes())?;
+    table.rewind().map_err(&spooled)?;
+    copy(table, &target, &spooled)?;
+    if let Some(mut spool) = spool {
+        spool.rewind().map_err(&spooled)?;
+        copy(spool, &target, &spooled)?;
+    }
     target.finish()?;
     progress.end();
     Ok(PackedSizes {
-        text: header.size,
-        packed: end,
+        text: size,
+        packed: header.blocks_begin() + packed_size,
     })
 }
 
 /// Unpacks the file `source` to a new file `target`, on all processors.
 ///
+/// The new file can be read by the users that can read `source`, if that is a regular file. Pipes and devices are read to their
+/// end and written into, and `-` is standard input or output: what is damaged is noticed before its block is written, when
+/// blocks before it have been.
+///
 /// # Errors
-/// [`Error::Packed`] if `source` is no packed file or damaged, [`Error::Invalid`] if it is no regular file or `target` exists or is
-/// inside a database, [`Error::Io`] if one of them cannot be read or written.
+/// [`Error::Packed`] if `source` is no packed file or damaged, [`Error::Invalid`] if it is a directory or `target` exists or is in a
+/// database, [`Error::Io`] if one cannot be read or written, [`Error::Interrupted`].
 pub fn unpack_file(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
     progress: &dyn Progress,
+    interrupt: &InterruptHandle,
 ) -> Result<PackedSizes> {
-    let source = SourceFile::open(source.as_ref())?;
-    let header = read_header(&source)?;
-    // The table through a handle of its own, as it is read beside the blocks.
-    let mut table = BufReader::new(source.again()?);
-    table
-        .seek(SeekFrom::Start(HEADER_SIZE as u64))
-        .map_err(source.failed("read"))?;
-    let mut blocks = source.again()?;
-    blocks
-        .seek(SeekFrom::Start(header.blocks_begin()))
-        .map_err(source.failed("read"))?;
-    let target = PackTarget::create(target.as_ref())?;
+    let interrupt = interrupt.begin();
+    let mut source = SourceFile::open(source.as_ref(), &interrupt)?;
+    let spool_directory = spool_directory(target.as_ref());
+    let (header, end, table) = read_front(&mut source, &spool_directory)?;
+    let mut table = BufReader::new(table);
+    let spooled = io_error("read a temporary file in", &spool_directory);
+    let target = ExportFile::create(target.as_ref(), source.permissions.take(), &interrupt)?;
     let pool = start_pool(None)?;
-    let mut batch = vec![0; batch_size(&header, &pool)];
+    let mut batch = vec![0; batch_size(header.block_size, Some(header.size), &pool)];
     let mut bytes = Vec::new();
     progress.begin("unpack", header.size);
     let (mut left, mut first) = (header.size, 0);
@@ -136,83 +167,95 @@ pub fn unpack_file(
         let text = &mut batch[..text_len];
         let count = text.len().div_ceil(header.block_size as usize);
         let mut entries = Vec::with_capacity(count);
-        for _ in 0..count {
-            entries.push(read_entry(&mut table).map_err(source.failed("read"))?);
-        }
-        // Every block is at most as large as its text: the table was checked, or is now.
-        for (block, entry) in (first..).zip(&entries) {
+        for block in first..first + count as u64 {
+            let mut entry = [0; ENTRY_SIZE];
+            table.read_exact(&mut entry).map_err(&spooled)?;
+            let entry = BlockEntry::read(&entry);
+            // Every block is at most as large as its text.
             entry.check(&header, block).map_err(source.packed())?;
+            entries.push(entry);
         }
         let sizes = entries.iter().map(|entry| entry.bytes as usize);
         bytes.resize(sizes.clone().sum(), 0);
-        blocks
-            .read_exact(&mut bytes)
-            .map_err(source.failed("read"))?;
+        if source.read(&mut bytes)?.len() < bytes.len() {
+            return Err(source.wrong_size(end));
+        }
         let mut rest = &bytes[..];
         let stored: Vec<&[u8]> = sizes
             .map(|size| rest.split_off(..size).unwrap_or_default())
             .collect();
-        let texts = text.par_chunks_mut(header.block_size as usize);
         // The first error in order of blocks, whatever the threads did.
-        let unpacked: Vec<Option<PackedError>> = pool.install(|| {
+        let unpacked: Vec<Option<PackedError>> = interrupt.watch(&pool, |stop| {
+            let texts = text.par_chunks_mut(header.block_size as usize);
             let blocks = texts.zip(&entries).zip(&stored).enumerate();
             let unpacked = blocks.map_init(BlockUnpacker::default, |unpacker, (index, block)| {
+                check(stop)?;
                 let ((text, entry), bytes) = block;
                 let block = first + index as u64;
                 let order = References::Sequential;
                 let unpacked = unpacker.unpack(&header, block, entry, bytes, text, order);
-                unpacked.err()
+                Ok(unpacked.err())
             });
             unpacked.collect()
-        });
+        })?;
         if let Some(error) = unpacked.into_iter().flatten().next() {
             return Err(source.packed()(error));
         }
-        target
-            .file()
-            .write_all(text)
-            .map_err(target.failed("write"))?;
+        write(&target, text)?;
         left -= text.len() as u64;
         first += count as u64;
         progress.advance(text.len() as u64);
+    }
+    if !source.read(&mut [0])?.is_empty() {
+        return Err(source.wrong_size(end));
     }
     target.finish()?;
     progress.end();
     Ok(PackedSizes {
         text: header.size,
-        packed: source.size,
+        packed: end,
     })
 }
 
-/// Bytes of text that are in memory at a time.
-fn batch_size(header: &PackHeader, pool: &ThreadPool) -> usize {
+/// Bytes of text that are in memory at a time: of `size`, if it is known.
+fn batch_size(block_size: u32, size: Option<u64>, pool: &ThreadPool) -> usize {
     let blocks = (pool.current_num_threads() * BLOCKS_PER_THREAD) as u64;
-    header.block_size as usize * blocks.min(header.block_count()) as usize
+    let all = size.map_or(u64::MAX, |size| size.div_ceil(block_size.into()));
+    block_size as usize * blocks.min(all).max(1) as usize
 }
 
-/// Reads the header, and the block table once to check it.
-fn read_header(source: &SourceFile) -> Result<PackHeader> {
-    // A file that ends before is told by its header.
-    let mut bytes = vec![0; source.size.min(HEADER_SIZE as u64) as usize];
-    source.read(&mut bytes)?;
-    let header = PackHeader::read(&bytes).map_err(source.packed())?;
-    let wrong_size = |expected| PackedError::Size {
-        expected,
-        found: source.size,
-    };
+/// Reads header and block table and checks them. Returns where the file should end, too, and the table.
+fn read_front(
+    source: &mut SourceFile,
+    spool_directory: &Path,
+) -> Result<(PackHeader, u64, SpooledTempFile)> {
+    let mut bytes = [0; HEADER_SIZE];
+    // What ends before is told by its header.
+    let header = PackHeader::read(source.read(&mut bytes)?).map_err(source.packed())?;
     let mut end = header.blocks_begin();
-    if end > source.size {
-        return Err(source.packed()(wrong_size(end)));
+    if source.size.is_some_and(|size| size < end) {
+        return Err(source.wrong_size(end));
     }
-    let mut table = BufReader::new(source.again()?);
-    table
-        .seek(SeekFrom::Start(HEADER_SIZE as u64))
-        .map_err(source.failed("read"))?;
+    let spooled = io_error("write a temporary file in", spool_directory);
+    let mut table = SpooledTempFile::new_in(TABLE_BYTES, spool_directory);
     let mut crc = crc32fast::Hasher::new();
-    for _ in 0..header.block_count() {
-        let entry = read_entry(&mut table).map_err(source.failed("read"))?;
-        crc.update(&entry.to_bytes());
-        end += u64::from(entry.bytes);
+    let mut buffer = vec![0; COPY_BYTES / ENTRY_SIZE * ENTRY_SIZE];
+    let mut left = header.block_count() * ENTRY_SIZE as u64;
+    while left > 0 {
+        // At most the buffer.
+        let part_size = left.min(buffer.len() as u64) as usize;
+        let part = source.read(&mut buffer[..part_size])?;
+        if part.len() < part_size {
+            return Err(source.wrong_size(end));
+        }
+        crc.update(part);
+        table.write_all(part).map_err(&spooled)?;
+        let (entries, _) = part.as_chunks::<ENTRY_SIZE>();
+        end += entries
+            .iter()
+            .map(|entry| u64::from(BlockEntry::read(entry).bytes))
+            .sum::<u64>();
+        left -= part.len() as u64;
     }
     let (expected, found) = (header.table_crc, crc.finalize());
     if expected != found {
@@ -223,127 +266,139 @@ fn read_header(source: &SourceFile) -> Result<PackHeader> {
             found,
         }));
     }
-    match end == source.size {
-        true => Ok(header),
-        false => Err(source.packed()(wrong_size(end))),
+    if source.size.is_some_and(|size| size != end) {
+        return Err(source.wrong_size(end));
+    }
+    table.rewind().map_err(&spooled)?;
+    Ok((header, end, table))
+}
+
+/// Where temporary files are: beside a new file, which has room for its content, else where the system has them.
+fn spool_directory(target: &Path) -> PathBuf {
+    let is_new = fs::metadata(target).is_err() && !streams::is_standard(target);
+    match target.parent() {
+        Some(parent) if is_new && parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) if is_new => parent.to_path_buf(),
+        _ => std::env::temp_dir(),
     }
 }
 
-fn read_entry(table: &mut impl Read) -> io::Result<BlockEntry> {
-    let mut bytes = [0; ENTRY_SIZE];
-    table.read_exact(&mut bytes)?;
-    Ok(BlockEntry::read(&bytes))
+fn write(mut target: &ExportFile, bytes: &[u8]) -> Result<()> {
+    let written = target.write_all(bytes);
+    written.map_err(|error| target.failed(error))
 }
 
-/// A regular file that is read.
+/// Writes what a temporary file has.
+fn copy(
+    mut spool: impl Read,
+    target: &ExportFile,
+    failed: impl Fn(io::Error) -> Error,
+) -> Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match spool.read(&mut buffer).map_err(&failed)? {
+            0 => return Ok(()),
+            read => write(target, &buffer[..read])?,
+        }
+    }
+}
+
+/// A file, pipe or device that is read once.
 struct SourceFile {
     path: PathBuf,
     file: File,
-    size: u64,
+    /// Its size, if it has one: then it is a regular file, of which as much is read.
+    size: Option<u64>,
+    /// What a file with its text may be used for, if it is a regular file.
+    permissions: Option<Permissions>,
+    /// Bytes that were read.
+    position: u64,
+    interrupt: Interrupt,
 }
 
 impl SourceFile {
-    fn open(path: &Path) -> Result<SourceFile> {
-        let failed = |source| Error::Io {
-            action: "open",
-            path: path.to_path_buf(),
-            source,
+    fn open(path: &Path, interrupt: &Interrupt) -> Result<SourceFile> {
+        let failed = io_error("open", path);
+        let is_standard = streams::is_standard(path);
+        let file = if is_standard {
+            streams::standard_input().map_err(&failed)?
+        } else if fs::metadata(path).map_err(&failed)?.is_file() {
+            File::open(path).map_err(&failed)?
+        } else {
+            streams::open_to_read(path).map_err(&failed)?
         };
-        let found = fs::metadata(path).map_err(failed)?;
-        if !found.is_file() {
-            return Err(Error::Invalid {
-                subject: path.display().to_string(),
-                reason: "it is no regular file; hint: write it to one first".into(),
-            });
+        let found = file.metadata().map_err(&failed)?;
+        if found.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
-        let file = File::open(path).map_err(failed)?;
+        // A file as in /proc says 0 and has more, and standard input may have been read from.
+        let has_size = found.is_file() && found.len() > 0 && !is_standard;
         Ok(SourceFile {
             path: path.to_path_buf(),
-            size: found.len(),
             file,
+            size: has_size.then_some(found.len()),
+            permissions: found.is_file().then(|| access(&found)),
+            position: 0,
+            interrupt: interrupt.clone(),
         })
     }
 
-    /// The file once more, with a position of its own.
-    fn again(&self) -> Result<File> {
-        File::open(&self.path).map_err(self.failed("open"))
+    /// The next bytes, fewer only at the end. An error if the file has become shorter.
+    fn read<'a>(&mut self, bytes: &'a mut [u8]) -> Result<&'a [u8]> {
+        let left = self.size.map_or(u64::MAX, |size| size - self.position);
+        // At most what there is room for.
+        let wanted = left.min(bytes.len() as u64) as usize;
+        let mut filled = 0;
+        while filled < wanted {
+            self.interrupt.check()?;
+            let rest = &mut bytes[filled..wanted];
+            match streams::wait_to_read(&self.file).and_then(|()| self.file.read(rest)) {
+                Ok(0) if self.size.is_some() => {
+                    return Err(self.failed("read")(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                    _ => return Err(self.failed("read")(error)),
+                },
+            }
+        }
+        self.position += filled as u64;
+        Ok(&bytes[..filled])
     }
 
-    /// The next bytes. An error, too, if it has become shorter.
-    fn read(&self, bytes: &mut [u8]) -> Result<()> {
-        (&self.file).read_exact(bytes).map_err(self.failed("read"))
+    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error + use<> {
+        io_error(action, &self.path)
     }
 
-    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
-        move |source| Error::Io {
-            action,
-            path: self.path.clone(),
+    fn packed(&self) -> impl Fn(PackedError) -> Error + use<> {
+        let path = self.path.clone();
+        move |source| Error::Packed {
+            path: path.clone(),
             source,
         }
     }
 
-    fn packed(&self) -> impl Fn(PackedError) -> Error {
-        |source| Error::Packed {
-            path: self.path.clone(),
-            source,
-        }
-    }
-}
-
-/// A file that gets its name when all of it is on disk. Nothing is left of one that is dropped before.
-struct PackTarget {
-    path: PathBuf,
-    file: NamedTempFile<File>,
-}
-
-impl PackTarget {
-    fn create(path: &Path) -> Result<PackTarget> {
-        let failed = |source| Error::Io {
-            action: "create",
-            path: path.to_path_buf(),
-            source,
-        };
-        paths::refuse_database(path, None)?;
-        if path.symlink_metadata().is_ok() {
-            return Err(Error::Invalid {
-                subject: path.display().to_string(),
-                reason: "it exists; hint: name a file that does not, or remove it".into(),
-            });
-        }
-        let path = paths::resolve(path).map_err(failed)?;
-        // As readable as others of the user.
-        let file = tempfile::Builder::new()
-            .prefix(".pack-")
-            .make_in(path.parent().unwrap_or(&path), |path| {
-                OpenOptions::new().write(true).create_new(true).open(path)
-            })
-            .map_err(failed)?;
-        Ok(PackTarget { path, file })
-    }
-
-    fn file(&self) -> &File {
-        self.file.as_file()
-    }
-
-    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
-        move |source| Error::Io {
-            action,
-            path: self.path.clone(),
-            source,
-        }
-    }
-
-    /// Gives it its name.
-    fn finish(self) -> Result<()> {
-        self.file().sync_all().map_err(self.failed("sync"))?;
-        let PackTarget { path, file } = self;
-        let persisted = file.persist_noclobber(&path);
-        persisted.map(drop).map_err(|error| Error::Io {
-            action: "write",
-            path,
-            source: error.error,
+    /// That it does not end where it should.
+    fn wrong_size(&self, expected: u64) -> Error {
+        self.packed()(PackedError::Size {
+            expected,
+            found: self.size.unwrap_or(self.position),
         })
     }
+}
+
+/// Who may read and write a file: of what else its mode says a new file has nothing.
+#[cfg(unix)]
+fn access(found: &fs::Metadata) -> Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    Permissions::from_mode(found.permissions().mode() & 0o777)
+}
+
+#[cfg(not(unix))]
+fn access(found: &fs::Metadata) -> Permissions {
+    found.permissions()
 }
 
 #[cfg(test)]
@@ -358,6 +413,20 @@ mod tests {
             block_size: 1 << 10,
             ..PackOptions::new(codec)
         }
+    }
+
+    fn pack_to(source: &Path, target: &Path, options: &PackOptions) -> Result<PackedSizes> {
+        pack_file(
+            source,
+            target,
+            options,
+            &NoProgress,
+            &InterruptHandle::new(),
+        )
+    }
+
+    fn unpack_to(source: &Path, target: &Path) -> Result<PackedSizes> {
+        unpack_file(source, target, &NoProgress, &InterruptHandle::new())
     }
 
     #[test]
@@ -375,20 +444,37 @@ mod tests {
                 let name = |kind: &str| path(&format!("{kind}-{number}-{codec:?}"));
                 fs::write(name("text"), &text).unwrap();
                 let options = options(codec);
-                let sizes = pack_file(name("text"), name("packed"), &options, &NoProgress).unwrap();
+                let sizes = pack_to(&name("text"), &name("packed"), &options).unwrap();
                 let packed = fs::read(name("packed")).unwrap();
                 assert_eq!(packed, pack(&text, &options, &Default::default()).unwrap());
                 assert_eq!(
                     (sizes.text, sizes.packed),
                     (len as u64, packed.len() as u64)
                 );
-                assert_eq!(
-                    unpack_file(name("packed"), name("back"), &NoProgress).unwrap(),
-                    sizes
-                );
+                assert_eq!(unpack_to(&name("packed"), &name("back")).unwrap(), sizes);
                 assert_eq!(fs::read(name("back")).unwrap(), text);
             }
         }
+    }
+
+    #[test]
+    fn a_block_table_that_memory_is_not_kept_for_is_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let options = PackOptions {
+            block_size: 1 << 8,
+            level: 1,
+            ..options(PackCodec::Byte)
+        };
+        let blocks = TABLE_BYTES / ENTRY_SIZE + 100;
+        let text = vec![b'a'; blocks << 8];
+        fs::write(path("text"), &text).unwrap();
+        pack_to(&path("text"), &path("packed"), &options).unwrap();
+        let packed = fs::read(path("packed")).unwrap();
+        assert!(packed == pack(&text, &options, &Default::default()).unwrap());
+        unpack_to(&path("packed"), &path("back")).unwrap();
+        assert!(fs::read(path("back")).unwrap() == text);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 3);
     }
 
     #[test]
@@ -397,13 +483,13 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         fs::write(path("text"), "some text ".repeat(1000)).unwrap();
         let options = options(PackCodec::Byte);
-        pack_file(path("text"), path("packed"), &options, &NoProgress).unwrap();
+        pack_to(&path("text"), &path("packed"), &options).unwrap();
         let whole = fs::read(path("packed")).unwrap();
         for at in (0..whole.len()).step_by(7) {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x55;
             fs::write(path("damaged"), damaged).unwrap();
-            match unpack_file(path("damaged"), path("back"), &NoProgress) {
+            match unpack_to(&path("damaged"), &path("back")) {
                 Err(error) => assert!(matches!(error, Error::Packed { .. }), "{error}"),
                 // A byte that fills up a word.
                 Ok(_) => {
@@ -415,25 +501,31 @@ mod tests {
                 }
             }
             fs::write(path("damaged"), &whole[..at]).unwrap();
-            let error = unpack_file(path("damaged"), path("back"), &NoProgress).unwrap_err();
+            let error = unpack_to(&path("damaged"), &path("back")).unwrap_err();
             assert!(matches!(error, Error::Packed { .. }), "{error}");
         }
-        let refused = |result: Result<PackedSizes>| {
+        let interrupted = InterruptHandle::new();
+        interrupted.interrupt();
+        for result in [
+            pack_file(
+                path("text"),
+                path("back"),
+                &options,
+                &NoProgress,
+                &interrupted,
+            ),
+            unpack_file(path("packed"), path("back"), &NoProgress, &interrupted),
+        ] {
+            assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+        }
+        for result in [
+            pack_to(&path("text"), &path("packed"), &options),
+            unpack_to(&path("packed"), &path("text")),
+        ] {
             assert!(matches!(result, Err(Error::Invalid { .. })), "{result:?}");
-        };
-        refused(pack_file(
-            path("text"),
-            path("packed"),
-            &options,
-            &NoProgress,
-        ));
-        refused(unpack_file(path("packed"), path("text"), &NoProgress));
-        refused(pack_file(
-            directory.path(),
-            path("back"),
-            &options,
-            &NoProgress,
-        ));
+        }
+        let result = pack_to(directory.path(), &path("back"), &options);
+        assert!(matches!(result, Err(Error::Io { .. })), "{result:?}");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 3);
     }
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zipfdb::{
-    Database, DatabaseOptions, Error, NoProgress, PackCodec, PackOptions, Result, StorageError,
-    Value, pack_file, repair, unpack_file,
+    Database, DatabaseOptions, Error, InterruptHandle, NoProgress, PackCodec, PackOptions, Result,
+    StorageError, Value, pack_file, repair, unpack_file,
 };
 use zipfdb_test_support::harness::{contents, copy_directory, scratch};
 
@@ -297,6 +297,7 @@ fn nothing_but_the_database_writes_into_its_directory() {
         &packed,
         &PackOptions::new(PackCodec::Bit),
         &NoProgress,
+        &InterruptHandle::new(),
     )
     .unwrap();
     std::os::unix::fs::symlink("a/segments", folder.path("link")).unwrap();
@@ -311,11 +312,24 @@ fn nothing_but_the_database_writes_into_its_directory() {
                 &target,
                 &PackOptions::new(PackCodec::Bit),
                 &NoProgress,
+                &InterruptHandle::new(),
             )
             .err(),
-            unpack_file(&packed, &target, &NoProgress).err(),
-            repair(folder.path("b"), &target, &NoProgress).err(),
-            repair(folder.path("a"), &target, &NoProgress).err(),
+            unpack_file(&packed, &target, &NoProgress, &InterruptHandle::new()).err(),
+            repair(
+                folder.path("b"),
+                &target,
+                &NoProgress,
+                &InterruptHandle::new(),
+            )
+            .err(),
+            repair(
+                folder.path("a"),
+                &target,
+                &NoProgress,
+                &InterruptHandle::new(),
+            )
+            .err(),
             Database::open(&target).err(),
             shared().open(&target).err(),
             database.execute(&format!("COPY c TO '{path}'")).err(),
@@ -359,7 +373,12 @@ fn a_repair_writes_neither_into_the_damaged_database_nor_around_it() {
             "a/segments/in",
             "b/../a/in",
         ] {
-            let error = repair(folder.path(source), folder.path(target), &NoProgress);
+            let error = repair(
+                folder.path(source),
+                folder.path(target),
+                &NoProgress,
+                &InterruptHandle::new(),
+            );
             let message = error.expect_err(target).to_string();
             assert!(
                 message.contains("a repair writes nothing"),
@@ -375,7 +394,12 @@ fn a_repair_writes_neither_into_the_damaged_database_nor_around_it() {
     fs::rename(folder.path("a"), left.join("segments/a")).unwrap();
     std::os::unix::fs::symlink("left/segments/a", folder.path("a")).unwrap();
     for source in ["left/segments/a", "a"] {
-        let error = repair(folder.path(source), &left, &NoProgress);
+        let error = repair(
+            folder.path(source),
+            &left,
+            &NoProgress,
+            &InterruptHandle::new(),
+        );
         let message = error.unwrap_err().to_string();
         assert!(
             message.contains("the damaged database") && message.contains("is inside it"),
@@ -387,7 +411,13 @@ fn a_repair_writes_neither_into_the_damaged_database_nor_around_it() {
     assert_eq!(contents(&folder.path("a")), before);
     // Beside it is where it belongs, and onto what is left of an earlier one.
     for target in ["repaired", "left"] {
-        repair(folder.path("a"), folder.path(target), &NoProgress).unwrap();
+        repair(
+            folder.path("a"),
+            folder.path(target),
+            &NoProgress,
+            &InterruptHandle::new(),
+        )
+        .unwrap();
         assert_eq!(found(&folder.path(target)), ["a1", "a2"]);
     }
 }

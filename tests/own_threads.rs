@@ -291,7 +291,7 @@ fn nothing_is_done_on_the_global_pool() {
         ask(|| reader.corpus("c").unwrap().snapshot().unwrap());
         drop(reader);
         let copy = folder.path().join("repaired.zdb");
-        zipfdb::repair(&path, &copy, &NoProgress).unwrap();
+        zipfdb::repair(&path, &copy, &NoProgress, &zipfdb::InterruptHandle::new()).unwrap();
         let repaired = Database::open(&copy).unwrap();
         ask(|| repaired.corpus("c").unwrap().snapshot().unwrap());
         // A host that has a pool of its own, and asks from its threads.

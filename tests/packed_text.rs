@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use zipfdb::{Database, IngestMode, SegmentForm, repair};
+use zipfdb::{Database, IngestMode, InterruptHandle, SegmentForm, repair};
 
 /// Numbers that look random, always the same.
 struct Numbers(u64);
@@ -411,11 +411,11 @@ fn damage_gives_an_error_or_the_right_answer_and_repair_saves_the_rest() {
     damaged[middle] ^= 0x10;
     fs::write(file, &damaged).unwrap();
     let saved = top.path().join("saved.zdb");
-    let report = repair(&path, &saved, &zipfdb::NoProgress).unwrap();
+    let report = repair(&path, &saved, &zipfdb::NoProgress, &InterruptHandle::new()).unwrap();
     assert!(!report.lost.is_empty());
     fs::write(file, &bytes).unwrap();
     let saved = top.path().join("whole.zdb");
-    let report = repair(&path, &saved, &zipfdb::NoProgress).unwrap();
+    let report = repair(&path, &saved, &zipfdb::NoProgress, &InterruptHandle::new()).unwrap();
     assert!(report.lost.is_empty(), "{report:?}");
     assert_eq!(ask(&Database::open(&saved).unwrap()), expected);
 }

@@ -10,7 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zipfdb::{Database, Durability, NoProgress, Progress, RepairReport, repair};
+use zipfdb::{
+    Database, Durability, Error, InterruptHandle, NoProgress, Progress, RepairReport, repair,
+};
 use zipfdb_storage::{FileBackend, SegmentReader};
 use zipfdb_test_model::{CORPORA, Change, Edit, State, check, observe};
 use zipfdb_test_support::harness::{Random, contents, scratch};
@@ -66,7 +68,7 @@ fn repaired(path: &Path) -> (State, RepairReport) {
     let target = path.with_extension("repaired");
     let _ = fs::remove_dir_all(&target);
     let before = contents(path);
-    let report = repair(path, &target, &NoProgress).unwrap();
+    let report = repair(path, &target, &NoProgress, &InterruptHandle::new()).unwrap();
     assert!(contents(path) == before, "the damaged database has changed");
     let database = Database::options().threads(1).open(&target).unwrap();
     assert_eq!(database.warnings(), Vec::<String>::new());
@@ -100,7 +102,7 @@ fn a_sound_database_is_copied_and_nothing_is_lost() {
     assert_eq!(Some(&state), states.last());
     assert_eq!((report.lost, report.notes), (vec![], vec![]));
     let target = path.with_extension("repaired");
-    let error = repair(&path, &target, &NoProgress).unwrap_err();
+    let error = repair(&path, &target, &NoProgress, &InterruptHandle::new()).unwrap_err();
     assert!(error.to_string().contains("it exists"), "{error}");
 }
 
@@ -278,6 +280,67 @@ fn no_loss_of_files_of_the_log_is_hidden() {
 }
 
 /// Panics when it has been told of so much, as if the process was killed there.
+/// Interrupts a repair after some steps.
+struct Interrupting {
+    left: AtomicU64,
+    handle: InterruptHandle,
+}
+
+impl Progress for Interrupting {
+    fn begin(&self, _: &str, _: u64) {}
+
+    fn advance(&self, _: u64) {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.handle.interrupt();
+        }
+    }
+
+    fn end(&self) {}
+}
+
+#[test]
+fn a_repair_that_is_interrupted_leaves_nothing() {
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    let target = folder.path().join("new.zdb");
+    let states = build(&path);
+    for steps in 1..4 {
+        let handle = InterruptHandle::new();
+        let interrupting = Interrupting {
+            left: steps.into(),
+            handle: handle.clone(),
+        };
+        let interrupted = repair(&path, &target, &interrupting, &handle);
+        assert!(matches!(interrupted, Err(Error::Interrupted)), "{steps}");
+        assert!(!target.exists());
+
+        fs::create_dir(&target).unwrap();
+        let interrupted = repair(&path, &target, &NoProgress, &handle);
+        assert!(matches!(interrupted, Err(Error::Interrupted)), "{steps}");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+        fs::remove_dir(&target).unwrap();
+    }
+    repair(&path, &target, &NoProgress, &InterruptHandle::new()).unwrap();
+    let database = Database::options().threads(1).open(&target).unwrap();
+    assert_eq!(observe(&database).unwrap(), *states.last().unwrap());
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_made_of_a_private_database_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = scratch();
+    let path = folder.path().join("d.zdb");
+    build(&path);
+    for mode in [0o700, 0o750, 0o755] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let target = folder.path().join(format!("{mode:o}.zdb"));
+        repair(&path, &target, &NoProgress, &InterruptHandle::new()).unwrap();
+        let found = fs::metadata(&target).unwrap().permissions().mode();
+        assert_eq!(found & 0o777, mode);
+    }
+}
+
 struct Killed(AtomicU64);
 
 impl Progress for Killed {
@@ -298,7 +361,9 @@ fn a_repair_that_was_cut_short_cannot_be_taken_for_one_that_was_not() {
     let states = build(&path);
     for steps in 1..4 {
         let killed = Killed(steps.into());
-        let ended = catch_unwind(AssertUnwindSafe(|| repair(&path, &target, &killed)));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            repair(&path, &target, &killed, &InterruptHandle::new())
+        }));
         assert!(ended.is_err(), "{steps} steps are all");
         for read_only in [true, false] {
             let options = Database::options().threads(1).read_only(read_only);
@@ -306,10 +371,16 @@ fn a_repair_that_was_cut_short_cannot_be_taken_for_one_that_was_not() {
             let command = format!("`zipf repair {} {}`", path.display(), target.display());
             assert!(error.contains(&command), "{error}");
         }
-        let error = repair(&target, folder.path().join("other.zdb"), &NoProgress).unwrap_err();
+        let error = repair(
+            &target,
+            folder.path().join("other.zdb"),
+            &NoProgress,
+            &InterruptHandle::new(),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("did not finish"), "{error}");
     }
-    let report = repair(&path, &target, &NoProgress).unwrap();
+    let report = repair(&path, &target, &NoProgress, &InterruptHandle::new()).unwrap();
     assert_eq!(report.lost, Vec::<String>::new());
     let database = Database::options().threads(1).open(&target).unwrap();
     assert_eq!(observe(&database).unwrap(), *states.last().unwrap());
@@ -320,7 +391,7 @@ fn a_repair_that_was_cut_short_cannot_be_taken_for_one_that_was_not() {
     fs::create_dir(&other).unwrap();
     for name in ["notes.txt", "REPAIR"] {
         fs::write(other.join(name), "mine").unwrap();
-        repair(&path, &other, &NoProgress).unwrap_err();
+        repair(&path, &other, &NoProgress, &InterruptHandle::new()).unwrap_err();
         assert_eq!(fs::read_to_string(other.join("notes.txt")).unwrap(), "mine");
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
-use zipfdb::{CopyOptions, Database, Durability, NoProgress, repair};
+use zipfdb::{CopyOptions, Database, Durability, InterruptHandle, NoProgress, repair};
 
 use crate::campaign::Outcome;
 use crate::{damage, hostile, limits, timeouts};
@@ -498,7 +498,7 @@ fn examine(mode: &str, path: &Path) {
 
 /// Repairs a database, and tells what it says.
 fn run_repair(source: &Path, target: &Path) {
-    match repair(source, target, &NoProgress) {
+    match repair(source, target, &NoProgress, &InterruptHandle::new()) {
         Ok(report) => {
             report
                 .lost

@@ -1,177 +1,211 @@
-//! Files below a directory, whatever others put there.
+//! Files below a directory, whatever others put there, and the way back.
 //!
-//! Invariant: a file that is created lies below the directory that was opened. Each component is opened below the one
-//! before it and is never a symbolic link, so no link, whenever it comes, leads elsewhere. Names have no `.` and `..`;
-//! what is escaped in them becomes the bytes it stands for.
+//! Invariant: a file that is made lies below the directory that was opened. Each component is opened below the one before it
+//! and is never a symbolic link, so no link, whenever it comes, leads elsewhere. Names have no `.` and `..`; what is escaped in
+//! them becomes the bytes it stands for. `undo` removes what was made here and nothing else.
 
-use std::fs::File;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use crate::new_files::{Directory, FileIdentity, NewFile, PLAIN};
 
 /// A directory to write files below.
-pub(crate) struct Below(imp::Directory);
+pub(crate) struct Below {
+    directory: Directory,
+    made: Mutex<Made>,
+}
 
-/// A file that was created, and where.
-pub(crate) struct NewFile {
-    pub(crate) file: File,
-    parent: imp::Directory,
-    name: String,
+/// What was made and may be removed again.
+#[derive(Default)]
+struct Made {
+    /// The directory itself and those above it, the outermost first.
+    path: Vec<PathBuf>,
+    /// Directories below it, by their names.
+    directories: Vec<String>,
+    files: Vec<(String, FileIdentity)>,
+}
+
+/// Where one file goes.
+pub(crate) struct TargetPlace<'a> {
+    below: &'a Below,
+    name: &'a str,
+    parent: Directory,
+    last: OsString,
 }
 
 impl Below {
-    /// Opens a directory, which is created if it is not there. Symbolic links of `path` itself are followed.
+    /// Opens a directory, which is made if it is not there. Symbolic links of `path` itself are followed.
     pub(crate) fn open(path: &Path) -> io::Result<Below> {
-        match std::fs::create_dir_all(path) {
-            // What is there is no directory.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(io::ErrorKind::NotADirectory.into());
+        let mut made = Made::default();
+        match made.make_path(path).and_then(|()| Directory::open(path)) {
+            Ok(directory) => Ok(Below {
+                directory,
+                made: Mutex::new(made),
+            }),
+            Err(error) => {
+                made.remove_path();
+                Err(error)
             }
-            created => created?,
         }
-        imp::Directory::open(path).map(Below)
     }
 
-    /// Creates a file that must not exist yet, and the directories in its name that do not.
+    /// The place of a name; directories in it that are not there are made.
     ///
     /// # Panics
     /// If the name has a component `.` or `..`.
-    pub(crate) fn create(&self, name: &str) -> io::Result<NewFile> {
+    pub(crate) fn place<'a>(&'a self, name: &'a str) -> io::Result<TargetPlace<'a>> {
         assert!(!name.split('/').any(|part| matches!(part, "." | "..")));
-        let mut parts = name.split('/');
-        let last = parts.next_back().unwrap_or_default();
-        let mut parent = self.0.try_clone()?;
-        for part in parts {
-            parent = parent.enter(part)?;
+        let (parents, last) = split(name);
+        let mut parent = self.directory.try_clone()?;
+        let mut end = 0;
+        for part in parents {
+            let first = end;
+            end = first + part.len();
+            let on_disk = on_disk(part);
+            parent = match parent.enter(&on_disk)? {
+                Some(entered) => entered,
+                None => {
+                    // False if another thread was first.
+                    if parent.make_directory(&on_disk)? {
+                        self.made.lock().directories.push(name[..end].to_owned());
+                    }
+                    parent.enter(&on_disk)?.ok_or(io::ErrorKind::NotFound)?
+                }
+            };
+            end += 1; // the slash
         }
-        Ok(NewFile {
-            file: parent.create(last)?,
+        Ok(TargetPlace {
+            below: self,
+            name,
             parent,
-            name: last.to_owned(),
+            last: on_disk(last).into_owned(),
         })
     }
-}
 
-impl NewFile {
-    /// Removes it again.
-    pub(crate) fn remove(self) -> io::Result<()> {
-        self.parent.remove(&self.name)
+    /// Removes all that was made.
+    ///
+    /// # Errors
+    /// The first that occurred; the rest is removed all the same.
+    pub(crate) fn undo(self) -> io::Result<()> {
+        let mut made = self.made.into_inner();
+        let mut removed = Ok(());
+        let directory = &self.directory;
+        for (name, identity) in &made.files {
+            let (parent, last) = parent_of(directory, name);
+            let gone = parent.and_then(|parent| match parent {
+                Some(parent) => parent.remove(&last, *identity),
+                None => Ok(()),
+            });
+            removed = removed.and(gone);
+        }
+        // Those inside before those around them.
+        made.directories
+            .sort_by_key(|name| std::cmp::Reverse(name.len()));
+        for name in &made.directories {
+            let (parent, last) = parent_of(directory, name);
+            if let Ok(Some(parent)) = parent {
+                // It stays if it has files of others.
+                let _ = parent.remove_directory(&last);
+            }
+        }
+        made.remove_path();
+        removed
     }
 }
 
-fn is_link(part: &str) -> io::Error {
-    io::Error::other(format!(
-        "\"{part}\" is a symbolic link, which is not followed; hint: remove it or choose another directory"
-    ))
+impl Made {
+    /// Makes a directory and those above it that are not there.
+    fn make_path(&mut self, path: &Path) -> io::Result<()> {
+        let missing = path
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && fs::metadata(path).is_err());
+        let missing: Vec<&Path> = missing.collect();
+        for path in missing.into_iter().rev() {
+            match fs::create_dir(path) {
+                Ok(()) => self.path.push(path.to_path_buf()),
+                // Another process was first, or it is `..` of one that was made. What is no directory cannot be opened as one.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_path(self) {
+        for path in self.path.iter().rev() {
+            // It stays if it has files of others.
+            let _ = fs::remove_dir(path);
+        }
+    }
 }
 
+impl TargetPlace<'_> {
+    /// Opens the file that has the place; none if nothing has it.
+    pub(crate) fn open_file(&self) -> io::Result<Option<File>> {
+        self.parent.open_file(&self.last)
+    }
+
+    /// A new file, which gets the place when it is published.
+    pub(crate) fn new_file(&self) -> io::Result<NewFile> {
+        NewFile::create(&self.parent, PLAIN)
+    }
+
+    /// Gives a complete file the place.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if something has it.
+    pub(crate) fn publish(&self, file: NewFile) -> io::Result<()> {
+        let identity = file.publish(&self.last)?;
+        let made = &mut self.below.made.lock().files;
+        made.push((self.name.to_owned(), identity));
+        Ok(())
+    }
+}
+
+/// The directory of a name below another one, if it is still there, and the last part of the name.
+fn parent_of(directory: &Directory, name: &str) -> (io::Result<Option<Directory>>, OsString) {
+    let (parents, last) = split(name);
+    let enter = || {
+        let mut parent = directory.try_clone()?;
+        for part in parents {
+            match parent.enter(&on_disk(part))? {
+                Some(entered) => parent = entered,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(parent))
+    };
+    (enter(), on_disk(last).into_owned())
+}
+
+/// The directories of a name, and its last part.
+fn split(name: &str) -> (impl Iterator<Item = &str>, &str) {
+    let (parents, last) = match name.rsplit_once('/') {
+        Some((parents, last)) => (Some(parents), last),
+        None => (None, name),
+    };
+    (
+        parents.into_iter().flat_map(|parents| parents.split('/')),
+        last,
+    )
+}
+
+/// What a part of a name is called on disk.
 #[cfg(unix)]
-mod imp {
-    use std::fs::File;
-    use std::io;
-    use std::os::fd::OwnedFd;
-    use std::path::Path;
-
-    use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, statat, unlinkat};
-    use rustix::io::Errno;
-
-    use crate::paths::escaped::restored;
-
-    pub(super) struct Directory(OwnedFd);
-
-    impl Directory {
-        pub(super) fn open(path: &Path) -> io::Result<Directory> {
-            File::open(path).map(|file| Directory(file.into()))
-        }
-
-        pub(super) fn try_clone(&self) -> io::Result<Directory> {
-            self.0.try_clone().map(Directory)
-        }
-
-        pub(super) fn enter(&self, part: &str) -> io::Result<Directory> {
-            let path = restored(part);
-            let open = || {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                openat(&self.0, &path[..], flags, Mode::empty())
-            };
-            let opened = match open() {
-                Err(Errno::NOENT) => {
-                    match mkdirat(&self.0, &path[..], Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => open(), // another thread was first
-                        Err(error) => Err(error),
-                    }
-                }
-                other => other,
-            };
-            opened
-                .map(Directory)
-                .map_err(|error| self.explain(part, error))
-        }
-
-        pub(super) fn create(&self, name: &str) -> io::Result<File> {
-            let flags =
-                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let created = openat(
-                &self.0,
-                &restored(name)[..],
-                flags,
-                Mode::from_raw_mode(0o666),
-            );
-            created
-                .map(File::from)
-                .map_err(|error| self.explain(name, error))
-        }
-
-        pub(super) fn remove(&self, name: &str) -> io::Result<()> {
-            Ok(unlinkat(&self.0, &restored(name)[..], AtFlags::empty())?)
-        }
-
-        /// What is said of a link differs between systems.
-        fn explain(&self, part: &str, error: Errno) -> io::Error {
-            let found = statat(&self.0, &restored(part)[..], AtFlags::SYMLINK_NOFOLLOW);
-            match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
-                Ok(FileType::Symlink) => super::is_link(part),
-                _ => error.into(),
-            }
-        }
+fn on_disk(part: &str) -> Cow<'_, OsStr> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    match crate::paths::escaped::restored(part) {
+        Cow::Borrowed(bytes) => Cow::Borrowed(OsStr::from_bytes(bytes)),
+        Cow::Owned(bytes) => Cow::Owned(OsString::from_vec(bytes)),
     }
 }
 
-// Elsewhere directories cannot be opened: each component is looked at before it is used.
 #[cfg(not(unix))]
-mod imp {
-    use std::fs::{self, File};
-    use std::io;
-    use std::path::{Path, PathBuf};
-
-    pub(super) struct Directory(PathBuf);
-
-    impl Directory {
-        pub(super) fn open(path: &Path) -> io::Result<Directory> {
-            fs::canonicalize(path).map(Directory)
-        }
-
-        pub(super) fn try_clone(&self) -> io::Result<Directory> {
-            Ok(Directory(self.0.clone()))
-        }
-
-        pub(super) fn enter(&self, part: &str) -> io::Result<Directory> {
-            let path = self.0.join(part);
-            match fs::create_dir(&path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-            if fs::symlink_metadata(&path)?.is_symlink() {
-                return Err(super::is_link(part));
-            }
-            Ok(Directory(path))
-        }
-
-        pub(super) fn create(&self, name: &str) -> io::Result<File> {
-            File::create_new(self.0.join(name))
-        }
-
-        pub(super) fn remove(&self, name: &str) -> io::Result<()> {
-            fs::remove_file(self.0.join(name))
-        }
-    }
+fn on_disk(part: &str) -> Cow<'_, OsStr> {
+    Cow::Borrowed(OsStr::new(part))
 }

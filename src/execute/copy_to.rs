@@ -1,29 +1,38 @@
 //! COPY ... TO: writes the files of a corpus below a directory.
 //!
-//! Nothing that exists is overwritten, no file is left that is not complete, and no name and no symbolic link leads out of
-//! the directory, or into a database: names come from a file that may have been tampered with. A file whose name cannot
-//! be a path is written all the same, with its name beside it (`renamed.rs`).
+//! Nothing that exists is overwritten: a file that has the bytes it should have counts as written, any other is an error. Each
+//! file gets its name when it is complete, and an error or interrupt removes what was written, so that what a killed process
+//! has left is completed by the next one. No name and no symbolic link leads out of the directory, or into a database: names
+//! come from a file that may have been tampered with. A file whose name cannot be a path is written all the same, with its
+//! name beside it (`renamed.rs`).
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
 use crate::api::corpus::Corpus;
-use crate::execute::below::{Below, NewFile};
+use crate::api::snapshot::Snapshot;
+use crate::error::io_error;
+use crate::execute::below::Below;
 use crate::paths::renamed;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::{Error, Progress, Result, paths};
 
+/// Bytes of a file that are written at once.
+const BUFFER_BYTES: usize = 1 << 18;
+
 impl Corpus {
     /// Writes every file, byte for byte, below `directory`, which is created if
-    /// needed. Returns how many were written.
+    /// needed. Returns how many there are.
+    ///
+    /// A file that is there already with the same bytes is left as it is, so a process that was killed is completed by the next.
     ///
     /// # Errors
-    /// If a file of that name exists already, or cannot be written. Files
-    /// written before stay.
+    /// If a file of that name exists already with other bytes, or cannot be written. What was
+    /// written before is removed again.
     pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
         copy_to(
             self,
@@ -47,36 +56,49 @@ pub(crate) fn copy_to(
     progress.begin("write", files.iter().map(|file| file.bytes).sum());
     interrupt.check()?;
     paths::refuse_database(directory, shared.directory().as_deref())?;
-    let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
     let below = Below::open(directory).map_err(io_error("create", directory))?;
+    let written = write_files(&snapshot, directory, &below, progress, interrupt);
+    if let Err(error) = written.and_then(|()| interrupt.check()) {
+        if let Err(left) = below.undo() {
+            let directory = directory.display();
+            tracing::warn!("{directory}: not all that was written could be removed: {left}");
+        }
+        return Err(error);
+    }
+    progress.end();
+    Ok(files.len() as u64)
+}
+
+fn write_files(
+    snapshot: &Snapshot,
+    directory: &Path,
+    below: &Below,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let files = snapshot.files();
+    let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
     snapshot.prepare_content(interrupt)?;
-    let written: Result<()> = interrupt.watch(snapshot.pool(), |stop| {
+    interrupt.watch(snapshot.pool(), |stop| {
         let target = ExportDirectory {
             directory,
-            below: &below,
+            below,
             stop,
         };
         files.par_iter().enumerate().try_for_each(|(index, file)| {
             let content = |writer: &mut dyn Write| snapshot.write_file(index, writer);
             if renamed.contains(&index) {
                 let [path, name_path] = renamed::targets(index);
-                let written = target.write(&path, content)?;
+                target.write(&path, content)?;
                 let name = |writer: &mut dyn Write| Ok(writer.write_all(file.name.as_bytes()));
-                if let Err(error) = target.write(&name_path, name) {
-                    // What matters is why it has no name.
-                    let _ = written.remove();
-                    return Err(error);
-                }
+                target.write(&name_path, name)?;
             } else {
                 target.write(&file.name, content)?;
             }
             progress.advance(file.bytes);
             Ok(())
         })
-    });
-    written?;
-    progress.end();
-    Ok(files.len() as u64)
+    })
 }
 
 /// Where files go.
@@ -88,46 +110,114 @@ struct ExportDirectory<'a> {
 }
 
 impl ExportDirectory<'_> {
-    /// Writes a file of a name that is a path. An error leaves none.
+    /// Writes a file of a name that is a path, or finds that it is there.
     fn write(
         &self,
         path: &str,
-        content: impl FnOnce(&mut dyn Write) -> Result<io::Result<()>>,
-    ) -> Result<NewFile> {
-        check(self.stop)?;
+        content: impl Fn(&mut dyn Write) -> Result<io::Result<()>>,
+    ) -> Result<()> {
         let whole = self.directory.join(path);
-        let mut created = self
-            .below
-            .create(path)
-            .map_err(io_error("create", &whole))?;
-        let target = Stoppable {
-            target: &mut created.file,
-            stop: self.stop,
-        };
-        let mut writer = BufWriter::with_capacity(1 << 18, target);
-        let written = content(&mut writer)
-            .and_then(|written| written.map_err(io_error("write", &whole)))
-            .and_then(|()| writer.flush().map_err(io_error("write", &whole)));
-        // Nothing is to be written again when the writer is dropped.
-        drop(writer.into_parts());
-        match written {
-            Ok(()) => Ok(created),
-            Err(error) => {
-                // What matters is why it is not complete.
-                let _ = created.remove();
-                check(self.stop).and(Err(error))
+        let create = io_error("create", &whole);
+        let place = self.below.place(path).map_err(&create)?;
+        loop {
+            check(self.stop)?;
+            if let Some(file) = place.open_file().map_err(&create)? {
+                return self.compare(&whole, file, content);
+            }
+            let new = place.new_file().map_err(&create)?;
+            self.fill(&whole, new.file(), &content)?;
+            match place.publish(new) {
+                // Another process was first.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                published => return published.map_err(create),
             }
         }
+    }
+
+    /// Passes content on to a writer, until it has to stop.
+    fn fill(
+        &self,
+        whole: &Path,
+        target: impl Write,
+        content: impl Fn(&mut dyn Write) -> Result<io::Result<()>>,
+    ) -> Result<()> {
+        let target = Stoppable {
+            target,
+            stop: self.stop,
+        };
+        let mut writer = BufWriter::with_capacity(BUFFER_BYTES, target);
+        let written = content(&mut writer)
+            .and_then(|written| written.map_err(io_error("write", whole)))
+            .and_then(|()| writer.flush().map_err(io_error("write", whole)));
+        // Nothing is to be written again when the writer is dropped.
+        drop(writer.into_parts());
+        // What matters is why it has to stop.
+        written.or_else(|error| check(self.stop).and(Err(error)))
+    }
+
+    /// Finds that a file has the content, or fails.
+    fn compare(
+        &self,
+        whole: &Path,
+        file: File,
+        content: impl Fn(&mut dyn Write) -> Result<io::Result<()>>,
+    ) -> Result<()> {
+        let mut comparison = Comparison {
+            file,
+            buffer: Vec::new(),
+            is_same: true,
+        };
+        let compared = self.fill(whole, &mut comparison, content);
+        if comparison.is_same {
+            compared?;
+            let rest = comparison.file.read(&mut [0]);
+            if rest.map_err(io_error("read", whole))? == 0 {
+                return Ok(());
+            }
+        }
+        Err(Error::Invalid {
+            subject: whole.display().to_string(),
+            reason: "it exists and differs from the file of the corpus; hint: remove it, or choose another directory"
+                .into(),
+        })
+    }
+}
+
+/// Takes the bytes that a file should have.
+struct Comparison {
+    file: File,
+    buffer: Vec<u8>,
+    /// Whether the file has all bytes that were taken.
+    is_same: bool,
+}
+
+impl Write for &mut Comparison {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.resize(bytes.len(), 0);
+        match self.file.read_exact(&mut self.buffer) {
+            Ok(()) => self.is_same = self.buffer == bytes,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.is_same = false,
+            Err(error) => return Err(error),
+        }
+        if self.is_same {
+            Ok(bytes.len())
+        } else {
+            Err(io::ErrorKind::AlreadyExists.into())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
 /// A file that cannot be written any more once a flag is set.
-struct Stoppable<'a> {
-    target: &'a mut File,
+struct Stoppable<'a, W> {
+    target: W,
     stop: &'a AtomicBool,
 }
 
-impl Write for Stoppable<'_> {
+impl<W: Write> Write for Stoppable<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         check(self.stop).map_err(io::Error::other)?;
         self.target.write(bytes)
@@ -138,24 +228,16 @@ impl Write for Stoppable<'_> {
     }
 }
 
-fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
-}
-
 #[cfg(all(test, unix))]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeMap;
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
 
     use super::*;
-    use crate::{CopyOptions, CorpusSettings, Database, NoProgress};
+    use crate::{CopyOptions, CorpusSettings, Database, InterruptHandle, NoProgress};
 
     fn database(path: &Path) -> Database {
         let database = Database::options().threads(2).open(path).unwrap();
@@ -241,6 +323,136 @@ mod tests {
         symlink("real", &out).unwrap();
         corpus.copy_to(&out, &NoProgress).unwrap();
         assert_eq!(fs::read(folder.path().join("real/sub/a")).unwrap(), b"text");
+    }
+
+    /// All files below a directory, with their content.
+    fn tree(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut tree = BTreeMap::new();
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                tree.extend(self::tree(&path));
+            } else {
+                let content = fs::read(&path).unwrap();
+                tree.insert(path, content);
+            }
+        }
+        tree
+    }
+
+    /// Interrupts what tells it of progress.
+    struct Interrupting(InterruptHandle);
+
+    impl Progress for Interrupting {
+        fn begin(&self, _: &str, _: u64) {}
+
+        fn advance(&self, _: u64) {
+            self.0.interrupt();
+        }
+
+        fn end(&self) {}
+    }
+
+    #[test]
+    fn what_is_interrupted_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder.path().join("own.zdb"));
+        insert(
+            &database,
+            &[
+                ("a", "text"),
+                ("b/c/d", "text"),
+                ("b/e", "text"),
+                ("..f/g", "text"),
+            ],
+        );
+        let corpus = database.corpus("c").unwrap();
+        let out = folder.path().join("out");
+        let interrupting = || Interrupting(database.interrupt_handle());
+        let error = corpus.copy_to(out.join("of/new"), &interrupting());
+        assert!(matches!(error, Err(Error::Interrupted)));
+        assert!(!out.exists());
+
+        fs::create_dir_all(out.join("b")).unwrap();
+        fs::write(out.join("b/other"), "other").unwrap();
+        let before = tree(&out);
+        let error = corpus.copy_to(&out, &interrupting());
+        assert!(matches!(error, Err(Error::Interrupted)));
+        assert_eq!(tree(&out), before);
+        corpus.copy_to(&out, &NoProgress).unwrap();
+        assert_eq!(tree(&out).len(), 5);
+        // What was there already is not of the one that is interrupted.
+        let whole = tree(&out);
+        assert!(corpus.copy_to(&out, &interrupting()).is_err());
+        assert_eq!(tree(&out), whole);
+    }
+
+    #[test]
+    fn files_that_are_there_with_the_same_bytes_count_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder.path().join("own.zdb"));
+        let long = "some words ".repeat(100_000);
+        let too_long = "x".repeat(300);
+        insert(
+            &database,
+            &[
+                ("a", "text"),
+                ("b/c", &long),
+                ("empty", ""),
+                (&too_long, "renamed"),
+            ],
+        );
+        let corpus = database.corpus("c").unwrap();
+        let out = folder.path().join("out");
+        assert_eq!(corpus.copy_to(&out, &NoProgress).unwrap(), 4);
+        let whole = tree(&out);
+        assert_eq!(corpus.copy_to(&out, &NoProgress).unwrap(), 4);
+        assert_eq!(tree(&out), whole);
+        // As a killed process leaves it.
+        fs::remove_file(out.join("b/c")).unwrap();
+        fs::remove_file(out.join("a")).unwrap();
+        assert_eq!(corpus.copy_to(&out, &NoProgress).unwrap(), 4);
+        assert_eq!(tree(&out), whole);
+    }
+
+    #[test]
+    fn nothing_that_differs_is_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(&folder.path().join("own.zdb"));
+        let long = "some words ".repeat(100_000);
+        insert(&database, &[("a", &long), ("b", "text"), ("c/d", "text")]);
+        let corpus = database.corpus("c").unwrap();
+        let out = folder.path().join("out");
+        let mut other = long.clone().into_bytes();
+        *other.last_mut().unwrap() = b'x';
+        for content in [
+            &b""[..],
+            b"other",
+            &long.as_bytes()[1..],
+            &long.as_bytes()[..long.len() - 1],
+            &[long.as_bytes(), b"x"].concat(),
+            &other,
+        ] {
+            fs::create_dir(&out).unwrap();
+            fs::write(out.join("a"), content).unwrap();
+            let error = corpus.copy_to(&out, &NoProgress).unwrap_err().to_string();
+            assert!(error.contains("out/a: it exists and differs"), "{error}");
+            assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+            assert_eq!(fs::read(out.join("a")).unwrap(), content);
+            fs::remove_dir_all(&out).unwrap();
+        }
+        for name in ["b", "c"] {
+            fs::create_dir(&out).unwrap();
+            // A pipe that nothing writes to is not waited for.
+            let pipe = out.join(name);
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+            let error = corpus.copy_to(&out, &NoProgress).unwrap_err().to_string();
+            assert!(error.starts_with("cannot create "), "{error}");
+            assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+            fs::remove_dir_all(&out).unwrap();
+        }
     }
 
     #[test]

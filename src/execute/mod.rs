@@ -37,8 +37,8 @@ use check::check;
 pub use copy_from::CopyOptions;
 pub(crate) use copy_from::copy_from;
 pub(crate) use copy_to::copy_to;
+pub(crate) use export::ExportFile;
 pub(crate) use many::execute_many;
-use recompress::recompress;
 
 /// Carries out a plan.
 pub(crate) fn execute(session: &Arc<Session>, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
@@ -199,8 +199,7 @@ fn execute_until(
             format,
         } => {
             let shared = session.shared();
-            let target =
-                export::ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
+            let target = ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
             let notices = export::export(rows, target, format, &shared.runtime.pool)?;
             Ok(Rows::none().with_notices(notices))
@@ -234,7 +233,8 @@ fn execute_until(
             Ok(Rows::none())
         }
         Plan::Recompress { corpus } => {
-            recompress(&session.corpus(&corpus)?, progress, interrupt)?;
+            let corpus = session.corpus(&corpus)?;
+            corpus.recompress_until(progress, interrupt)?;
             Ok(Rows::none())
         }
         Plan::Set(setting) => {

@@ -16,31 +16,31 @@ impl Corpus {
     /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
     /// changed then.
     pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
-        recompress(self, progress, &self.shared().runtime.interrupt())
+        self.recompress_until(progress, &self.shared().runtime.interrupt())
     }
-}
 
-/// Merges everything of a corpus; none if there is nothing to merge.
-pub(crate) fn recompress(
-    corpus: &Corpus,
-    progress: &dyn Progress,
-    interrupt: &Interrupt,
-) -> Result<Option<Recompression>> {
-    let shared = corpus.shared();
-    let writing = shared.writing(interrupt)?;
-    let id = writing.store.corpus(corpus.name())?.id;
-    let done = interrupt.attend(|stop| {
-        recompress::recompress(
-            &writing,
-            &shared.runtime.pool,
-            corpus.name(),
-            Scope::All,
-            progress,
-            stop,
-            &|| interrupt.check(),
-        )
-    })?;
-    shared.background.recompressed(&writing, id);
-    complete_indexes_until(&writing, corpus.name(), progress, interrupt);
-    Ok(done)
+    /// The same, in work that has begun.
+    pub(crate) fn recompress_until(
+        &self,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Recompression>> {
+        let shared = self.shared();
+        let writing = shared.writing(interrupt)?;
+        let id = writing.store.corpus(self.name())?.id;
+        let done = interrupt.attend(|stop| {
+            recompress::recompress(
+                &writing,
+                &shared.runtime.pool,
+                self.name(),
+                Scope::All,
+                progress,
+                stop,
+                &|| interrupt.check(),
+            )
+        })?;
+        shared.background.recompressed(&writing, id);
+        complete_indexes_until(&writing, self.name(), progress, interrupt);
+        Ok(done)
+    }
 }

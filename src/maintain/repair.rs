@@ -16,6 +16,7 @@ use crate::api::database::Database;
 use crate::api::transaction::Transaction;
 use crate::overlay::edits::decode;
 use crate::overlay::{EditBatch, Insertion};
+use crate::runtime::interrupt::{Interrupt, InterruptHandle};
 use crate::runtime::start_pool;
 use crate::segment::TextBlocks;
 use crate::{Error, Progress, Result, paths};
@@ -40,17 +41,21 @@ pub struct RepairReport {
 ///
 /// Nothing is written to `source`, and nobody should write to it meanwhile. Costs about what importing all files does. Of a
 /// file that spans several segments the parts that are left are saved as files of their own, called `NAME.from-BYTE`; its
-/// beginning keeps the name. Until it is done nobody can open the new database, and if it is cut short it starts over when
-/// it is called again.
+/// beginning keeps the name. Until it is done the new database cannot be opened. What an error or interrupt ends leaves nothing at `target`, and
+/// what a killed process has left is cleared when it is called again. A directory that is created is open to the users
+/// that `source` is open to.
 ///
 /// # Errors
-/// If there is something else at `target`, it lies in `source` or another database or `source` in it, `source` is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
+/// [`Error::Interrupted`]. If there is something else at `target`, it lies in `source` or another database or `source` in it, `source`
+/// is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
 /// written. Damage is no error: see [`RepairReport::lost`].
 pub fn repair(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
     progress: &dyn Progress,
+    interrupt: &InterruptHandle,
 ) -> Result<RepairReport> {
+    let interrupt = interrupt.begin();
     let (source, target) = (source.as_ref(), target.as_ref());
     refuse_overlap(source, target)?;
     if !RepairTarget::is_free(target)? {
@@ -61,10 +66,21 @@ pub fn repair(
         });
     }
     let salvage = Salvage::read(source)?;
-    let target = RepairTarget::begin(target, source)?;
-    let report = save(&salvage, &target, progress)?;
-    target.finish()?;
-    Ok(report)
+    interrupt.check()?;
+    let place = RepairTarget::begin(target, source)?;
+    match save(&salvage, &place, progress, &interrupt) {
+        Ok(report) => {
+            place.finish()?;
+            Ok(report)
+        }
+        Err(error) => {
+            if let Err(left) = place.abandon() {
+                let target = target.display();
+                tracing::warn!("{target}: not all that was written could be removed: {left}");
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Refuses a target in a database, the damaged one or another, and one that the damaged database lies in.
@@ -97,7 +113,12 @@ fn refuse_overlap(source: &Path, target: &Path) -> Result<()> {
 }
 
 /// Builds the new database and closes it.
-fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Result<RepairReport> {
+fn save(
+    salvage: &Salvage,
+    target: &RepairTarget,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<RepairReport> {
     let pool = start_pool(None)?;
     let store = pool.install(|| target.open())?;
     let database = Database::start(store, pool, false, None)?;
@@ -110,7 +131,7 @@ fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Re
     let mut rescues = Vec::new();
     for corpus in salvage.corpora() {
         database.create_corpus(&corpus.name, corpus.settings.clone())?;
-        let mut rescue = Rescue::new(&database, corpus);
+        let mut rescue = Rescue::new(&database, corpus, interrupt);
         for segment in &corpus.segments {
             match corpus.open_segment(segment) {
                 Ok(reader) => rescue.copy_segment(&reader, progress)?,
@@ -131,14 +152,15 @@ fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Re
     salvage.replay(|record| {
         let rescue = rescues.iter_mut().find(|(id, _)| *id == record.corpus());
         if let (Some((_, rescue)), true) = (rescue, failed.is_ok()) {
-            failed = decode(&record).and_then(|batch| rescue.edit(&batch));
+            let batch = interrupt.check().and_then(|()| decode(&record));
+            failed = batch.and_then(|batch| rescue.edit(&batch));
         }
     });
     failed?;
     progress.end();
     for (_, rescue) in rescues {
         let corpus = database.corpus(&rescue.corpus.name)?;
-        corpus.recompress(progress)?;
+        corpus.recompress_until(progress, interrupt)?;
         let files = corpus.files()?;
         report.corpora += 1;
         report.files += files.len() as u64;
@@ -146,6 +168,7 @@ fn save(salvage: &Salvage, target: &RepairTarget, progress: &dyn Progress) -> Re
         report.lost.extend(rescue.lost);
         report.lost.extend(rescue.lost_files.into_values());
     }
+    interrupt.check()?;
     Ok(report)
 }
 
@@ -156,6 +179,7 @@ const BATCH_BYTES: usize = 16 << 20;
 struct Rescue<'a> {
     database: &'a Database,
     corpus: &'a SalvagedCorpus,
+    interrupt: &'a Interrupt,
     /// Files that are there, whole or not.
     present: HashSet<String>,
     /// Files whose parts are being copied, and how much of them has been.
@@ -170,10 +194,15 @@ struct Rescue<'a> {
 }
 
 impl<'a> Rescue<'a> {
-    fn new(database: &'a Database, corpus: &'a SalvagedCorpus) -> Rescue<'a> {
+    fn new(
+        database: &'a Database,
+        corpus: &'a SalvagedCorpus,
+        interrupt: &'a Interrupt,
+    ) -> Rescue<'a> {
         Rescue {
             database,
             corpus,
+            interrupt,
             present: HashSet::new(),
             begun: HashMap::new(),
             parts: HashMap::new(),
@@ -223,6 +252,7 @@ impl<'a> Rescue<'a> {
         let mut rows: Vec<(String, Vec<u8>)> = Vec::new();
         let mut size = 0;
         for (index, entry) in entries.iter().enumerate() {
+            self.interrupt.check()?;
             let file = &entry.name;
             let content = match &blocks {
                 Some(blocks) => blocks.content(reader, index),
@@ -287,7 +317,6 @@ impl<'a> Rescue<'a> {
 
     /// Makes the edits of a record, file by file, where the files are whole.
     fn edit(&mut self, batch: &EditBatch) -> Result<()> {
-        let interrupt = self.database.shared().runtime.interrupt();
         let mut edits = self.begin()?;
         for (file, batch) in by_file(batch) {
             match batch {
@@ -309,7 +338,7 @@ impl<'a> Rescue<'a> {
             if is_deleted && !self.present.remove(&*file) {
                 continue; // it was lost
             }
-            match edits.edit(&self.corpus.name, batch, &interrupt) {
+            match edits.edit(&self.corpus.name, batch, self.interrupt) {
                 Ok(()) if is_deleted => {}
                 Ok(()) => drop(self.present.insert(file.to_string())),
                 // Offsets were made for another text than the one that is left.

@@ -11,6 +11,25 @@ use std::time::Duration;
 /// Longest time that a call waits for the other end.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
 
+/// Whether a path means standard input or output of the process; a file of this name is `./-`.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Standard input of the process, of which nothing may have been read ahead.
+#[cfg(unix)]
+pub(crate) fn standard_input() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Standard output of the process.
+#[cfg(unix)]
+pub(crate) fn standard_output() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
+}
+
 /// Whether a file is one that is read to its end, or written, as it is: a pipe or a device.
 #[cfg(unix)]
 pub(crate) fn is_stream(kind: FileType) -> bool {
@@ -80,6 +99,16 @@ fn wait(file: &File, flags: rustix::event::PollFlags) -> io::Result<()> {
 #[cfg(not(unix))]
 mod elsewhere {
     use super::*;
+
+    pub(crate) fn standard_input() -> io::Result<File> {
+        use std::os::windows::io::AsHandle;
+        Ok(io::stdin().as_handle().try_clone_to_owned()?.into())
+    }
+
+    pub(crate) fn standard_output() -> io::Result<File> {
+        use std::os::windows::io::AsHandle;
+        Ok(io::stdout().as_handle().try_clone_to_owned()?.into())
+    }
 
     pub(crate) fn is_stream(_kind: FileType) -> bool {
         false

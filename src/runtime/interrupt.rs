@@ -15,7 +15,8 @@ use crate::error::no_threads;
 use crate::{Error, Result};
 
 /// Interrupts statements from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
-/// [`crate::Database::interrupt_handle`] for all that run at that moment.
+/// [`crate::Database::interrupt_handle`] for all that run at that moment. A new one is for what no database runs, as
+/// [`crate::pack_file`] and [`crate::repair`].
 ///
 /// What is interrupted ends with [`Error::Interrupted`], usually within milliseconds; a COPY that is writing a segment ends
 /// that first, and publishes nothing. What is over already is not affected, and neither is what starts later.
@@ -40,6 +41,24 @@ enum InterruptTarget {
 }
 
 impl InterruptHandle {
+    /// A handle for work that it is given to: all of it, also what begins after the interrupt.
+    pub fn new() -> InterruptHandle {
+        InterruptHandle {
+            target: InterruptTarget::Query(Arc::default()),
+        }
+    }
+
+    /// Work begins that the handle interrupts.
+    pub(crate) fn begin(&self) -> Interrupt {
+        match &self.target {
+            InterruptTarget::Query(is_interrupted) => Interrupt {
+                is_interrupted: is_interrupted.clone(),
+                ..Interrupts::default().begin(0)
+            },
+            InterruptTarget::Database(interrupts) => Interrupts(interrupts.clone()).begin(0),
+        }
+    }
+
     /// Interrupts what the handle was made for.
     pub fn interrupt(&self) {
         match &self.target {
@@ -48,6 +67,12 @@ impl InterruptHandle {
                 interrupts.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+impl Default for InterruptHandle {
+    fn default() -> InterruptHandle {
+        InterruptHandle::new()
     }
 }
 
@@ -353,6 +378,17 @@ mod tests {
         one.handle().interrupt();
         assert!(matches!(one.check(), Err(Error::Interrupted)));
         assert!(other.check().is_ok());
+    }
+
+    #[test]
+    fn a_new_handle_ends_what_it_is_given_to() {
+        let handle = InterruptHandle::new();
+        let interrupt = handle.begin();
+        assert!(interrupt.check().is_ok());
+        handle.interrupt();
+        assert!(matches!(interrupt.check(), Err(Error::Interrupted)));
+        assert!(handle.begin().check().is_err());
+        assert!(InterruptHandle::new().begin().check().is_ok());
     }
 
     #[test]

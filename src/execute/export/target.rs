@@ -1,21 +1,22 @@
-//! Where the rows of COPY (SELECT ...) TO go.
+//! Where rows and packed texts go.
 //!
-//! Invariant: under the name of a regular file is either what was there before or the whole answer, on disk: it is written
-//! beside, synced and renamed, and removed when anything fails. A symbolic link stays and leads to the new file, which
+//! Invariant: under the name of a regular file is either what was there before or all that was written, on disk: it is a new file,
+//! synced before it gets the name, and gone when anything fails. A symbolic link stays and leads to the new file, which
 //! has mode and owner of the one it replaces. What is no regular file, and standard output, is written into. Nothing goes
 //! into a database.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
-
+use crate::error::io_error;
+use crate::new_files::{Directory, NewFile, PLAIN, PRIVATE};
 use crate::paths::streams;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, paths};
 
-/// What rows are written to.
+/// What rows or bytes are written to.
 pub(crate) struct ExportFile {
     /// As it was given.
     path: PathBuf,
@@ -24,11 +25,14 @@ pub(crate) struct ExportFile {
 }
 
 enum TargetKind {
-    /// A new file, beside the path that it gets.
-    Beside {
-        file: NamedTempFile<File>,
-        path: PathBuf,
-        replaced: Option<Box<Metadata>>,
+    /// A new file, and the place that it gets.
+    New {
+        file: NewFile,
+        directory: Directory,
+        name: OsString,
+        access: Access,
+        /// Whether a file of this name gives way.
+        replaces: bool,
     },
     /// A pipe or device, or what a descriptor of the process leads to.
     Stream(File),
@@ -36,14 +40,22 @@ enum TargetKind {
     StandardOutput(File),
 }
 
-/// The path that means standard output.
-const STANDARD_OUTPUT: &str = "-";
+/// What a file that is complete allows. Before that it is readable for its owner only, unless it is `Plain`.
+enum Access {
+    /// What the umask leaves.
+    Plain,
+    /// What these say.
+    As(Permissions),
+    /// As the file allows that it replaces.
+    Replaced(Box<Metadata>),
+}
 
 /// Most bytes that a pipe takes at once, if it takes any.
 const PIPE_BYTES: usize = 4096;
 
 impl ExportFile {
-    /// Opens what `path` means; `own` is the directory of the database, if it has one. Waits for somebody to read a pipe.
+    /// Opens what `path` means, to replace a regular file; `own` is the directory of the database, if it has one. Waits for a reader
+    /// of a pipe.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened, [`Error::Invalid`] if it is inside a database.
@@ -52,53 +64,99 @@ impl ExportFile {
         own: Option<&Path>,
         interrupt: &Interrupt,
     ) -> Result<ExportFile> {
-        let failed = |source| Error::Io {
-            action: "create",
-            path: path.to_path_buf(),
-            source,
-        };
-        if path.as_os_str() == STANDARD_OUTPUT {
-            let file = standard_output().map_err(failed)?;
-            return Ok(ExportFile {
-                path: path.to_path_buf(),
-                kind: TargetKind::StandardOutput(file),
-                interrupt: interrupt.clone(),
-            });
+        if let Some(stream) = ExportFile::stream(path, own, interrupt)? {
+            return Ok(stream);
         }
-        paths::refuse_database(path, own)?;
-        let found = match fs::metadata(path) {
-            Ok(found) => Some(found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error)),
+        let access = match fs::metadata(path) {
+            Ok(replaced) => Access::Replaced(Box::new(replaced)),
+            Err(_) => Access::Plain,
         };
-        let kind = match found {
-            Some(found) if found.is_dir() => {
-                return Err(failed(io::ErrorKind::IsADirectory.into()));
-            }
-            Some(found) if !found.is_file() || is_descriptor(path) => loop {
-                match streams::open_to_write(path) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => interrupt.check()?,
-                    opened => break TargetKind::Stream(opened.map_err(failed)?),
+        ExportFile::regular(path, access, true, interrupt)
+    }
+
+    /// Opens what `path` means, where no regular file may be. The new file gets `permissions`, if there are any, when it is
+    /// complete.
+    ///
+    /// # Errors
+    /// As `open`, and [`Error::Invalid`] if something is there that is not written into.
+    pub(crate) fn create(
+        path: &Path,
+        permissions: Option<Permissions>,
+        interrupt: &Interrupt,
+    ) -> Result<ExportFile> {
+        if let Some(stream) = ExportFile::stream(path, None, interrupt)? {
+            return Ok(stream);
+        }
+        if path.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+        let access = permissions.map_or(Access::Plain, Access::As);
+        ExportFile::regular(path, access, false, interrupt)
+    }
+
+    /// Opens what is written into; none if `path` means a regular file, or nothing yet.
+    fn stream(
+        path: &Path,
+        own: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> Result<Option<ExportFile>> {
+        let failed = io_error("create", path);
+        let kind = if streams::is_standard(path) || is_standard_output(path) {
+            TargetKind::StandardOutput(streams::standard_output().map_err(failed)?)
+        } else {
+            paths::refuse_database(path, own)?;
+            match fs::metadata(path) {
+                Ok(found) if found.is_dir() => {
+                    return Err(failed(io::ErrorKind::IsADirectory.into()));
                 }
-            },
-            replaced => {
-                let path = paths::resolve(path).map_err(failed)?;
-                let directory = path.parent().unwrap_or(&path);
-                // Unlike a temporary file it is as readable as others of the user, and no more than the one it replaces.
-                let file = tempfile::Builder::new()
-                    .prefix(".export-")
-                    .make_in(directory, |path| create(path, replaced.as_ref()))
-                    .map_err(failed)?;
-                TargetKind::Beside {
-                    file,
-                    path,
-                    replaced: replaced.map(Box::new),
-                }
+                Ok(found) if !found.is_file() || is_descriptor(path) => loop {
+                    match streams::open_to_write(path) {
+                        // A pipe that the process has already was read by something: that is gone.
+                        Err(error) if is_not_ready(&error) && is_descriptor(path) => {
+                            return Err(io_error("write", path)(io::ErrorKind::BrokenPipe.into()));
+                        }
+                        Err(error) if is_not_ready(&error) => interrupt.check()?,
+                        opened => break TargetKind::Stream(opened.map_err(failed)?),
+                    }
+                },
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(failed(error)),
             }
+        };
+        Ok(Some(ExportFile {
+            path: path.to_path_buf(),
+            kind,
+            interrupt: interrupt.clone(),
+        }))
+    }
+
+    /// A new file that gets the place that `path` leads to.
+    fn regular(
+        path: &Path,
+        access: Access,
+        replaces: bool,
+        interrupt: &Interrupt,
+    ) -> Result<ExportFile> {
+        let failed = io_error("create", path);
+        let place = paths::resolve(path).map_err(&failed)?;
+        let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        };
+        let directory = Directory::open(parent).map_err(&failed)?;
+        let mode = match access {
+            Access::Plain => PLAIN,
+            Access::As(_) | Access::Replaced(_) => PRIVATE,
         };
         Ok(ExportFile {
             path: path.to_path_buf(),
-            kind,
+            kind: TargetKind::New {
+                file: NewFile::create(&directory, mode).map_err(&failed)?,
+                directory,
+                name: name.to_owned(),
+                access,
+                replaces,
+            },
             interrupt: interrupt.clone(),
         })
     }
@@ -106,38 +164,52 @@ impl ExportFile {
     /// Makes what was written the content of the file, for good.
     ///
     /// # Errors
-    /// [`Error::Io`], or that the statement has to end; then the file is as it was before.
-    pub(super) fn finish(self) -> Result<()> {
-        let failed = |action| {
-            let path = self.path.clone();
-            move |source| Error::Io {
-                action,
-                path,
-                source,
-            }
-        };
-        let TargetKind::Beside {
-            file,
+    /// [`Error::Io`], [`Error::Invalid`] if a file that may not be replaced has come meanwhile, or that the statement has to end; then the
+    /// file is as it was before.
+    pub(crate) fn finish(self) -> Result<()> {
+        let ExportFile {
             path,
-            replaced,
-        } = self.kind
+            kind,
+            interrupt,
+        } = self;
+        let TargetKind::New {
+            file,
+            directory,
+            name,
+            access,
+            replaces,
+        } = kind
         else {
             return Ok(());
         };
-        if let Some(replaced) = replaced {
-            keep_access(file.as_file(), &replaced).map_err(failed("create"))?;
+        let accessible = match &access {
+            Access::Plain => Ok(()),
+            Access::As(permissions) => file.file().set_permissions(permissions.clone()),
+            Access::Replaced(replaced) => keep_access(file.file(), replaced),
+        };
+        accessible.map_err(io_error("create", &path))?;
+        let failed = io_error("sync", &path);
+        // A file that is not waited for any more is gone.
+        let written = file.file().try_clone().map_err(&failed)?;
+        interrupt.apart_from_all(move || written.sync_all().map_err(failed))?;
+        let named = if replaces {
+            file.replace(&name)
+        } else {
+            file.publish(&name).map(drop)
+        };
+        named.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&path),
+            _ => io_error("write", &path)(error),
+        })?;
+        directory.sync().map_err(io_error("sync", &path))
+    }
+
+    /// The new file, if it is one: it may be written at any place.
+    pub(crate) fn new_file(&self) -> Option<&File> {
+        match &self.kind {
+            TargetKind::New { file, .. } => Some(file.file()),
+            TargetKind::Stream(_) | TargetKind::StandardOutput(_) => None,
         }
-        // A file that nobody waits for any more is gone.
-        let written = file.as_file().try_clone().map_err(failed("sync"))?;
-        let sync = failed("sync");
-        (self.interrupt).apart_from_all(move || written.sync_all().map_err(sync))?;
-        file.persist(&path)
-            .map_err(|error| failed("write")(error.error))?;
-        // Not every system can open a directory; where one can, the rename is made durable.
-        if let Some(Ok(directory)) = path.parent().map(File::open) {
-            directory.sync_all().map_err(failed("sync"))?;
-        }
-        Ok(())
     }
 
     /// The statement that writes.
@@ -146,19 +218,16 @@ impl ExportFile {
     }
 
     /// What is said of a write that failed: that the statement was interrupted, if it was.
-    pub(super) fn failed(&self, source: io::Error) -> Error {
-        self.interrupt.check().err().unwrap_or_else(|| Error::Io {
-            action: "write",
-            path: self.path.clone(),
-            source,
-        })
+    pub(crate) fn failed(&self, source: io::Error) -> Error {
+        let interrupted = self.interrupt.check().err();
+        interrupted.unwrap_or_else(|| io_error("write", &self.path)(source))
     }
 }
 
 impl Write for &ExportFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (mut file, bytes) = match &self.kind {
-            TargetKind::Beside { file, .. } => return file.as_file().write(bytes),
+            TargetKind::New { file, .. } => return file.file().write(bytes),
             TargetKind::Stream(file) => (file, bytes),
             // It waits for its reader: not with more than fits.
             TargetKind::StandardOutput(file) => (file, &bytes[..bytes.len().min(PIPE_BYTES)]),
@@ -178,16 +247,14 @@ impl Write for &ExportFile {
     }
 }
 
-#[cfg(unix)]
-fn standard_output() -> io::Result<File> {
-    use std::os::fd::AsFd;
-    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
+/// Whether a path names the descriptor of standard output.
+fn is_standard_output(path: &Path) -> bool {
+    let descriptor = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    descriptor.iter().any(|name| path == Path::new(name))
 }
 
-#[cfg(windows)]
-fn standard_output() -> io::Result<File> {
-    use std::os::windows::io::AsHandle;
-    Ok(io::stdout().as_handle().try_clone_to_owned()?.into())
+fn is_not_ready(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// Whether a path names a descriptor of the process: what that leads to is never replaced.
@@ -197,20 +264,15 @@ fn is_descriptor(path: &Path) -> bool {
         .any(|descriptors| path.starts_with(descriptors))
 }
 
-#[cfg(unix)]
-fn create(path: &Path, replaced: Option<&Metadata>) -> io::Result<File> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let mode = replaced.map_or(0o666, |file| file.permissions().mode() & 0o777);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(mode).open(path)
+/// Something is where a new file should be.
+fn exists(path: &Path) -> Error {
+    Error::Invalid {
+        subject: path.display().to_string(),
+        reason: "it exists; hint: name a file that does not, or remove it".into(),
+    }
 }
 
-#[cfg(not(unix))]
-fn create(path: &Path, _replaced: Option<&Metadata>) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
-}
-
-/// Gives a new file mode and owner of the one it replaces. Where the owner cannot be kept nobody gains access.
+/// Gives a new file mode and owner of the one it replaces. Where the owner cannot be kept no user gains access.
 #[cfg(unix)]
 fn keep_access(file: &File, replaced: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -227,7 +289,7 @@ fn keep_access(file: &File, replaced: &Metadata) -> io::Result<()> {
     if now.uid() != replaced.uid() {
         keep(Some(replaced.uid()), None, 0o4000);
     }
-    file.set_permissions(fs::Permissions::from_mode(mode))
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 #[cfg(not(unix))]

@@ -28,6 +28,8 @@ use crate::store::unfinished::REPAIR_NAME;
 #[derive(Debug)]
 pub struct RepairTarget {
     location: Location,
+    /// Whether it was there before, with nothing in it.
+    was_empty: bool,
 }
 
 /// What may stand where a repair is to write.
@@ -56,8 +58,9 @@ impl RepairTarget {
     /// # Errors
     /// [`Locked`](crate::Error::Locked) if a repair is writing there; [`Io`](crate::Error::Io), also if something else is there.
     pub fn begin(path: &Path, source: &Path) -> Result<RepairTarget> {
-        match find(path)? {
-            Found::Nothing => fs::create_dir(path).map_err(io_error(path, "create"))?,
+        let found = find(path)?;
+        match found {
+            Found::Nothing => create_as(path, source).map_err(io_error(path, "create"))?,
             Found::EmptyDirectory | Found::Unfinished => {}
             Found::Other => {
                 return Err(io_error(path, "create")(
@@ -65,8 +68,26 @@ impl RepairTarget {
                 ));
             }
         }
-        let location = Location::find(Arc::new(FileBackend), path)?;
-        let (backend, held) = (&*location.backend, location.directory());
+        let target = RepairTarget {
+            location: Location::find(Arc::new(FileBackend), path)?,
+            was_empty: found == Found::EmptyDirectory,
+        };
+        match target.mark(source) {
+            Ok(()) => Ok(target),
+            Err(error) => {
+                // What was there before may be what another repair is writing.
+                if found == Found::Nothing {
+                    let _ = target.abandon();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the directory that of a repair which has written nothing yet.
+    fn mark(&self, source: &Path) -> Result<()> {
+        let location = &self.location;
+        let (backend, held, path) = (&*location.backend, location.directory(), &location.path);
         let marker = path.join(REPAIR_NAME);
         let source = fs::canonicalize(source).unwrap_or_else(|_| source.to_path_buf());
         let mut file = (held.open_or_create(&marker)).map_err(io_error(&marker, "create"))?;
@@ -78,8 +99,7 @@ impl RepairTarget {
         sync_directory(&*location.outer, parent(path))?;
         let _lock = DirectoryLock::acquire(held, SEGMENTS_NAME)?;
         location.check()?;
-        clear(&location)?;
-        Ok(RepairTarget { location })
+        clear(location)
     }
 
     /// Opens the new database for writing.
@@ -104,6 +124,47 @@ impl RepairTarget {
         sync_directory(&**backend, path)?;
         self.location.check()
     }
+
+    /// Removes what was built, and the directory unless it was there before without a repair. The new database must be closed.
+    ///
+    /// # Errors
+    /// [`Io`](crate::Error::Io). What is left is that of a repair that did not finish.
+    pub fn abandon(self) -> Result<()> {
+        clear(&self.location)?;
+        let Location { path, backend, .. } = &self.location;
+        // The marker last: without it what is left would not be known as that of a repair.
+        for name in [LOCK_NAME, REPAIR_NAME] {
+            let file = path.join(name);
+            match backend.remove(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_error(&file, "remove")(error));
+                }
+                _ => {}
+            }
+        }
+        if !self.was_empty {
+            self.location.check()?;
+            fs::remove_dir(path).map_err(io_error(path, "remove"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Creates a directory that is open to the users that another one is open to.
+#[cfg(unix)]
+fn create_as(path: &Path, other: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    let mode = |path| Ok::<u32, io::Error>(fs::metadata(path)?.permissions().mode());
+    let access = mode(other)? & 0o777;
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    // Regardless of the umask; bits that it has of the directory around it stay.
+    let access = mode(path)? | access;
+    fs::set_permissions(path, fs::Permissions::from_mode(access))
+}
+
+#[cfg(not(unix))]
+fn create_as(path: &Path, _other: &Path) -> io::Result<()> {
+    fs::create_dir(path)
 }
 
 fn find(path: &Path) -> Result<Found> {

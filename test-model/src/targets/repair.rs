@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use zipfdb::{Database, Durability, NoProgress, Progress, RepairReport, repair};
+use zipfdb::{Database, Durability, InterruptHandle, NoProgress, Progress, RepairReport, repair};
 
 use crate::{Change, Edit, State, observe, random_edits};
 use zipfdb_test_support::harness::{Random, contents, scratch};
@@ -226,7 +226,7 @@ pub fn run(bytes: &[u8]) {
             target: target.clone(),
             left: AtomicU8::new(cut_after),
         };
-        let cut = repair(&source, &target, &obstacle);
+        let cut = repair(&source, &target, &obstacle, &InterruptHandle::new());
         let _ = fs::remove_dir(target.join("MANIFEST.tmp"));
         match cut {
             Ok(report) => compare(&target, &report, base, log),
@@ -237,7 +237,7 @@ pub fn run(bytes: &[u8]) {
         }
         let _ = fs::remove_dir_all(&target);
     }
-    let repaired = repair(&source, &target, &NoProgress);
+    let repaired = repair(&source, &target, &NoProgress, &InterruptHandle::new());
     assert!(relative(&source) == files, "the source has changed");
     if let Ok(report) = repaired {
         compare(&target, &report, base, log);
