@@ -1,7 +1,7 @@
 //! What the command line says: options, the demo subcommand and the order of the SQL sources.
 //!
-//! Invariant: whatever is wrong with the arguments is found here, by clap, and ends the program with code 2. Nothing
-//! is read here, and no database of the user is opened.
+//! Invariant: whatever is wrong with the arguments is found here, by clap. Nothing is read here, and no database of the user is
+//! opened.
 
 use std::path::PathBuf;
 
@@ -105,11 +105,12 @@ pub enum Task {
     #[command(after_help = PACK_HELP)]
     Pack(PackArguments),
     /// Unpack a file that `zipf pack` has written, and check it
+    #[command(after_help = UNPACK_HELP)]
     Unpack {
-        /// The packed file
+        /// The packed file; - for standard input
         #[arg(value_name = "IN")]
         source: PathBuf,
-        /// The file to write; must not exist yet
+        /// The file to write; must not exist yet, unless it is a pipe or device; - for standard output
         #[arg(value_name = "OUT")]
         target: PathBuf,
     },
@@ -118,10 +119,10 @@ pub enum Task {
 /// How a file is packed.
 #[derive(Debug, Args)]
 pub struct PackArguments {
-    /// The file to pack
+    /// The file to pack; - for standard input
     #[arg(value_name = "IN")]
     pub source: PathBuf,
-    /// The packed file; must not exist yet
+    /// The packed file; must not exist yet, unless it is a pipe or device; - for standard output
     #[arg(value_name = "OUT")]
     pub target: PathBuf,
     /// How blocks are coded
@@ -198,14 +199,24 @@ const PACK_HELP: &str = "\
 The packed file is made of blocks that know nothing of each other: each is unpacked by a thread, or on a GPU by a warp, which
 --de makes faster there and the file some percent larger.
 
-Exit codes: 0 done, 1 the file could not be read or written, 2 wrong usage.";
+IN and OUT may be pipes, and - is standard input or output. The sizes stand in front of a packed file: what comes from or goes to a
+pipe lies in a temporary file until the end of IN. OUT has the permissions of IN.
+
+Exit codes: 0 done, 1 the file could not be read or written, 2 wrong usage. A signal leaves no OUT.";
+
+const UNPACK_HELP: &str = "\
+IN and OUT may be pipes, and - is standard input or output: each block is checked before it is written. OUT has the permissions
+of IN.
+
+Exit codes: 0 done, 1 the file could not be read or written, 2 wrong usage. A signal leaves no OUT.";
 
 const REPAIR_HELP: &str = "\
 Every file of every segment is saved that can be decoded and has the right checksum, then the changes in the record log,
 up to the first that cannot be read. The parts that are left of a file that is partly lost are saved as NAME and
 NAME.from-BYTE. What is lost is listed on standard error.
 
-Exit codes: 0 nothing is lost, 1 something is, or the new database could not be written, 2 wrong usage.";
+Exit codes: 0 nothing is lost, 1 something is, or the new database could not be written, 2 wrong usage. An error or a signal
+leaves no new database.";
 
 const AFTER_LONG_HELP: &str = "\
 Rows go to standard output, everything else (messages, notices, progress, times) to standard error.
@@ -227,8 +238,10 @@ lists them.
 At the prompt Tab completes, Ctrl-C ends the statement that runs, and tables longer than the
 screen go through $PAGER (less -SRFX if it is not set; `.pager off` or PAGER=cat for none).
 
-Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the database could not be used,
-2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
+Exit codes: 0 done, 1 a statement failed (the ones after it were not run), the database could not be used or standard
+output could not be written, 2 wrong usage. If the reader of the output goes away (zipf ... | head), zipf stops quietly with 0.
+Ctrl-C, SIGTERM and SIGHUP interrupt the statement that runs, which removes what it has not finished, and end zipf as signals
+do (128 and the number of the signal in a shell); the second one ends it at once.
 
 `zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one, `zipf pack` and
 `zipf unpack` pack files so that GPUs and many threads unpack them fast. Databases called demo, repair, pack and unpack are ./demo,
@@ -237,10 +250,11 @@ Exit codes: 0 done, 1 a statement failed (the ones after it were not run) or the
 impl Arguments {
     /// Reads the arguments of this process.
     ///
-    /// Does not return for `--help`, `--version` and wrong usage.
-    pub fn read() -> Arguments {
-        let matches = Arguments::command().get_matches();
-        Arguments::from_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// # Errors
+    /// For wrong usage, and for `--help` and `--version` with what they ask for.
+    pub fn read() -> Result<Arguments, clap::Error> {
+        let matches = Arguments::command().try_get_matches()?;
+        Arguments::from_matches(&matches)
     }
 
     /// The -c and -f arguments in the order in which they were given.

@@ -1,16 +1,18 @@
 //! `zipf demo`: builds a database from the bundled speeches and shows what it can do.
 //!
 //! Invariant: apart from times, paths and the sizes of the database's own files, every run of one version prints the
-//! same. Every statement that is shown was run as it is shown.
+//! same. Every statement that is shown was run as it is shown. A database that was not built to its end is removed.
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use zipfdb::{Database, Progress, Row, Rows, Value};
+use tempfile::TempDir;
+use zipfdb::{Database, InterruptHandle, Progress, Row, Rows, Value};
 
 use crate::error::Error;
+use crate::interrupt::Signals;
 use crate::message::{self, grouped};
 use crate::output::{Format, LinesWriter, RowPrinter};
 use crate::progress::Bars;
@@ -86,19 +88,33 @@ pub fn run(
     directory: Option<&Path>,
     width: Option<u16>,
     output: &mut dyn Write,
+    signals: &Signals,
 ) -> Result<(), Error> {
-    let path = match directory {
-        Some(path) => path.to_path_buf(),
-        None => fresh_directory()?.join("sotu.zdb"),
+    let building = signals.begin(InterruptHandle::new());
+    let (path, fresh) = match directory {
+        Some(path) => (path.to_path_buf(), None),
+        None => {
+            let fresh = fresh_directory()?;
+            (fresh.path().join("sotu.zdb"), Some(fresh))
+        }
     };
     refuse_existing(&path)?;
+    let existed = path.is_dir();
     let mut demo = Demo {
         speeches: speeches(),
         width,
         output,
+        signals,
     };
-    demo.heading(&path)?;
-    let time = demo.build(&path)?;
+    let built = demo.heading(&path).and_then(|()| demo.build(&path));
+    let time = built.inspect_err(|_| {
+        // An error of removing would hide the one that matters.
+        let _ = remove_built(&path, existed);
+    })?;
+    if let Some(fresh) = fresh {
+        let _ = fresh.keep();
+    }
+    drop(building);
     demo.sizes(&path, time)?;
     demo.queries(&path)?;
     demo.farewell(&path)
@@ -108,6 +124,7 @@ struct Demo<'a> {
     speeches: Vec<Speech>,
     width: Option<u16>,
     output: &'a mut dyn Write,
+    signals: &'a Signals,
 }
 
 impl Demo<'_> {
@@ -139,7 +156,7 @@ impl Demo<'_> {
             format!("COPY sotu FROM '{source}'"),
         ] {
             self.say(&format!("zipf> {statement};"))?;
-            query(&database, &statement)?;
+            self.query(&database, &statement)?;
         }
         // Closing writes the catalog, which is part of the work.
         drop(database);
@@ -148,7 +165,7 @@ impl Demo<'_> {
 
     fn sizes(&mut self, path: &Path, time: Duration) -> Result<(), Error> {
         let database = open(path)?;
-        let totals = query(&database, "SELECT files, bytes, words FROM corpora()")?;
+        let totals = self.query(&database, "SELECT files, bytes, words FROM corpora()")?;
         drop(database);
         let [
             Value::Integer(files),
@@ -198,13 +215,13 @@ impl Demo<'_> {
         let database = open(path)?;
         for (title, sql) in QUERIES {
             self.say(&format!("-- {title}\nzipf> {sql};"))?;
-            let first = query(&database, sql)?;
+            let first = self.query(&database, sql)?;
             self.answer(&first, is_explain(sql))?;
             let mut again: Option<Duration> = None;
             let begun = Instant::now();
             for _ in 0..RERUNS {
                 if begun.elapsed().max(first.time) < RERUN_TIME {
-                    let time = query(&database, sql)?.time;
+                    let time = self.query(&database, sql)?.time;
                     again = Some(again.map_or(time, |best| best.min(time)));
                 }
             }
@@ -234,6 +251,29 @@ impl Demo<'_> {
             .map_err(|source| Error::Output { source })
     }
 
+    /// Runs a statement to its end.
+    fn query(&self, database: &Database, sql: &str) -> Result<Answer, Error> {
+        let failed = |source| Error::of_statement(source, None, 1);
+        self.signals.check()?;
+        let _running = self.signals.begin(database.interrupt_handle());
+        let begun = Instant::now();
+        let bars = Bars::new();
+        let rows: Rows = database
+            .query_with_progress(sql, &[], &bars as &dyn Progress)
+            .map_err(failed)?;
+        let columns = rows
+            .columns()
+            .iter()
+            .map(|column| column.name().to_string())
+            .collect();
+        let rows = rows.collect::<Result<Vec<Row>, _>>().map_err(failed)?;
+        Ok(Answer {
+            columns,
+            rows,
+            time: begun.elapsed(),
+        })
+    }
+
     fn say(&mut self, line: &str) -> Result<(), Error> {
         writeln!(self.output, "{line}").map_err(|source| Error::Output { source })
     }
@@ -259,30 +299,6 @@ struct Answer {
     time: Duration,
 }
 
-fn query(database: &Database, sql: &str) -> Result<Answer, Error> {
-    let failed = |source| Error::Statement {
-        source: Box::new(source),
-        origin: None,
-        line: 1,
-    };
-    let begun = Instant::now();
-    let bars = Bars::new();
-    let rows: Rows = database
-        .query_with_progress(sql, &[], &bars as &dyn Progress)
-        .map_err(failed)?;
-    let columns = rows
-        .columns()
-        .iter()
-        .map(|column| column.name().to_string())
-        .collect();
-    let rows = rows.collect::<Result<Vec<Row>, _>>().map_err(failed)?;
-    Ok(Answer {
-        columns,
-        rows,
-        time: begun.elapsed(),
-    })
-}
-
 fn open(path: &Path) -> Result<Database, Error> {
     let opened = Database::options().create(true).open(path);
     opened.map_err(|source| Error::Open {
@@ -291,15 +307,13 @@ fn open(path: &Path) -> Result<Database, Error> {
     })
 }
 
-fn fresh_directory() -> Result<PathBuf, Error> {
+/// A new directory, which is removed unless it is kept.
+fn fresh_directory() -> Result<TempDir, Error> {
     let parent = std::env::temp_dir();
-    match tempfile::Builder::new()
+    let created = tempfile::Builder::new()
         .prefix("zipf-demo-")
-        .tempdir_in(&parent)
-    {
-        Ok(directory) => Ok(directory.keep()),
-        Err(source) => Err(cannot_write(&parent, source)),
-    }
+        .tempdir_in(&parent);
+    created.map_err(|source| cannot_write(&parent, source))
 }
 
 /// Nothing is built over something else; an empty directory is nothing.
@@ -316,6 +330,22 @@ fn refuse_existing(path: &Path) -> Result<(), Error> {
         path: path.to_path_buf(),
         is_database,
     })
+}
+
+/// Removes what is in a directory, and the directory unless it `existed` before.
+fn remove_built(path: &Path, existed: bool) -> io::Result<()> {
+    if !existed {
+        return fs::remove_dir_all(path);
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The files of the database by name, with their sizes.

@@ -1,10 +1,12 @@
 //! Why the program stops.
 //!
-//! Invariant: every error of a run is one of these, and each has its exit code here. Wrong usage is not among them:
-//! clap ends the program for that.
+//! Invariant: every error of a run is one of these, and each has its exit code here. Wrong usage is not among them, which
+//! clap finds, nor the end by a signal, which has the exit code that the signal gives.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustyline::error::ReadlineError;
 
 /// Why the program stops.
 #[derive(Debug, thiserror::Error)]
@@ -61,10 +63,15 @@ pub enum Error {
         source: io::Error,
     },
     /// SQL text has to be UTF-8.
-    #[error("{}: not UTF-8 at byte {offset}; hint: save the file as UTF-8", origin.display())]
+    #[error(
+        "{}: line {line}: not UTF-8 at byte {offset}; hint: the statements before it ran; save the text as UTF-8",
+        origin.display()
+    )]
     NotUtf8 {
         /// Where the text is from.
         origin: PathBuf,
+        /// The line of the first byte that is wrong, from 1.
+        line: u64,
         /// The first byte that is wrong.
         offset: u64,
     },
@@ -72,7 +79,7 @@ pub enum Error {
     #[error("cannot use the terminal: {source}")]
     Terminal {
         /// What rustyline says.
-        source: rustyline::error::ReadlineError,
+        source: ReadlineError,
     },
     /// `zipf demo` would build over something.
     #[error("`{}` exists{}", path.display(), demo_hint(*.is_database, path))]
@@ -107,22 +114,75 @@ pub enum Error {
         source: Box<zipfdb::Error>,
     },
     /// Standard output could not be written to.
-    #[error("cannot write to standard output: {source}")]
+    #[error("cannot write to standard output: {}", reason(.source))]
     Output {
         /// What the operating system says.
         source: io::Error,
     },
+    /// A signal is to end the program.
+    #[error("ended by a signal")]
+    Signal,
 }
 
 impl Error {
-    /// The exit code of a run that ends with this error.
-    pub fn exit_code(&self) -> u8 {
-        if self.is_broken_pipe() { 0 } else { 1 }
+    /// A statement failed, or the output that it writes to.
+    pub fn of_statement(source: zipfdb::Error, origin: Option<&Path>, line: u64) -> Error {
+        match of_standard_output(source) {
+            Ok(source) => Error::Output { source },
+            Err(source) => Error::Statement {
+                source: Box::new(source),
+                origin: origin.map(Path::to_path_buf),
+                line,
+            },
+        }
     }
 
-    /// True if the reader of standard output went away, which is no reason to complain.
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Error::Output { source } if source.kind() == io::ErrorKind::BrokenPipe)
+    /// A file could not be packed or unpacked, or the output not be written to.
+    pub fn of_packing(action: &'static str, source: zipfdb::Error) -> Error {
+        match of_standard_output(source) {
+            Ok(source) => Error::Output { source },
+            Err(source) => Error::Pack {
+                action,
+                source: Box::new(source),
+            },
+        }
+    }
+
+    /// The prompt could not be shown or read. Without a terminal it is shown on standard output.
+    pub fn of_terminal(source: ReadlineError) -> Error {
+        let source = match source {
+            #[cfg(unix)]
+            ReadlineError::Errno(errno) => ReadlineError::Io(errno.into()),
+            source => source,
+        };
+        match source {
+            ReadlineError::Io(source)
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::StorageFull
+                ) =>
+            {
+                Error::Output { source }
+            }
+            source => Error::Terminal { source },
+        }
+    }
+
+    /// The exit code of a run that ends with this error.
+    pub fn exit_code(&self) -> u8 {
+        if self.is_reader_gone() { 0 } else { 1 }
+    }
+
+    /// True if the reader of what is written went away, which is no reason to complain.
+    pub fn is_reader_gone(&self) -> bool {
+        match self {
+            Error::Output { source } => source.kind() == io::ErrorKind::BrokenPipe,
+            Error::Statement { source, .. } | Error::Pack { source, .. } => matches!(
+                &**source,
+                zipfdb::Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe
+            ),
+            _ => false,
+        }
     }
 
     /// The line of SQL that is wrong and a caret below it, if the place is known.
@@ -137,6 +197,35 @@ impl Error {
     }
 }
 
+/// The paths of standard output, as statements name it.
+const STANDARD_OUTPUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// What the system says of a write to standard output, if that is what failed.
+fn of_standard_output(error: zipfdb::Error) -> Result<io::Error, zipfdb::Error> {
+    match error {
+        zipfdb::Error::Io {
+            action: "write",
+            path,
+            source,
+        } if STANDARD_OUTPUT
+            .iter()
+            .any(|output| path.as_os_str() == *output) =>
+        {
+            Ok(source)
+        }
+        error => Err(error),
+    }
+}
+
+/// What the system says, within a sentence: `no space left on device`.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(characters).collect()
+}
+
 fn whence(origin: &Option<PathBuf>, line: u64) -> String {
     match origin {
         Some(path) => format!(
@@ -147,7 +236,7 @@ fn whence(origin: &Option<PathBuf>, line: u64) -> String {
     }
 }
 
-fn demo_hint(is_database: bool, path: &std::path::Path) -> String {
+fn demo_hint(is_database: bool, path: &Path) -> String {
     let path = path.display();
     if is_database {
         format!(

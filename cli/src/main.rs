@@ -2,7 +2,8 @@
 //!
 //! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (at the prompt also what `.schema`
 //! shows, for `zipf demo`: its report);
-//! exit codes are 0 done, 1 a statement failed or the database could not be used, 2 wrong usage.
+//! exit codes are 0 done, also if the reader of the output went away, 1 a statement failed, the database could not be used or the
+//! output not be written, 2 wrong usage. A signal ends the program as it does by default, after the work that runs has cleaned up.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +27,7 @@ mod script;
 mod session;
 mod vocabulary;
 
-use std::io::{self, BufWriter, IsTerminal};
+use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -37,25 +38,47 @@ use zipfdb::{Database, give_back_large_blocks};
 
 use arguments::{Arguments, Source, Task};
 use error::Error;
-use interrupt::CtrlC;
+use interrupt::Signals;
 use output::Format;
 use parameters::Parameters;
 use pending::Pending;
-use screen::{Output, Screen};
+use screen::{Output, Screen, standard_output};
 use script::{Script, ScriptEnd};
 use session::{Session, terminal_height, terminal_width};
+
+/// The exit code of arguments that make no sense.
+const WRONG_USAGE: u8 = 2;
 
 /// Bytes of rows that are written at once.
 const OUTPUT_BUFFER: usize = 64 * 1024;
 
 fn main() -> ExitCode {
     give_back_large_blocks();
-    let arguments = Arguments::read();
+    let arguments = match Arguments::read() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            // There is nowhere left to complain to.
+            let _ = error.print();
+            return ExitCode::from(WRONG_USAGE);
+        }
+        Err(help) => return exit_code(show_help(&help)),
+    };
     show_traces();
-    match run(&arguments) {
+    let is_prompt = arguments.subcommand.is_none()
+        && arguments.sources().is_empty()
+        && io::stdin().is_terminal();
+    let signals = Signals::install(is_prompt);
+    let code = exit_code(run(&arguments, is_prompt, &signals));
+    signals.end();
+    code
+}
+
+/// Says what went wrong.
+fn exit_code(ended: Result<(), Error>) -> ExitCode {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !error.is_broken_pipe() {
+            if !error.is_reader_gone() && !matches!(error, Error::Signal) {
                 message::error(&error);
             }
             ExitCode::from(error.exit_code())
@@ -63,18 +86,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Error> {
+/// Prints what `--help` and `--version` ask for.
+fn show_help(help: &clap::Error) -> Result<(), Error> {
+    let text = help.render();
+    let text = if message::is_coloured(&io::stdout()) {
+        text.ansi().to_string()
+    } else {
+        text.to_string()
+    };
+    let written = standard_output().and_then(|mut output| output.write_all(text.as_bytes()));
+    written.map_err(|source| Error::Output { source })
+}
+
+fn run(arguments: &Arguments, is_prompt: bool, signals: &Signals) -> Result<(), Error> {
+    let output = standard_output().map_err(|source| Error::Output { source })?;
     match &arguments.subcommand {
         Some(Task::Demo { directory }) => {
-            let output = &mut io::stdout().lock();
-            return demo::run(directory.as_deref(), terminal_width(), output);
+            let output = &mut LineWriter::new(output);
+            return demo::run(directory.as_deref(), terminal_width(), output, signals);
         }
-        Some(Task::Repair { database, target }) => return repair::run(database, target.as_deref()),
-        Some(Task::Pack(arguments)) => return packing::pack(arguments),
-        Some(Task::Unpack { source, target }) => return packing::unpack(source, target),
+        Some(Task::Repair { database, target }) => {
+            return repair::run(database, target.as_deref(), signals);
+        }
+        Some(Task::Pack(arguments)) => return packing::pack(arguments, signals),
+        Some(Task::Unpack { source, target }) => return packing::unpack(source, target, signals),
         None => {}
     }
-    let is_prompt = arguments.sources().is_empty() && io::stdin().is_terminal();
     let scripts = match arguments.sources() {
         [] if is_prompt => Vec::new(),
         [] => vec![Script::open(&Source::StandardInput)?],
@@ -92,28 +129,30 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         .iter()
         .for_each(|argument| parameters.add(argument));
     let pending = Pending::begin(&database);
-    let output = BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout().lock());
+    let output = BufWriter::with_capacity(OUTPUT_BUFFER, output);
     if is_prompt {
         greet(arguments.database.as_deref());
         let mut terminal = repl::Terminal::new(database.clone())?;
         let pager = std::env::var("PAGER").ok();
         let screen = Screen::new(output, pager.as_deref(), terminal_height);
-        let mut session =
-            Session::new(database, screen, format, terminal_width).interrupted_by(CtrlC::install());
+        let session = Session::new(database, screen, format, terminal_width);
+        let mut session = session.interrupted_by(signals);
         session.parameters = parameters;
         let ended = repl::run(&mut session, &mut terminal);
         session.end();
-        return ended.and_then(|()| leave(pending));
+        return ended.and_then(|()| leave(pending, signals));
     }
-    let mut session = Session::new(database, output, format, terminal_width);
+    let mut session =
+        Session::new(database, output, format, terminal_width).interrupted_by(signals);
     session.parameters = parameters;
     let ended = run_all(scripts, &mut session);
     session.end();
-    ended.and_then(|()| leave(pending))
+    ended.and_then(|()| leave(pending, signals))
 }
 
-fn leave(pending: Pending) -> Result<(), Error> {
-    pending.end().map_err(|source| Error::Leave {
+fn leave(pending: Pending, signals: &Signals) -> Result<(), Error> {
+    signals.check()?;
+    pending.end(signals).map_err(|source| Error::Leave {
         source: Box::new(source),
     })
 }
@@ -175,6 +214,8 @@ fn show_traces() {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(message::colour())
+        // What cannot be written to standard error is not an error, and there is no other place to say so.
+        .log_internal_errors(false)
         .event_format(message::TraceFormat)
         .init();
 }

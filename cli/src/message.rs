@@ -24,8 +24,13 @@ const NOTICE_STYLE: &str = "1;36";
 
 /// True if standard error may be coloured.
 pub fn colour() -> bool {
+    is_coloured(&io::stderr())
+}
+
+/// True if what is written there may be coloured.
+pub fn is_coloured(stream: &impl IsTerminal) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    io::stderr().is_terminal()
+    stream.is_terminal()
         && !is_set("NO_COLOR")
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

@@ -4,6 +4,7 @@
 
 use zipfdb::{Database, Error, SegmentForm, Value};
 
+use crate::interrupt::Signals;
 use crate::message;
 use crate::progress::Bars;
 
@@ -30,7 +31,7 @@ impl Pending {
     ///
     /// # Errors
     /// If recompressing fails.
-    pub fn end(self) -> Result<(), Error> {
+    pub fn end(self, signals: &Signals) -> Result<(), Error> {
         // A transaction that is open still has the turn, and what it changed is dropped.
         if self.database.path().is_none() || self.database.is_in_transaction() {
             return Ok(());
@@ -41,6 +42,7 @@ impl Pending {
             return Ok(());
         }
         if is_recompress_set(&self.database)? {
+            let _running = signals.begin(self.database.interrupt_handle());
             for left in corpora {
                 self.database.corpus(&left.name)?.recompress(&Bars::new())?;
             }

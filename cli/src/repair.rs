@@ -4,12 +4,15 @@
 
 use std::path::Path;
 
+use zipfdb::InterruptHandle;
+
 use crate::error::Error;
+use crate::interrupt::Signals;
 use crate::message;
 use crate::progress::Bars;
 
 /// Builds the new database, next to the damaged one if nothing else is said.
-pub fn run(database: &Path, target: Option<&Path>) -> Result<(), Error> {
+pub fn run(database: &Path, target: Option<&Path>, signals: &Signals) -> Result<(), Error> {
     let target = match target {
         Some(target) => target.to_path_buf(),
         None => {
@@ -19,7 +22,9 @@ pub fn run(database: &Path, target: Option<&Path>) -> Result<(), Error> {
             name.into()
         }
     };
-    let repaired = zipfdb::repair(database, &target, &Bars::new());
+    let interrupt = InterruptHandle::new();
+    let _running = signals.begin(interrupt.clone());
+    let repaired = zipfdb::repair(database, &target, &Bars::new(), &interrupt);
     let report = repaired.map_err(|source| Error::Repair {
         source: Box::new(source),
         path: database.to_path_buf(),

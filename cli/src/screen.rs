@@ -17,6 +17,20 @@ const HELD_BYTES: usize = 1 << 20;
 /// Lines of the screen that a result leaves to the prompt and the time.
 const LINES_LEFT: usize = 3;
 
+/// Standard output, of which every failed write is an error.
+#[cfg(unix)]
+pub fn standard_output() -> io::Result<std::fs::File> {
+    use std::os::fd::AsFd;
+    // A handle of the standard library takes a descriptor that is not open for writing for one that takes all.
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
+}
+
+/// Standard output.
+#[cfg(not(unix))]
+pub fn standard_output() -> io::Result<io::Stdout> {
+    Ok(io::stdout())
+}
+
 /// Takes the rows of one result after the other.
 pub trait Output: Write {
     /// Ends a result. Returns how long the reader held the writer up.

@@ -1,7 +1,7 @@
 //! SQL that nobody types: -c, -f and standard input.
 //!
 //! Invariant: a statement runs as soon as its text is complete, before more is read, and the first that fails is the
-//! last that ran.
+//! last that ran. Bytes that are not UTF-8 fail in their place: what comes before them has run, and stays done.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -109,6 +109,7 @@ impl Script {
             if is_broken {
                 return Err(Error::NotUtf8 {
                     origin: name.to_path_buf(),
+                    line: run.line,
                     offset,
                 });
             }

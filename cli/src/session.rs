@@ -10,7 +10,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 use zipfdb::{Database, Rows, SqlError, StatementText};
 
 use crate::error::Error;
-use crate::interrupt::{CtrlC, Running};
+use crate::interrupt::{Running, Signals};
 use crate::message;
 use crate::output::{Format, LinesWriter, RowPrinter};
 use crate::parameters::Parameters;
@@ -34,7 +34,7 @@ pub struct Session<W> {
     /// Values of the parameters of statements.
     pub parameters: Parameters,
     width: fn() -> Option<u16>,
-    ctrl_c: CtrlC,
+    signals: Signals,
 }
 
 /// What running a statement took.
@@ -62,18 +62,29 @@ impl<W: Output> Session<W> {
             timer: true,
             parameters: Parameters::default(),
             width,
-            ctrl_c: CtrlC::default(),
+            signals: Signals::default(),
         }
     }
 
-    /// Lets Ctrl-C end the statement that runs.
-    pub fn interrupted_by(self, ctrl_c: CtrlC) -> Session<W> {
-        Session { ctrl_c, ..self }
+    /// Lets signals end the statement that runs.
+    pub fn interrupted_by(self, signals: &Signals) -> Session<W> {
+        Session {
+            signals: signals.clone(),
+            ..self
+        }
     }
 
-    /// Lets Ctrl-C reach what begins now and ends when the answer is dropped, as `run` does for its statements.
+    /// Lets signals reach what begins now and ends when the answer is dropped, as `run` does for its statements.
     pub fn begin(&self) -> Running<'_> {
-        self.ctrl_c.begin(self.database.interrupt_handle())
+        self.signals.begin(self.database.interrupt_handle())
+    }
+
+    /// Goes on unless a signal is to end the program.
+    ///
+    /// # Errors
+    /// [`Error::Signal`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.signals.check()
     }
 
     /// The database that statements run on.
@@ -100,19 +111,16 @@ impl<W: Output> Session<W> {
         statement: Result<StatementText, SqlError>,
         origin: Option<&Path>,
     ) -> Result<Outcome, Error> {
+        self.check()?;
         let begun = Instant::now();
         let statement = statement.map_err(|source| Error::Statement {
             line: source.position().line,
             source: Box::new(source.into()),
             origin: origin.map(PathBuf::from),
         })?;
-        let failed = |source| Error::Statement {
-            source: Box::new(source),
-            origin: origin.map(PathBuf::from),
-            line: statement.start.line,
-        };
-        let ctrl_c = self.ctrl_c.clone();
-        let running = ctrl_c.begin(self.database.interrupt_handle());
+        let failed = |source| Error::of_statement(source, origin, statement.start.line);
+        let signals = self.signals.clone();
+        let running = signals.begin(self.database.interrupt_handle());
         let bars = Bars::new();
         // In a file the position is that in the file; at the prompt and in -c that in the statement.
         let text = match origin {
@@ -129,8 +137,17 @@ impl<W: Output> Session<W> {
                 line: statement.start.line,
             })?;
         let rows = prepared.query_with_progress(&values, &bars);
-        let rows = rows.map_err(failed)?;
         drop(bars);
+        let rows = match rows.map_err(failed) {
+            // Of a pipe that the statement names. Without a reader it is over, as rows without one are.
+            Err(error @ Error::Statement { .. }) if error.is_reader_gone() => {
+                return Ok(Outcome {
+                    rows: None,
+                    time: begun.elapsed(),
+                });
+            }
+            rows => rows?,
+        };
         for notice in rows.notices() {
             message::notice(&notice.to_string());
         }
@@ -140,6 +157,7 @@ impl<W: Output> Session<W> {
                 time: begun.elapsed(),
             });
         }
+        running.may_be_cut();
         let mut count = 0;
         let printed = self.print(
             rows,

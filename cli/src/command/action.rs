@@ -35,6 +35,7 @@ pub enum Step {
 /// # Errors
 /// If it is no command, or it fails.
 pub fn act<W: Output>(session: &mut Session<W>, line: &str) -> Result<Step, Error> {
+    session.check()?;
     let command = Command::parse(line).map_err(|problem| Error::Command { problem })?;
     let relation = |name: &str| Step::Run(format!("SELECT * FROM {name}()"));
     match command {
@@ -84,7 +85,7 @@ pub fn act<W: Output>(session: &mut Session<W>, line: &str) -> Result<Step, Erro
 /// Copies files into a corpus. A corpus that is created for them goes again if that fails.
 fn import<W: Output>(session: &mut Session<W>, path: &Path, name: &str) -> Result<Outcome, Error> {
     let begun = Instant::now();
-    let _running = session.begin();
+    let running = session.begin();
     let database = session.database();
     let imported = database
         .corpus(name)
@@ -100,6 +101,8 @@ fn import<W: Output>(session: &mut Session<W>, path: &Path, name: &str) -> Resul
             ..CopyOptions::default()
         };
         let report = corpus.copy_from(path, &options);
+        // Signals do not reach what cleans up behind it.
+        drop(running);
         if is_new && report.is_err() {
             database.drop_corpus(name)?;
         }

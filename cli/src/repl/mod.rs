@@ -1,6 +1,6 @@
 //! The prompt: reads statements over several lines, runs them, knows the dot commands.
 //!
-//! Invariant: an error ends a statement, never the prompt. Rows go to standard output, all else to standard error. What
+//! Invariant: an error ends a statement, never the prompt, and so do bytes that are not UTF-8. Rows go to standard output, all else to standard error. What
 //! edits and remembers lines is behind [`Lines`], so that the loop runs without a terminal.
 
 mod caret;
@@ -36,11 +36,17 @@ pub trait Lines {
 pub enum Line {
     /// A line.
     Text(String),
+    /// A line that is not UTF-8.
+    NotUtf8,
     /// Ctrl-C: forget what was typed.
     Interrupted,
     /// Ctrl-D, or nothing more to read.
     End,
 }
+
+/// Said of a line that is not UTF-8.
+const NOT_UTF8: &str = "the line is not UTF-8, so neither it nor what it continues was run; hint: have the terminal send UTF-8, or write \
+     other bytes as X'...'";
 
 /// Reads and runs until the user leaves or the output is gone.
 pub fn run<W: Output>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result<(), Error> {
@@ -50,11 +56,18 @@ pub fn run<W: Output>(session: &mut Session<W>, lines: &mut dyn Lines) -> Result
         entry: String::new(),
     };
     loop {
+        repl.session.check()?;
         let is_in_transaction = repl.session.database().is_in_transaction();
         let prompt = prompt(repl.statements.pending(), is_in_transaction);
         match lines.read(prompt, &repl.entry)? {
             Line::End => return Ok(()),
             Line::Interrupted => repl.forget(),
+            Line::NotUtf8 => {
+                let problem = NOT_UTF8.to_owned();
+                message::error(&Error::Command { problem });
+                // Without the line the rest could mean something else.
+                repl.forget();
+            }
             Line::Text(line) => {
                 if repl.line(&line, lines)? == Next::Quit {
                     return Ok(());
@@ -132,7 +145,7 @@ impl<W: Output> Repl<'_, W> {
         let text = text.unwrap_or_default();
         match self.session.run(statement, None) {
             Ok(outcome) => self.show_time(outcome),
-            Err(error @ Error::Output { .. }) => return Err(error),
+            Err(error @ (Error::Output { .. } | Error::Signal)) => return Err(error),
             Err(error) => complain(&error, &text),
         }
         Ok(())
@@ -175,7 +188,7 @@ impl<W: Output> Repl<'_, W> {
             Ok(Step::Done(Some(outcome))) => self.show_time(outcome),
             Ok(Step::Done(None) | Step::Read(_)) => {}
             Ok(Step::Quit) => return Ok(Next::Quit),
-            Err(error @ Error::Output { .. }) => return Err(error),
+            Err(error @ (Error::Output { .. } | Error::Signal)) => return Err(error),
             Err(error) => complain(&error, ""),
         }
         Ok(Next::Continue)
@@ -292,6 +305,24 @@ mod tests {
             ["zipf> ", "zipf> ", " ...> ", "zipf> ", "zipf> "]
         );
         assert_eq!(lines.entries, ["CREATE CORPUS a;", LIST]);
+    }
+
+    #[test]
+    fn a_line_that_is_not_utf8_is_refused_with_what_it_continues() {
+        let mut all = text(&[
+            "CREATE CORPUS a; CREATE CORPUS b; BEGIN; INSERT INTO a (file, content) VALUES ('f', 'x');",
+            "DELETE FROM a",
+        ]);
+        all.push(Line::NotUtf8);
+        all.extend(text(&[";", "COMMIT; SELECT word FROM a;"]));
+        let (lines, rows) = run_lines(all);
+        assert_eq!(rows, "word\nx\n");
+        assert_eq!(
+            lines.prompts,
+            [
+                "zipf> ", "zipf*> ", " ...*> ", "zipf*> ", "zipf*> ", "zipf> "
+            ]
+        );
     }
 
     #[test]
@@ -453,7 +484,7 @@ mod tests {
             entries: Vec::new(),
         };
         let error = run(&mut session, &mut lines).unwrap_err();
-        assert!(error.is_broken_pipe());
+        assert!(error.is_reader_gone());
         assert_eq!(lines.prompts.len(), 1);
     }
 }

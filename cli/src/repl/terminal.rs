@@ -1,7 +1,7 @@
 //! Lines edited on the terminal, with completion, colours and a history file.
 //!
 //! Invariant: without a usable history file the prompt works all the same, only without memory; without colour nothing is
-//! shown that was not typed.
+//! shown that was not typed. A line that is not UTF-8 is read to its end, so that no part of it is taken for another line.
 
 use std::borrow::Cow;
 use std::fs;
@@ -42,14 +42,14 @@ pub struct Terminal {
 impl Terminal {
     /// Takes the terminal and reads the history file. Completion knows the names in `database`.
     pub fn new(database: Database) -> Result<Terminal, Error> {
-        let failed = |source| Error::Terminal { source };
+        let failed = Error::of_terminal;
         let config = Config::builder()
             .max_history_size(HISTORY_ENTRIES)
             .and_then(|config| config.history_ignore_dups(true))
             .map_err(failed)?
             .completion_type(CompletionType::List)
             // Standard output may be a file, which takes rows but no prompts.
-            .behavior(if io::stdout().is_terminal() {
+            .behavior(if is_stdio() {
                 Behavior::Stdio
             } else {
                 Behavior::PreferTerm
@@ -68,6 +68,11 @@ impl Terminal {
         }
         Ok(Terminal { editor, history })
     }
+}
+
+/// Whether lines are edited on standard input and output.
+fn is_stdio() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Looks over the shoulder of who types.
@@ -202,7 +207,11 @@ impl Lines for Terminal {
             Ok(line) => Ok(Line::Text(line)),
             Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
             Err(ReadlineError::Eof) => Ok(Line::End),
-            Err(source) => Err(Error::Terminal { source }),
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                typed::discard();
+                Ok(Line::NotUtf8)
+            }
+            Err(source) => Err(Error::of_terminal(source)),
         }
     }
 
@@ -216,6 +225,79 @@ impl Lines for Terminal {
             let _ = self.editor.append_history(path);
         }
     }
+}
+
+/// What was typed and not read.
+#[cfg(unix)]
+mod typed {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd};
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+    /// What a terminal sends behind pasted text.
+    const PASTE_END: &[u8] = b"\x1b[201~";
+
+    /// Terminals whose lines the system reads: all of one has been read when it is seen to be wrong.
+    const WITHOUT_EDITING: [&str; 3] = ["dumb", "cons25", "emacs"];
+
+    /// What comes later than this was typed behind the line.
+    const PAUSE: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 300_000_000,
+    };
+
+    /// Reads the rest of a line that is being typed or pasted: up to the end of what was pasted, or a pause. What cannot be read
+    /// stays.
+    pub(super) fn discard() {
+        let kind = std::env::var("TERM").unwrap_or_default();
+        if WITHOUT_EDITING.contains(&kind.as_str()) {
+            return;
+        }
+        // As the editor chooses.
+        let _ = match File::options().read(true).open("/dev/tty") {
+            Ok(terminal) if !super::is_stdio() => discard_of(terminal.as_fd()),
+            _ => discard_of(io::stdin().as_fd()),
+        };
+    }
+
+    fn discard_of(terminal: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        let before = tcgetattr(terminal)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(terminal, OptionalActions::Now, &raw)?;
+        let read = read_rest(terminal);
+        tcsetattr(terminal, OptionalActions::Now, &before)?;
+        read
+    }
+
+    fn read_rest(terminal: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        let mut buffer = [0; 4096];
+        // The end of what was read, for a mark that comes in two pieces.
+        let mut tail = Vec::new();
+        while poll(
+            &mut [PollFd::from_borrowed_fd(terminal, PollFlags::IN)],
+            Some(&PAUSE),
+        )? > 0
+        {
+            let read = rustix::io::read(terminal, &mut buffer)?;
+            tail.extend_from_slice(&buffer[..read]);
+            let is_end = tail.windows(PASTE_END.len()).any(|mark| mark == PASTE_END);
+            if read == 0 || is_end {
+                break;
+            }
+            tail.drain(..tail.len().saturating_sub(PASTE_END.len() - 1));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(not(unix))]
+mod typed {
+    /// The system hands out what is typed as text.
+    pub(super) fn discard() {}
 }
 
 /// The history file, in the user's state directory: `$XDG_STATE_HOME`, `%LOCALAPPDATA%` or `~/.local/state`.

@@ -7,9 +7,13 @@
 mod demo;
 mod formats;
 mod one_shot;
+#[cfg(target_os = "linux")]
+mod outputs;
 mod packing;
 #[cfg(unix)]
 mod prompt;
+#[cfg(target_os = "linux")]
+mod signals;
 mod streaming;
 
 use std::io::Write;
@@ -105,6 +109,13 @@ const IMPORT: &str = "CREATE CORPUS c; COPY c FROM 'long.txt'";
 /// A statement on it that nobody waits for: a long text for each word.
 const SLOW: &str = "SELECT MAX(length(replace(replace(replace(replace(replace('x' || position, 'x', 'xxxxxxxxxx'), \
     'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'))) AS slow FROM c";
+
+/// Makes a named pipe.
+#[cfg(unix)]
+fn make_pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
 
 fn is_database(path: &Path) -> bool {
     path.join("catalog").is_dir()

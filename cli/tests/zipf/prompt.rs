@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use nix::unistd::Pid;
 
 use super::{DEADLINE, IMPORT, SLOW, directory_with_long_file, zipf};
 
-struct Typist {
+pub struct Typist {
     child: Child,
     keyboard: File,
     screen: Receiver<Vec<u8>>,
@@ -23,6 +24,19 @@ struct Typist {
 
 impl Typist {
     fn start(state: &Path, arguments: &[&str]) -> Typist {
+        let mut command = Command::new(zipf().get_program());
+        command.args(arguments);
+        Typist::start_command(command, state, None)
+    }
+
+    /// Starts it in a session that has no terminal but the one that is typed at, with another standard output.
+    pub fn without_terminal(state: &Path, output: Stdio) -> Typist {
+        let mut command = Command::new("setsid");
+        command.arg(zipf().get_program());
+        Typist::start_command(command, state, Some(output))
+    }
+
+    fn start_command(mut command: Command, state: &Path, output: Option<Stdio>) -> Typist {
         let size = Winsize {
             ws_row: 50,
             ws_col: 100,
@@ -31,8 +45,7 @@ impl Typist {
         };
         let terminal = openpty(Some(&size), None).unwrap();
         let end = || terminal.slave.try_clone().unwrap();
-        let child = Command::new(zipf().get_program())
-            .args(arguments)
+        let child = command
             .env("XDG_STATE_HOME", state)
             .env("TERM", "xterm")
             .env("NO_COLOR", "1")
@@ -40,11 +53,12 @@ impl Typist {
             .env("PAGER", "sed s/^/paged:/")
             .current_dir(state)
             .stdin(end())
-            .stdout(end())
+            .stdout(output.unwrap_or_else(|| end().into()))
             .stderr(end())
             .spawn()
             .unwrap();
-        drop(terminal.slave);
+        // The ends that it holds.
+        drop((terminal.slave, command));
         let keyboard = File::from(terminal.master);
         let mut source = keyboard.try_clone().unwrap();
         let (sender, screen) = channel();
@@ -84,8 +98,7 @@ impl Typist {
     fn interrupt_until(&mut self, text: &str) {
         // Longer than any run of the test takes, for whatever hangs.
         for _ in 0..DEADLINE.as_secs() {
-            let process = i32::try_from(self.child.id()).unwrap();
-            kill(Pid::from_raw(process), Signal::SIGINT).unwrap();
+            kill(self.process(), Signal::SIGINT).unwrap();
             while let Ok(bytes) = self.screen.recv_timeout(Duration::from_secs(1)) {
                 self.shown.push_str(&String::from_utf8_lossy(&bytes));
                 if self.shown.contains(text) {
@@ -97,14 +110,35 @@ impl Typist {
         panic!("waited for {text:?}, got {:?}", self.shown);
     }
 
-    fn type_keys(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    fn process(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    fn end(mut self) -> Option<i32> {
-        // Whatever is shown now must not block the program.
+    /// The signal that has ended it.
+    fn end_by_signal(mut self) -> Option<i32> {
         while self.screen.recv_timeout(DEADLINE).is_ok() {}
-        self.child.wait().unwrap().code()
+        self.child.wait().unwrap().signal()
+    }
+
+    fn type_keys(&mut self, keys: &str) {
+        self.type_bytes(keys.as_bytes());
+    }
+
+    fn type_bytes(&mut self, bytes: &[u8]) {
+        self.keyboard.write_all(bytes).unwrap();
+    }
+
+    fn end(self) -> Option<i32> {
+        self.end_and_messages().0
+    }
+
+    /// The exit code, and what was shown since the last time something was waited for.
+    pub fn end_and_messages(mut self) -> (Option<i32>, String) {
+        // Whatever is shown now must not block the program.
+        while let Ok(bytes) = self.screen.recv_timeout(DEADLINE) {
+            self.shown.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (self.child.wait().unwrap().code(), self.shown)
     }
 }
 
@@ -245,4 +279,83 @@ fn control_c_ends_the_statement_and_not_the_program() {
     typist.wait_for("zipf> ");
     typist.type_keys(".quit\r");
     assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn a_line_that_is_not_utf8_is_refused_and_the_transaction_goes_on() {
+    let state = tempfile::tempdir().unwrap();
+    let mut typist = Typist::start(state.path(), &["x.zdb", "--format", "jsonl"]);
+    typist.wait_for("zipf> ");
+    typist.type_keys("CREATE CORPUS c; BEGIN;\r");
+    typist.wait_for("done in ");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf*> ");
+    typist.type_keys("INSERT INTO c (file, content) VALUES ('f', 'kept');\r");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf*> ");
+
+    // With what it continues, which means something else without it.
+    typist.type_keys("DELETE FROM c\r");
+    typist.wait_for(" ...*> ");
+    typist.type_bytes(b"WHERE file = 'caf\xe9'");
+    typist.wait_for("error: the line is not UTF-8");
+    typist.wait_for("zipf*> ");
+    typist.type_keys(";\r");
+    typist.wait_for("zipf*> ");
+
+    // A paste is a line, more of which the terminal holds than is read at once.
+    let mut paste = b"\x1b[200~SELECT '\xff".to_vec();
+    paste.extend(vec![b'x'; 2000]);
+    paste.extend(b"';\rDELETE FROM c;\rROLLBACK;\r\x1b[201~");
+    typist.type_bytes(&paste);
+    typist.wait_for("error: the line is not UTF-8");
+    typist.wait_for("zipf*> ");
+    typist.type_keys("COMMIT;\r");
+    typist.wait_for("done in ");
+    typist.wait_for("zipf> ");
+    typist.type_keys("SELECT file, content FROM files('c');\r");
+    typist.wait_for("{\"file\":\"f\",\"content\":\"kept\"}");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\r");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn a_line_that_is_not_utf8_is_refused_where_no_lines_are_edited() {
+    let state = tempfile::tempdir().unwrap();
+    let mut command = Command::new("env");
+    command.arg("TERM=dumb").arg(zipf().get_program());
+    let mut typist = Typist::start_command(command, state.path(), None);
+    typist.wait_for("zipf> ");
+    typist.type_bytes(
+        b"CREATE CORPUS caf\xe9; CREATE CORPUS d;\nSELECT COUNT(*) AS n FROM corpora();\n",
+    );
+    typist.wait_for("error: the line is not UTF-8");
+    typist.wait_for(" 0 ");
+    typist.wait_for("zipf> ");
+    typist.type_keys(".quit\n");
+    assert_eq!(typist.end(), Some(0));
+}
+
+#[test]
+fn a_signal_at_the_prompt_ends_the_program() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
+        let directory = directory_with_long_file();
+        let mut typist = Typist::start(directory.path(), &[]);
+        typist.wait_for("zipf> ");
+        kill(typist.process(), signal).unwrap();
+        assert_eq!(typist.end_by_signal(), Some(signal as i32));
+
+        // While a statement runs.
+        let mut typist = Typist::start(directory.path(), &[]);
+        typist.wait_for("zipf> ");
+        typist.type_keys(&format!("{IMPORT};\r"));
+        typist.wait_for("done in ");
+        typist.wait_for("done in ");
+        typist.wait_for("zipf> ");
+        typist.type_keys(&format!("SELECT 1; {SLOW};\r"));
+        typist.wait_for("1 row in ");
+        kill(typist.process(), signal).unwrap();
+        assert_eq!(typist.end_by_signal(), Some(signal as i32));
+    }
 }

@@ -57,7 +57,40 @@ fn statements_before_bytes_that_are_not_text_run() {
         (Some(1), "corpus\nc\n"),
         "{ended:?}"
     );
-    assert!(ended.messages.contains("not UTF-8 at byte 54"), "{ended:?}");
+    assert!(
+        ended
+            .messages
+            .contains("standard input: line 1: not UTF-8 at byte 54"),
+        "{ended:?}"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("x.sql");
+    let text =
+        b"CREATE CORPUS c;\nBEGIN; INSERT INTO c (file, content) VALUES ('f', 'x'); COMMIT;\n\
+        BEGIN; DELETE FROM c;\nSELECT \xff; COMMIT;";
+    std::fs::write(&script, text).unwrap();
+    let session = || {
+        let mut command = zipf();
+        command.current_dir(&directory).arg("x.zdb");
+        command
+    };
+    let ended = run(session().args(["-f", "x.sql"]));
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(1), ""),
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .messages
+            .contains("notice: the transaction was not committed"),
+        "{ended:?}"
+    );
+    let offset = text.iter().position(|byte| *byte == 0xff).unwrap();
+    let expected = format!("error: x.sql: line 4: not UTF-8 at byte {offset}; hint: ");
+    assert!(ended.messages.contains(&expected), "{ended:?}");
+    let left = run(session().args(["-c", "SELECT word FROM c"]));
+    assert_eq!(left.rows(), "word\nx\n");
 }
 
 #[test]
