@@ -2,10 +2,13 @@
 //!
 //! Every message says where, what, and what to do next if there is something.
 //! Errors of the SQL front end and of the store pass through unchanged, with
-//! `source()` set, so nothing is said twice.
+//! `source()` set, so nothing is said twice. Paths are shown by `PathText` and
+//! errors of the operating system by `IoReason`.
 
 use std::io;
 use std::path::{Path, PathBuf};
+
+use zipfdb_storage::{IoReason, PathText};
 
 /// What a database operation can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +37,8 @@ pub enum Error {
     #[error(
         "corpus \"{corpus}\" already has a file \"{file}\" ({path}){}; hint: nothing was copied, \
          WITH (on_conflict = 'skip') leaves files that are there as they are, 'replace' replaces them",
-        and_others(.others, *.more)
+        and_others(.others, *.more),
+        path = PathText(.path)
     )]
     FileExists {
         /// The corpus that was written to.
@@ -52,7 +56,8 @@ pub enum Error {
     /// Input paths that cannot be read; nothing was copied.
     #[error(
         "{path}: {reason}{}; hint: nothing was copied, WITH (on_error = 'skip') leaves unreadable files out",
-        and_more(*.more)
+        and_more(*.more),
+        path = PathText(.path)
     )]
     Unreadable {
         /// The first of them.
@@ -64,7 +69,7 @@ pub enum Error {
     },
 
     /// An operating system call on a path outside the database failed.
-    #[error("cannot {action} {path}: {source}", path = .path.display())]
+    #[error("cannot {action} {path}: {reason}", path = PathText(.path), reason = IoReason(.source))]
     Io {
         /// What was tried, as a verb.
         action: &'static str,
@@ -75,7 +80,7 @@ pub enum Error {
     },
 
     /// A file that cannot be packed or unpacked.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {source}", path = PathText(.path))]
     Packed {
         /// The file that was read.
         path: PathBuf,
@@ -158,9 +163,10 @@ pub enum Error {
 
     /// A query needed more memory than it may keep, and a temporary file for the rest failed.
     #[error(
-        "cannot spill to a temporary file in {directory}: {source}; hint: {}",
+        "cannot spill to a temporary file in {directory}: {reason}; hint: {}",
         spill_hint(.source),
-        directory = .directory.display()
+        directory = PathText(.directory),
+        reason = IoReason(.source)
     )]
     Spill {
         /// Where temporary files of queries are.
@@ -208,7 +214,10 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
+        let cause_text = match cause.downcast_ref::<io::Error>() {
+            Some(error) => IoReason(error).to_string(),
+            None => cause.to_string(),
+        };
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);

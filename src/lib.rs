@@ -71,6 +71,6 @@ pub use zipfdb_kernels::give_back_large_blocks;
 pub use zipfdb_kernels::gompresso::{Elimination, PackCodec, PackOptions, PackedError};
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{
-    CorpusSettings, Durability, Error as StorageError, IngestMode, Section, SegmentForm,
-    SegmentInfo, Tokenizer,
+    CorpusSettings, Durability, Error as StorageError, IngestMode, IoReason, PathText, Section,
+    SegmentForm, SegmentInfo, Tokenizer,
 };

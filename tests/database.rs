@@ -611,6 +611,137 @@ fn files_of_other_encodings_are_told_and_decoded_if_that_is_asked() {
     assert_eq!(rows(&database, sql), [[Value::Integer(1)]]);
 }
 
+#[test]
+fn texts_of_utf32_are_told_and_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "na\u{ef}ve \u{1f600} words";
+    let little = |text: &str| -> Vec<u8> {
+        text.chars()
+            .flat_map(|c| u32::from(c).to_le_bytes())
+            .collect()
+    };
+    write(
+        folder.path(),
+        "in/marked.txt",
+        &little(&format!("\u{feff}{text}")),
+    );
+    write(folder.path(), "in/plain.txt", &little(text));
+    let database = Database::in_memory().unwrap();
+    let copy = |corpus: &str, with: &str| -> Vec<String> {
+        let create = format!("CREATE CORPUS {corpus}");
+        database.execute(&create).unwrap();
+        let path = folder.path().join("in");
+        let sql = format!("COPY {corpus} FROM '{}' {with}", path.display());
+        let rows = database.query(&sql).unwrap();
+        rows.notices().iter().map(ToString::to_string).collect()
+    };
+    let notices = copy("plain", "");
+    let [marked, plain] = &notices[..] else {
+        panic!("{notices:?}");
+    };
+    assert!(
+        marked.contains("byte order mark of UTF-32") && marked.contains("marked.txt"),
+        "{marked}"
+    );
+    assert!(
+        plain.contains("look like UTF-32") && plain.contains("plain.txt"),
+        "{plain}"
+    );
+    for (number, encoding) in ["utf-32", "UTF-32LE"].into_iter().enumerate() {
+        let corpus = format!("c{number}");
+        let with = format!("WITH (encoding = '{encoding}')");
+        assert_eq!(copy(&corpus, &with), [""; 0]);
+        for (_, content) in contents(&database, &corpus) {
+            assert_eq!(content, text.as_bytes(), "{encoding}");
+        }
+    }
+    assert_eq!(copy("auto", "WITH (encoding = 'auto')").len(), 1);
+    assert_eq!(contents(&database, "auto")[0].1, text.as_bytes());
+}
+
+#[test]
+fn files_that_are_no_text_are_told_by_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tar = vec![b' '; 1024];
+    tar[257..263].copy_from_slice(b"ustar\0");
+    for (name, content) in [
+        ("in/1.gz", &b"\x1f\x8b\x08\0words"[..]),
+        ("in/2.gz", b"\x1f\x8b\x08\0more"),
+        ("in/a.tar", &tar),
+        ("in/b.pdf", b"%PDF-1.7 words"),
+        ("in/c.png", b"\x89PNG\r\n\x1a\n"),
+        ("in/d.txt", b"words"),
+    ] {
+        write(folder.path(), name, content);
+    }
+    // A large one is read in parts.
+    let large = [&b"\xfd7zXZ\0"[..], &b"words ".repeat(1 << 20)].concat();
+    write(folder.path(), "in/e.xz", &large);
+    let database = Database::in_memory().unwrap();
+    database.execute("CREATE CORPUS c").unwrap();
+    let path = folder.path().join("in");
+    let sql = format!("COPY c FROM '{}'", path.display());
+    let rows = database.query(&sql).unwrap();
+    let notices = rows.notices().iter().map(ToString::to_string);
+    let top = format!("{}/", path.display());
+    let notices: Vec<String> = notices.map(|notice| notice.replace(&top, "")).collect();
+    assert_eq!(
+        notices,
+        [
+            "2 of the files look like gzip and were copied byte for byte: 1.gz, 2.gz; hint: decompress them first",
+            "1 of the files look like xz and were copied byte for byte: e.xz; hint: decompress them first",
+            "1 of the files look like tar and were copied byte for byte: a.tar; \
+             hint: unpack them first, and copy the directory",
+            "1 of the files look like PDF and were copied byte for byte: b.pdf; \
+             hint: extract their text first, as `pdftotext` does of PDF",
+            "1 of the files look like PNG and were copied byte for byte: c.png",
+        ]
+    );
+    assert_eq!(contents(&database, "c")[6].1, large);
+}
+
+#[test]
+fn a_file_that_grows_while_it_is_copied_is_copied_as_far_as_it_went() {
+    /// Appends to the file when its text has been cut into words, before it is known to be the same.
+    struct Appending(std::path::PathBuf);
+    impl zipfdb::Progress for Appending {
+        fn begin(&self, stage: &str, _total: u64) {
+            if stage == "tokenize" {
+                let mut file = fs::File::options().append(true).open(&self.0).unwrap();
+                std::io::Write::write_all(&mut file, b"and one more").unwrap();
+            }
+        }
+        fn advance(&self, _amount: u64) {}
+        fn end(&self) {}
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = b"some words ".repeat(1 << 20);
+    write(folder.path(), "a.log", &text);
+    let path = folder.path().join("a.log");
+    let database = Database::in_memory().unwrap();
+    let corpus = database
+        .create_corpus("c", CorpusSettings::default())
+        .unwrap();
+    let appending = Appending(path.clone());
+    let options = CopyOptions {
+        progress: &appending,
+        ..CopyOptions::default()
+    };
+    let report = corpus.copy_from(&path, &options).unwrap();
+    assert_eq!(
+        report
+            .notices
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+        [format!(
+            "1 of the files grew while they were read and were copied up to where they ended at first: {}",
+            path.display()
+        )]
+    );
+    assert!(contents(&database, "c")[0].1 == text);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn names_that_are_not_utf8_come_back_as_they_were() {

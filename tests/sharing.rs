@@ -231,6 +231,75 @@ fn a_database_that_has_to_be_mended_is_mended_by_the_first_to_open_it() {
     assert_eq!(brief(&path).warnings(), Vec::<String>::new());
 }
 
+#[test]
+fn a_shared_database_is_created_by_its_first_change() {
+    let folder = scratch();
+    let path = folder.path().join("a.zdb");
+    let (reader, writer) = (brief(&path), brief(&path));
+    for sql in [
+        "SELECT 1",
+        "SELECT corpus FROM corpora()",
+        "SET memory_limit = '64MiB'",
+        "DROP CORPUS IF EXISTS c",
+        "DROP INDEX IF EXISTS i",
+        "DROP VIEW IF EXISTS v",
+        "CREATE TEMP VIEW v AS SELECT 1",
+    ] {
+        reader.execute(sql).unwrap();
+    }
+    for sql in [
+        "SELECT word FROM c",
+        "COPY c FROM '.'",
+        "INSERT INTO c (file, content) VALUES ('f', 'x')",
+        "DELETE FROM c",
+        "DROP CORPUS c",
+        "DROP INDEX i",
+        "CREATE VIEW w AS SELECT word FROM c",
+    ] {
+        let error = reader.execute(sql).unwrap_err().to_string();
+        let is_told = error.contains("there is no database at") || error.contains("no such index");
+        assert!(is_told, "{sql}: {error}");
+    }
+    let notices = |database: &Database| {
+        let rows = database.query("SELECT corpus FROM corpora()").unwrap();
+        rows.notices().len()
+    };
+    assert_eq!((notices(&reader), reader.corpora().len()), (1, 0));
+    assert!(!path.exists());
+
+    writer.execute("CREATE CORPUS c").unwrap();
+    assert_eq!(reader.corpora(), ["c"]);
+    assert_eq!(notices(&reader), 0);
+    reader
+        .execute("INSERT INTO c (file, content) VALUES ('f', 'x')")
+        .unwrap();
+    assert_eq!(texts(&writer, "c"), [("f".into(), b"x".to_vec())]);
+    drop((reader, writer));
+    assert_eq!(Database::open(&path).unwrap().corpora(), ["c"]);
+
+    // One that was there and is removed is not made again.
+    let reader = brief(&path);
+    fs::remove_dir_all(&path).unwrap();
+    assert!(reader.query("SELECT word FROM c").is_err());
+    assert!(reader.execute("CREATE CORPUS d").is_err());
+    assert!(!path.exists());
+
+    // An empty directory is a place for a database, one with other files is none.
+    fs::create_dir(&path).unwrap();
+    let database = brief(&path);
+    assert_eq!(database.corpora().len(), 0);
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    database.execute("CREATE CORPUS c").unwrap();
+    drop(database);
+    let stuff = folder.path().join("stuff");
+    fs::create_dir(&stuff).unwrap();
+    fs::write(stuff.join("notes.txt"), "mine").unwrap();
+    let error = shared().open(&stuff).unwrap_err().to_string();
+    assert!(error.contains("holds other files"), "{error}");
+    let error = shared().open(folder.path().join("none/a.zdb")).unwrap_err();
+    assert!(error.to_string().contains("none: cannot open"), "{error}");
+}
+
 /// Files that each commit changes together.
 const FILES: usize = 3;
 const COMMITS: u64 = 60;

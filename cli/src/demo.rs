@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use zipfdb::{Database, InterruptHandle, Progress, Row, Rows, Value};
+use zipfdb::{Database, InterruptHandle, PathText, Progress, Row, Rows, Value};
 
 use crate::error::Error;
 use crate::interrupt::Signals;
@@ -134,7 +134,7 @@ impl Demo<'_> {
              {} speeches on the State of the Union, 1941 to 2026 (works of the US government, public domain), in\n  {}\n",
             env!("CARGO_PKG_VERSION"),
             self.speeches.len(),
-            path.display()
+            PathText(path)
         ))
     }
 
@@ -148,7 +148,7 @@ impl Demo<'_> {
             let target = folder.path().join(&speech.name);
             fs::write(&target, &speech.text).map_err(|source| cannot_write(&target, source))?;
         }
-        let source = folder.path().to_string_lossy().replace('\'', "''");
+        let source = PathText(folder.path()).whole().replace('\'', "''");
         let database = open(path)?;
         let begun = Instant::now();
         for statement in [
@@ -365,11 +365,8 @@ fn stored_files(path: &Path) -> Result<Vec<(String, u64)>, Error> {
                 folders.push(entry.path());
             } else {
                 let file = entry.path();
-                let name = file
-                    .strip_prefix(path)
-                    .unwrap_or(&file)
-                    .display()
-                    .to_string();
+                let name = file.strip_prefix(path).unwrap_or(&file);
+                let name = PathText(name).whole();
                 files.push((name, metadata.len()));
             }
         }
@@ -426,7 +423,7 @@ fn cannot_write(path: &Path, source: io::Error) -> Error {
 
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
-    let path = path.display().to_string();
+    let path = PathText(path).whole();
     let is_plain = |character: char| character.is_alphanumeric() || "/\\._-:".contains(character);
     if path.chars().all(is_plain) {
         path

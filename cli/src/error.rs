@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustyline::error::ReadlineError;
+use zipfdb::{IoReason, PathText};
 
 /// Why the program stops.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +40,11 @@ pub enum Error {
         line: u64,
     },
     /// The database could not be opened.
-    #[error("cannot open database `{}`: {source}", path.display())]
+    #[error(
+        "cannot open database `{}`: {}",
+        PathText(path),
+        without_path(source, path)
+    )]
     Open {
         /// What the database says.
         source: Box<zipfdb::Error>,
@@ -53,7 +58,7 @@ pub enum Error {
         source: Box<zipfdb::Error>,
     },
     /// A file could not be read or written.
-    #[error("{action} `{}`: {source}", path.display())]
+    #[error("{action} `{}`: {}", PathText(path), IoReason(source))]
     File {
         /// What was tried: `cannot read`.
         action: &'static str,
@@ -65,7 +70,7 @@ pub enum Error {
     /// SQL text has to be UTF-8.
     #[error(
         "{}: line {line}: not UTF-8 at byte {offset}; hint: the statements before it ran; save the text as UTF-8",
-        origin.display()
+        PathText(origin)
     )]
     NotUtf8 {
         /// Where the text is from.
@@ -76,13 +81,13 @@ pub enum Error {
         offset: u64,
     },
     /// The prompt could not be shown or read.
-    #[error("cannot use the terminal: {source}")]
+    #[error("cannot use the terminal: {}", terminal_reason(source))]
     Terminal {
         /// What rustyline says.
         source: ReadlineError,
     },
     /// `zipf demo` would build over something.
-    #[error("`{}` exists{}", path.display(), demo_hint(*.is_database, path))]
+    #[error("`{}` exists{}", PathText(path), demo_hint(*.is_database, path))]
     DemoExists {
         /// The directory.
         path: PathBuf,
@@ -90,7 +95,11 @@ pub enum Error {
         is_database: bool,
     },
     /// A database could not be repaired.
-    #[error("cannot repair database `{}`: {source}", path.display())]
+    #[error(
+        "cannot repair database `{}`: {}",
+        PathText(path),
+        without_path(source, path)
+    )]
     Repair {
         /// What the database says.
         source: Box<zipfdb::Error>,
@@ -98,7 +107,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A database was repaired and not all of it could be saved.
-    #[error("{count} losses; the rest is in `{}`", path.display())]
+    #[error("{count} losses; the rest is in `{}`", PathText(path))]
     Lost {
         /// How many lines said what is lost.
         count: usize,
@@ -219,25 +228,39 @@ fn of_standard_output(error: zipfdb::Error) -> Result<io::Error, zipfdb::Error> 
 
 /// What the system says, within a sentence: `no space left on device`.
 fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
+    let text = IoReason(error).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_ascii_lowercase());
     first.into_iter().chain(characters).collect()
 }
 
+/// What the database says, without the path that it begins with if that was said before.
+fn without_path(source: &zipfdb::Error, path: &Path) -> String {
+    let text = source.to_string();
+    let rest = text.strip_prefix(&format!("{}: ", PathText(path)));
+    rest.map_or_else(|| text.clone(), str::to_owned)
+}
+
+fn terminal_reason(source: &ReadlineError) -> String {
+    match source {
+        ReadlineError::Io(error) => IoReason(error).to_string(),
+        other => other.to_string(),
+    }
+}
+
 fn whence(origin: &Option<PathBuf>, line: u64) -> String {
     match origin {
         Some(path) => format!(
             " (in the statement that begins on line {line} of {})",
-            path.display()
+            PathText(path)
         ),
         None => String::new(),
     }
 }
 
 fn demo_hint(is_database: bool, path: &Path) -> String {
-    let path = path.display();
+    let path = PathText(path);
     if is_database {
         format!(
             " and is a database; hint: `zipf {path}` opens it; give another directory, or remove this one first"

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use zipfdb::output::RowFormat;
-use zipfdb::{Database, give_back_large_blocks};
+use zipfdb::{Database, PathText, give_back_large_blocks};
 
 use arguments::{Arguments, Source, Task};
 use error::Error;
@@ -193,9 +193,13 @@ fn open(arguments: &Arguments) -> Result<Database, Error> {
 fn greet(database: Option<&Path>) {
     let version = env!("CARGO_PKG_VERSION");
     message::note(&match database {
+        Some(path) if !path.exists() => format!(
+            "ZipfDB {version}, database {}, which the first change creates. `.help` shows what can be typed.",
+            PathText(path)
+        ),
         Some(path) => format!(
             "ZipfDB {version}, database {}. `.help` shows what can be typed.",
-            path.display()
+            PathText(path)
         ),
         None => format!(
             "ZipfDB {version}, database in memory: it is gone when you leave (`zipf NAME.zdb` keeps one on disk).\n\

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
@@ -40,7 +41,8 @@ pub fn error(error: &Error) {
     say(&render(error, colour()));
 }
 
-/// Shows what the database traces as the other messages are shown: `warning: what happened`.
+/// Shows what the database traces as the other messages are shown: `warning: what happened`. Fields other than the message are for
+/// programs and not shown.
 pub struct TraceFormat;
 
 impl<S, N> FormatEvent<S, N> for TraceFormat
@@ -50,7 +52,7 @@ where
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, N>,
+        _context: &FmtContext<'_, S, N>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
@@ -60,9 +62,21 @@ where
             Level::WARN => paint("warning", "1;33", colour),
             level => level.to_string().to_lowercase(),
         };
-        write!(writer, "{level}: ")?;
-        context.format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
+        let mut message = TracedMessage::default();
+        event.record(&mut message);
+        writeln!(writer, "{level}: {}", visible(&message.0))
+    }
+}
+
+/// The message of a traced event.
+#[derive(Default)]
+struct TracedMessage(String);
+
+impl Visit for TracedMessage {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
     }
 }
 
@@ -193,6 +207,41 @@ mod tests {
             "{shown}"
         );
         assert_eq!(shown.matches(char::is_control).count(), 1);
+    }
+
+    #[test]
+    fn a_trace_is_its_message_without_control_characters() {
+        use std::sync::{Arc, Mutex, PoisonError};
+        #[derive(Clone, Default)]
+        struct Shown(Arc<Mutex<Vec<u8>>>);
+        impl Write for Shown {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                shown.write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let shown = Shown::default();
+        let writer = shown.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .event_format(TraceFormat)
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(database = "rdb", "skipped {}", "a\u{1b}[2J\nb");
+        });
+        let bytes = shown
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        assert_eq!(
+            String::from_utf8_lossy(&bytes),
+            "warning: skipped a\\x1b[2J\\nb\n"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use zipfdb::{InterruptHandle, PackedSizes};
+use zipfdb::{InterruptHandle, PackedSizes, PathText};
 
 use crate::arguments::PackArguments;
 use crate::error::Error;
@@ -43,6 +43,6 @@ fn place(target: &Path) -> String {
     if target.as_os_str() == "-" {
         "on standard output".to_owned()
     } else {
-        format!("in `{}`", target.display())
+        format!("in `{}`", PathText(target))
     }
 }

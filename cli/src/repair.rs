@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use zipfdb::InterruptHandle;
+use zipfdb::{InterruptHandle, PathText};
 
 use crate::error::Error;
 use crate::interrupt::Signals;
@@ -40,7 +40,7 @@ pub fn run(database: &Path, target: Option<&Path>, signals: &Signals) -> Result<
         report.corpora,
         report.files,
         report.bytes,
-        target.display()
+        PathText(&target)
     ));
     match report.lost.len() {
         0 => Ok(()),

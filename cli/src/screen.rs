@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use zipfdb::IoReason;
+
 /// The pager if `PAGER` is not set: lines are not wrapped, colours stay, the text stays on the screen.
 const PAGER: &[&str] = &["less", "-SRFX"];
 
@@ -134,7 +136,7 @@ impl<W: Write> Screen<W> {
             Ok(pager) => ScreenState::Paged { pager },
             Err(error) => {
                 if self.pager != PAGER {
-                    tracing::warn!("cannot start the pager `{program}`: {error}");
+                    tracing::warn!("cannot start the pager `{program}`: {}", IoReason(&error));
                 }
                 // Trying again and again would not help.
                 self.is_enabled = false;

@@ -63,6 +63,9 @@ impl RemoteStore {
             create: false,
         };
         let store = Store::open(database, options)?;
+        for warning in store.warnings() {
+            tracing::warn!("{}: {warning}", database.display());
+        }
         let publication = Publication::begin(self)?;
         let before = self.newest()?;
         let found = before.as_ref().map_or(0, |version| version.content);

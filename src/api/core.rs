@@ -120,7 +120,8 @@ impl Core {
     /// The indexes of a corpus; none if the list of them is damaged, for nothing rests on them.
     pub(crate) fn indexes_of(&self, corpus: u64) -> Vec<IndexRecord> {
         let records = self.store.indexes().unwrap_or_else(|error| {
-            tracing::warn!("no index is used: {error}");
+            let warning = format!("no index is used: {error}");
+            self.runtime.warnings.warn(self.store.path(), warning);
             Vec::new()
         });
         let records = records.into_iter();

@@ -71,8 +71,10 @@ impl DatabaseOptions {
     /// write, which takes the lock that keeps others from writing and waits for
     /// it as long as `SET busy_timeout` says, and the lock is given back once
     /// nothing was written for half a second. Each statement and snapshot sees
-    /// what other processes have committed before it. Off by default: the
-    /// database is locked from its opening to the drop of its last handle.
+    /// what other processes have committed before it. A database that does not
+    /// exist has no corpora until the first write creates it. Off by default: the
+    /// database is created and locked when it is opened, and stays locked to the
+    /// drop of its last handle.
     pub fn shared(mut self, shared: bool) -> DatabaseOptions {
         self.shared = shared;
         self
@@ -85,8 +87,9 @@ impl DatabaseOptions {
         self
     }
 
-    /// Whether a database that does not exist is created. On by default; a
-    /// read-only database is never created.
+    /// Whether a database that does not exist is created: when it is opened, or
+    /// by the first write if it is [shared](DatabaseOptions::shared). On by
+    /// default; a read-only database is never created.
     pub fn create(mut self, create: bool) -> DatabaseOptions {
         self.create = create;
         self

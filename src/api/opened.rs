@@ -1,10 +1,10 @@
 //! `Opened`: the open directory behind the handles of a database, and who may write to it.
 //!
 //! The invariant: a writer holds the lock of the directory, and has taken up all that was committed before. A database that
-//! shares its directory with other processes reads until it first writes, follows what they commit, and gives the lock back
-//! once it has not written for a while; any other one has the lock from its opening to its end, or is read-only. Each change
-//! from reading to writing or back is another [`Core`] of the same directory, whatever has its path by then; handles and snapshots
-//! stay.
+//! shares its directory with other processes reads until it first writes, which creates the directory if there is none, follows
+//! what they commit, and gives the lock back once it has not written for a while; any other one has the lock from its opening to
+//! its end, or is read-only. Each change from reading to writing or back is another [`Core`] of the same directory, whatever has
+//! its path by then; handles and snapshots stay.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use zipfdb_storage::{Backend, Error as StorageError, Followed, OpenOptions, Store};
+use zipfdb_storage::{Backend, Error as StorageError, Followed, OpenOptions, PathText, Store};
 
 use crate::Result;
 use crate::api::core::Core;
@@ -47,7 +47,6 @@ pub(crate) struct Opened {
     /// What was decoded and derived of segments.
     pub(crate) cache: Arc<Cache>,
     pub(crate) background: Background,
-    warnings: Mutex<Vec<String>>,
     sharing: Option<Sharing>,
 }
 
@@ -103,7 +102,8 @@ impl Sharing {
     }
 }
 
-/// Opens a directory that other processes write to: for reading if that tells all, else for writing, which creates or mends it.
+/// Opens a directory that other processes write to: for reading if that tells all, else for writing, which mends it. One that may be
+/// created and is not there is opened for reading too: the first write creates it.
 ///
 /// # Errors
 /// If it can be opened in neither way.
@@ -112,7 +112,7 @@ pub(crate) fn open_shared(backend: &Arc<dyn Backend>, path: &Path, create: bool)
     let open = |options| Store::open_with(backend.clone(), path, options);
     let write = OpenOptions { create, ..WRITE };
     loop {
-        let reading = open(READ);
+        let reading = open(OpenOptions { create, ..READ });
         if let Ok(store) = &reading
             && store.warnings().is_empty()
         {
@@ -142,7 +142,9 @@ impl Opened {
         let limit = runtime.settings.lock().memory_limit();
         let cache = Arc::new(Cache::new(limit));
         let is_reader = store.is_read_only();
-        let warnings = store.warnings();
+        for warning in store.warnings() {
+            runtime.warnings.warn(store.path(), warning);
+        }
         let core = Core::new(store, runtime.clone(), cache.clone());
         runtime.pool.install(|| core.replay())?;
         let opened = Arc::new(Opened {
@@ -150,7 +152,6 @@ impl Opened {
             runtime,
             cache,
             background: Background::default(),
-            warnings: Mutex::new(warnings),
             sharing,
         });
         if let Some(sharing) = &opened.sharing
@@ -255,19 +256,18 @@ impl Opened {
         self.reopen(&core, WRITE)
     }
 
-    /// Puts another store of the directory in the place of the one there is, with all that is known of that.
+    /// Puts another store of the directory in the place of the one there is, with all that is known of that. The directory is
+    /// created only if it was not there before.
     fn reopen(&self, previous: &Core, options: OpenOptions) -> Result<Arc<Core>> {
+        let create = previous.store.is_missing();
         let core = self.runtime.pool.install(|| {
-            let store = previous.store.reopen(options)?;
+            let store = previous.store.reopen(OpenOptions { create, ..options })?;
             let core = Core::following(previous, store);
             core.replay()?;
             Ok::<_, crate::Error>(Arc::new(core))
         })?;
-        let mut warnings = self.warnings.lock();
         for warning in core.store.warnings() {
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
+            self.runtime.warnings.warn(core.store.path(), warning);
         }
         *self.core.write() = core.clone();
         Ok(core)
@@ -307,7 +307,7 @@ impl Opened {
     /// Gives the lock back, and goes on reading.
     fn release(&self) {
         let core = self.core();
-        let path = core.store.path().display();
+        let path = PathText(core.store.path());
         match core.store.close() {
             Ok(()) => core.note_taken_up(),
             Err(error) => tracing::warn!("{path}: closing for writing failed: {error}"),
@@ -320,7 +320,7 @@ impl Opened {
 
     /// What was repaired or looked wrong at each opening, oldest first.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().clone()
+        self.runtime.warnings.all()
     }
 
     /// Ends the thread that waits.

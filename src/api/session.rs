@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use zipfdb_sql::{Schema, ViewDefinition};
-use zipfdb_storage::{CorpusSettings, Section, ViewRecord};
+use zipfdb_storage::{CorpusSettings, PathText, Section, ViewRecord};
 
 use crate::api::corpus::Corpus;
 use crate::api::shared::Shared;
@@ -90,6 +90,13 @@ impl Session {
         let core = self.shared.fresh().unwrap_or_else(|_| self.shared.core());
         let records = core.store.corpora();
         records.into_iter().map(|record| record.name).collect()
+    }
+
+    /// The directory of the database, if there is none in it yet.
+    pub(crate) fn missing_directory(&self) -> Option<PathBuf> {
+        let core = self.shared.fresh().unwrap_or_else(|_| self.shared.core());
+        let is_missing = core.store.is_missing();
+        is_missing.then(|| core.store.path().to_path_buf())
     }
 
     /// As [`crate::Database::views`].
@@ -291,9 +298,16 @@ impl Schema for Session {
         Session::corpora(self)
     }
 
+    fn missing_database(&self) -> Option<String> {
+        self.missing_directory()
+            .map(|path| PathText(&path).to_string())
+    }
+
     fn views(&self) -> Vec<ViewDefinition> {
-        let stored = self.shared.core().store.views().unwrap_or_else(|error| {
-            tracing::warn!("views cannot be read: {error}");
+        let core = self.shared.core();
+        let stored = core.store.views().unwrap_or_else(|error| {
+            let warning = format!("views cannot be read: {error}");
+            core.runtime.warnings.warn(core.store.path(), warning);
             Vec::new()
         });
         let temporary = self.temporary_views.lock().clone();

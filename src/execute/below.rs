@@ -199,7 +199,7 @@ fn split(name: &str) -> (impl Iterator<Item = &str>, &str) {
 #[cfg(unix)]
 fn on_disk(part: &str) -> Cow<'_, OsStr> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    match crate::paths::escaped::restored(part) {
+    match zipfdb_storage::restored(part) {
         Cow::Borrowed(bytes) => Cow::Borrowed(OsStr::from_bytes(bytes)),
         Cow::Owned(bytes) => Cow::Owned(OsString::from_vec(bytes)),
     }

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use zipfdb_storage::PathText;
 
 use crate::api::corpus::Corpus;
 use crate::api::snapshot::Snapshot;
@@ -60,7 +61,7 @@ pub(crate) fn copy_to(
     let written = write_files(&snapshot, directory, &below, progress, interrupt);
     if let Err(error) = written.and_then(|()| interrupt.check()) {
         if let Err(left) = below.undo() {
-            let directory = directory.display();
+            let directory = PathText(directory);
             tracing::warn!("{directory}: not all that was written could be removed: {left}");
         }
         return Err(error);
@@ -176,7 +177,7 @@ impl ExportDirectory<'_> {
             }
         }
         Err(Error::Invalid {
-            subject: whole.display().to_string(),
+            subject: PathText(whole).to_string(),
             reason: "it exists and differs from the file of the corpus; hint: remove it, or choose another directory"
                 .into(),
         })

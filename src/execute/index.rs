@@ -84,16 +84,22 @@ pub(super) fn drop_index(
     if_exists: bool,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let writing = session.shared().writing(interrupt)?;
+    let shared = session.shared();
+    let is_same = |record: &IndexRecord| record.answers_to(name);
+    let absent = || match if_exists {
+        true => Ok(()),
+        false => Err(Error::Storage(StorageError::NoSuchIndex {
+            index: name.to_owned(),
+        })),
+    };
+    // For an index that is not there nothing is locked or created.
+    if !shared.fresh()?.store.indexes()?.iter().any(is_same) {
+        return absent();
+    }
+    let writing = shared.writing(interrupt)?;
     let records = writing.store.indexes()?;
-    let record = records.iter().find(|record| record.answers_to(name));
-    let Some(record) = record else {
-        return match if_exists {
-            true => Ok(()),
-            false => Err(Error::Storage(StorageError::NoSuchIndex {
-                index: name.to_owned(),
-            })),
-        };
+    let Some(record) = records.iter().find(|record| is_same(record)) else {
+        return absent();
     };
     writing.store.drop_index(&record.name)?;
     let mut corpora = writing.store.corpora().into_iter();

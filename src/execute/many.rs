@@ -12,6 +12,7 @@ use super::select::select_many;
 use crate::Result;
 use crate::api::rows::{Row, Rows};
 use crate::api::session::Session;
+use crate::notice::Notice;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::progress::NoProgress;
 
@@ -33,19 +34,25 @@ pub(crate) fn execute_many(
     let mut queries = Vec::new();
     let mut columns = Vec::new();
     let mut rows: Vec<Result<Row>> = Vec::new();
+    let mut notices: Vec<Notice> = Vec::new();
     for plan in plans {
         match plan {
             Plan::Query(query) => queries.push(query),
             plan => {
                 let answer = execute_until(session, plan, &NoProgress, interrupt)?;
                 columns = answer.columns().to_vec();
+                for notice in answer.notices() {
+                    if !notices.contains(notice) {
+                        notices.push(notice.clone());
+                    }
+                }
                 rows.extend(answer);
             }
         }
     }
     // All plans are of one statement: either all are queries or none is.
     match queries.is_empty() {
-        true => Ok(Rows::new(columns, rows.into_iter())),
+        true => Ok(Rows::new(columns, rows.into_iter()).with_notices(notices)),
         false => select_many(session, queries, interrupt),
     }
 }

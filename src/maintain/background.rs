@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipfdb_storage::{CorpusRecord, Segment, SegmentForm};
+use zipfdb_storage::{CorpusRecord, IoReason, Segment, SegmentForm};
 
 use crate::api::core::Core;
 use crate::error::{no_threads, with_causes};
@@ -196,7 +196,7 @@ impl Background {
                 true
             }
             Err(error) => {
-                let reason = format!("cannot start a thread: {error}");
+                let reason = format!("cannot start a thread: {}", IoReason(&error));
                 core.failures.add(record.id, &record.name, reason);
                 false
             }

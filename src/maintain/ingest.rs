@@ -156,6 +156,8 @@ pub struct Report {
     pub notices: Vec<Notice>,
     /// Those that are not UTF-8 and were taken as they are.
     pub(crate) foreign: Vec<(Source, ForeignText)>,
+    /// Those that have grown meanwhile, and were taken as far as they went at first.
+    pub(crate) grown: Vec<Source>,
     /// Where the time went.
     pub times: Times,
 }
@@ -209,7 +211,7 @@ pub(crate) fn ingest<'a>(
 /// Writes a segment.
 type Publish<'a> = dyn FnMut(NewSegment) -> Result<SegmentInfo> + Send + 'a;
 
-/// As [`ingest`]: reports files that are left out or foreign too.
+/// As [`ingest`]: reports files that are left out, foreign or have grown too.
 fn ingest_within(
     making: SegmentMaking,
     listing: Listing,
@@ -225,6 +227,7 @@ fn ingest_within(
     let texts = SourceTexts::new(listing.sources, listing.encoding);
     let mut report = make_segments(making, &texts, settings, on_error, progress, means, publish)?;
     report.foreign = texts.foreign();
+    report.grown = texts.grown();
     report.unreadable.extend(listing.unreadable);
     report
         .unreadable

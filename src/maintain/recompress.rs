@@ -103,6 +103,7 @@ pub(crate) fn check_is_same(before: &CorpusRecord, now: &CorpusRecord) -> Result
         true => Ok(()),
         false => Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
             corpus: before.name.clone(),
+            missing: None,
         })),
     }
 }

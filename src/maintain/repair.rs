@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use zipfdb_storage::{
-    Durability, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader,
+    Durability, PathText, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader,
 };
 
 use crate::api::database::Database;
@@ -60,7 +60,7 @@ pub fn repair(
     refuse_overlap(source, target)?;
     if !RepairTarget::is_free(target)? {
         return Err(Error::Invalid {
-            subject: target.display().to_string(),
+            subject: PathText(target).to_string(),
             reason: "it exists; hint: name a directory for the repaired database that does not"
                 .into(),
         });

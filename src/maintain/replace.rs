@@ -151,6 +151,7 @@ pub(crate) fn replace(
             Ok(publication.commit_with(swap)?)
         })?;
         report.foreign = texts.sources.foreign();
+        report.grown = texts.sources.grown();
         report.unreadable.extend(unreadable);
         report.unreadable.extend(listing.unreadable.iter().cloned());
         (report.unreadable).sort_unstable_by(|left, right| left.path.cmp(&right.path));

@@ -1,14 +1,15 @@
-//! Paths that users give, as the system sees them, and whether they lead into a database.
+//! Paths that users give, as the system sees them, what they mean, and whether they lead into a database.
 //!
 //! Invariant: nothing here is created, and no file is opened. What is found holds as long as nobody moves directories or
 //! links meanwhile; writing below a directory that others can write to is the business of `execute/below.rs`.
 
 pub(crate) mod encodings;
-pub(crate) mod escaped;
+pub(crate) mod formats;
 pub(crate) mod renamed;
 pub(crate) mod sources;
 pub(crate) mod streams;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -18,6 +19,30 @@ use crate::{Error, Result};
 
 /// Symbolic links of a path that are followed, as many as Linux follows.
 const LINKS_MAX: usize = 40;
+
+/// The path that a user means: the one that is written, or the one that messages show so, if only that exists.
+pub(crate) fn meant(path: &Path) -> Cow<'_, Path> {
+    let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+    match unescaped(path) {
+        Some(other) if !exists(path) && exists(&other) => Cow::Owned(other),
+        _ => Cow::Borrowed(path),
+    }
+}
+
+/// The path that is shown like this one; none if that is the path itself.
+#[cfg(unix)]
+fn unescaped(path: &Path) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let text = path.to_str()?;
+    let parts: Vec<Cow<'_, [u8]>> = text.split('/').map(zipfdb_storage::restored).collect();
+    let bytes = parts.join(&b'/');
+    (bytes != text.as_bytes()).then(|| OsString::from_vec(bytes).into())
+}
+
+#[cfg(not(unix))]
+fn unescaped(_path: &Path) -> Option<PathBuf> {
+    None
+}
 
 /// A path without symbolic links, `.` and `..`. Components that do not exist stay as they are.
 pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
@@ -125,6 +150,27 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_path_that_messages_show_is_meant_if_there_is_no_other() {
+        use std::os::unix::ffi::OsStrExt;
+        let top = tempfile::tempdir().unwrap();
+        let strange = top
+            .path()
+            .join(std::ffi::OsStr::from_bytes(b"d\xe9/na\xefme"));
+        fs::create_dir_all(&strange).unwrap();
+        let shown = PathBuf::from(zipfdb_storage::PathText(&strange).to_string());
+        assert!(shown.ends_with("d\\xe9/na\\xefme"));
+        assert_eq!(meant(&shown), strange);
+        assert_eq!(meant(&strange), strange);
+        let absent = top.path().join("d\\xe9/absent");
+        assert_eq!(meant(&absent), absent);
+        fs::create_dir_all(&shown).unwrap();
+        assert_eq!(meant(&shown), shown);
+        let literal = PathBuf::from(zipfdb_storage::PathText(&shown).to_string());
+        assert!(literal.ends_with("d\\x5cxe9/na\\x5cxefme"));
+        assert_eq!(meant(&literal), shown);
+    }
 
     #[test]
     fn links_are_followed_to_what_is_not_there_yet() {

@@ -12,8 +12,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path};
 
+use zipfdb_storage::restored;
+
 use crate::overlay::check_name;
-use crate::paths::escaped::restored;
 
 /// The directory, at the top of what is written, of files whose names cannot be paths.
 pub(crate) const DIRECTORY: &str = "zipfdb-names";
@@ -80,9 +81,10 @@ pub(crate) fn name_of(content: &str) -> Option<String> {
 
 /// Reads a name.
 pub(crate) fn read_name(path: &Path) -> io::Result<String> {
-    let mut name = String::new();
+    let mut name = Vec::new();
     let size_max = crate::overlay::NAME_BYTES_MAX as u64 + 1;
-    File::open(path)?.take(size_max).read_to_string(&mut name)?;
+    File::open(path)?.take(size_max).read_to_end(&mut name)?;
+    let name = String::from_utf8(name).map_err(|_| io::Error::other("it is not UTF-8"))?;
     check_name(&name).map_err(io::Error::other)?;
     Ok(name)
 }

@@ -14,6 +14,7 @@ pub(crate) mod settings;
 pub(crate) mod sync;
 pub(crate) mod turns;
 pub(crate) mod underway;
+pub(crate) mod warnings;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use interrupt::{Interrupt, Interrupts};
 use settings::Settings;
 use turns::{Turn, Turns};
 use underway::Underway;
+use warnings::Warnings;
 
 /// Most threads of a database: many more than processors are of no use, and the system may fall over them.
 const THREADS_MAX: usize = 4096;
@@ -49,6 +51,7 @@ pub(crate) struct Runtime {
     pub(crate) underway: Underway,
     /// Single look-ups that wait for others.
     pub(crate) gathered: Gathered,
+    pub(crate) warnings: Warnings,
 }
 
 impl Runtime {
@@ -65,6 +68,7 @@ impl Runtime {
             indexing: Turns::default(),
             underway: Underway::default(),
             gathered: Gathered::default(),
+            warnings: Warnings::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use zipfdb_kernels::gompresso::{
     BlockTable, BlockUnpacker, HEADER_SIZE, PackHeader, PackedError, References,
 };
-use zipfdb_storage::{Dictionary, FileEntry, Grammar, SegmentReader};
+use zipfdb_storage::{Dictionary, FileEntry, Grammar, PathText, SegmentReader};
 
 use super::data::WholeGrammar;
 use super::live_segment::Parts;
@@ -406,7 +406,7 @@ fn inconsistent_text(stored: &SegmentReader, error: Error) -> Error {
             segment: stored.info().segment_id,
             reason: format!(
                 "the text of \"{}\" cannot be read: {reason}",
-                path.display()
+                PathText(&path)
             ),
         },
         error => error,

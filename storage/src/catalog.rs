@@ -24,6 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
+use crate::error::IoReason;
+use crate::path_text::PathText;
 
 mod fault;
 mod files;
@@ -206,7 +208,7 @@ impl Drop for Catalog {
         if let Err(fault) = self.close() {
             tracing::debug!(
                 "{}: the catalog was not closed: {fault}",
-                self.path.display()
+                PathText(&self.path)
             );
         }
     }
@@ -283,7 +285,7 @@ impl fmt::Display for ContentFault {
             ContentFault::Missing => formatter.write_str("it is missing"),
             ContentFault::Damaged(what) => formatter.write_str(what),
             ContentFault::Version(version) => write!(formatter, "it has format version {version}"),
-            ContentFault::Io(error) => error.fmt(formatter),
+            ContentFault::Io(error) => IoReason(error).fmt(formatter),
         }
     }
 }

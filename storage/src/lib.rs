@@ -18,11 +18,13 @@ mod lock;
 mod log;
 mod manifest;
 mod ownership;
+mod path_text;
 mod poison;
 mod replace;
 mod reserve;
 mod segment;
 mod settings;
+mod shown;
 mod store;
 mod views;
 
@@ -30,7 +32,7 @@ pub use backend::{
     Backend, BackendFile, BackendReader, Bytes, FileBackend, MemoryBackend, ReadOnlyBackend,
 };
 pub use catalog::CorpusRecord;
-pub use error::{Error, Result};
+pub use error::{Error, IoReason, Result};
 pub use grammar::Grammar;
 pub use held::HeldDirectory;
 pub use index_file::{IndexHeader, IndexReader, IndexWriter};
@@ -38,6 +40,7 @@ pub use indexes::{IndexKind, IndexRecord};
 pub use log::{
     Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
 };
+pub use path_text::{PathText, escaped, restored};
 pub use segment::{
     Bodies, Dictionary, EncodedGrammar, FileEntry, Section, SegmentForm, SegmentHeader,
     SegmentInfo, SegmentParts, SegmentReader, SegmentWriter, TextParts, TokenRun, WordBlocks,

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::backend::{Backend, BackendFile, BackendReader};
 use crate::catalog::Corpora;
+use crate::path_text::PathText;
 use crate::{Error, Result};
 
 /// The name of the file in a database directory.
@@ -121,7 +122,7 @@ impl Reserve {
             let _ = self.inner.sync_directory(&self.database);
             tracing::warn!(
                 "{}: the disk is full, space in reserve is used",
-                self.database.display()
+                PathText(&self.database)
             );
         }
     }

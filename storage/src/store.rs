@@ -32,6 +32,7 @@ mod follow;
 mod image;
 mod indexes;
 mod location;
+mod missing;
 mod open;
 mod publication;
 mod recovery;
@@ -57,7 +58,8 @@ use location::Location;
 pub struct OpenOptions {
     /// Write nothing, take no lock. Works on a read-only file system and beside a writer.
     pub read_only: bool,
-    /// Create the database if there is none. Ignored with `read_only`.
+    /// Create the database if there is none. With `read_only` nothing is created, and a database that is not there is shown without
+    /// corpora, see [`Store::is_missing`].
     pub create: bool,
 }
 
@@ -90,9 +92,9 @@ impl Store {
     /// [`Store::warnings`].
     ///
     /// # Errors
-    /// [`Error::Locked`] if it is open for writing already; [`Error::Corrupt`] if `path` is something else than a
-    /// database; [`Error::CorruptLog`] if the record log lacks what was durable; [`Error::UnfinishedRepair`];
-    /// [`Error::Version`] if a later release wrote it; [`Error::Io`].
+    /// [`Error::Locked`] if it is open for writing already; [`Error::NoDatabase`] if there is none and none may be created;
+    /// [`Error::NotADatabase`] if `path` is a directory of something else; [`Error::Corrupt`]; [`Error::CorruptLog`] if the record
+    /// log lacks what was durable; [`Error::UnfinishedRepair`]; [`Error::Version`] if a later release wrote it; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Store> {
         Store::open_with(Arc::new(FileBackend), path.as_ref(), options)
     }
@@ -106,8 +108,16 @@ impl Store {
         path: &Path,
         options: OpenOptions,
     ) -> Result<Store> {
-        let create = options.create && !options.read_only;
-        if create {
+        unfinished::refuse_unfinished(&*backend, path)?;
+        if missing::is_missing(&*backend, path)? {
+            if !options.create {
+                return Err(directory::no_database(path));
+            }
+            if options.read_only {
+                return Ok(Store {
+                    shared: Arc::new(missing::missing(backend, path)),
+                });
+            }
             open::create_missing(&*backend, path)?;
         }
         Store::open_at(Location::find(backend, path)?, options)
@@ -116,26 +126,32 @@ impl Store {
     fn open_at(location: Location, options: OpenOptions) -> Result<Store> {
         let path = location.path.clone();
         unfinished::refuse_unfinished(&*location.backend, &path)?;
+        let may_create = options.create && !options.read_only;
+        if missing::is_missing(&*location.backend, &path)? && !may_create {
+            return Err(directory::no_database(&path));
+        }
         let shared = if options.read_only {
             open::open_reader(location)?
         } else {
             open::open_writer(location, options.create)?
         };
-        for warning in &shared.warnings {
-            tracing::warn!(database = %path.display(), "{warning}");
-        }
         Ok(Store {
             shared: Arc::new(shared),
         })
     }
 
-    /// Opens the directory of this store once more: that one, whatever has its path now. A writer is closed before.
+    /// Opens the directory of this store once more: that one, whatever has its path now, or the path if no directory had it. A writer
+    /// is closed before.
     ///
     /// # Errors
     /// [`Error::Displaced`] if the path does not lead to the directory any more, and those of [`Store::open`].
     pub fn reopen(&self, options: OpenOptions) -> Result<Store> {
+        let location = &self.shared.location;
+        if self.is_missing() {
+            return Store::open_with(Arc::clone(&location.outer), &location.path, options);
+        }
         self.check_directory()?;
-        Store::open_at(self.shared.location.clone(), options)
+        Store::open_at(location.clone(), options)
     }
 
     /// Makes sure that the path of the store leads to its directory.
@@ -194,7 +210,14 @@ impl Store {
     /// # Errors
     /// [`Error::NoSuchCorpus`].
     pub fn corpus(&self, name: &str) -> Result<CorpusRecord> {
-        self.shared.visible.lock().corpus(name).cloned()
+        let found = self.shared.visible.lock().corpus(name).cloned();
+        found.map_err(|error| match error {
+            Error::NoSuchCorpus { corpus, .. } if self.is_missing() => Error::NoSuchCorpus {
+                corpus,
+                missing: Some(self.shared.location.path.clone()),
+            },
+            other => other,
+        })
     }
 
     /// Creates an empty corpus. Durable when it returns.
@@ -552,7 +575,7 @@ impl Store {
     }
 
     /// What was not as the last commit left it when the database was opened: a rebuilt manifest or catalog, an interrupted commit
-    /// that was finished, lost files. Also given to `tracing`.
+    /// that was finished, lost files.
     pub fn warnings(&self) -> Vec<String> {
         self.shared.warnings.clone()
     }
@@ -565,6 +588,12 @@ impl Store {
     /// Whether it is open for reading only, or closed.
     pub fn is_read_only(&self) -> bool {
         self.shared.is_reader()
+    }
+
+    /// Whether there was no database in the directory when it was opened, for reading. One that is created later is not shown:
+    /// [`Store::follow`] says when to open the directory anew.
+    pub fn is_missing(&self) -> bool {
+        self.shared.missing
     }
 
     /// Ends writing: all commits become durable, and another process may open the directory for writing. What is open stays
@@ -634,6 +663,12 @@ impl Store {
     pub fn follow(&self) -> Result<Followed> {
         match &self.shared.follower {
             Some(follower) => follower.follow(&self.shared.log),
+            None if self.is_missing() => {
+                match missing::is_missing(&*self.shared.backend, &self.shared.location.path)? {
+                    true => Ok(Followed::Same),
+                    false => Ok(Followed::Changed),
+                }
+            }
             None if self.shared.is_reader() => Ok(Followed::Changed),
             None => Ok(Followed::Same),
         }

@@ -169,7 +169,7 @@ fn deletion(file: &str) -> Step {
 fn is_full(error: &Error) -> bool {
     let message = error.to_string();
     matches!(error, Error::Full { .. })
-        && message.contains("no room for more text: no storage space; hint: make room")
+        && message.contains("no room for more text: No space left on device; hint: make room")
 }
 
 /// Adds text until that is refused, which must do no harm.
@@ -266,7 +266,7 @@ fn a_commit_that_fills_the_disk_leaves_room_to_delete() {
     let error = step.perform(&store).unwrap_err();
     let message = error.to_string();
     assert!(
-        message.ends_with("cannot write: no storage space"),
+        message.ends_with("cannot write: No space left on device"),
         "{message}"
     );
     let error = deletion("-b1").perform(&store).unwrap_err();

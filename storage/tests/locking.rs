@@ -8,9 +8,15 @@ use scenario::{
     CREATE, READ, Step, WRITE, build, child, child_argument, contents, copy_directory, observe,
     start_child, states, steps,
 };
-use zipfdb_storage::{Error, Store};
+use zipfdb_storage::{Error, Followed, OpenOptions, Store};
 
 mod scenario;
+
+/// For reading, and one that does not exist may be created.
+const SHOWN: OpenOptions = OpenOptions {
+    read_only: true,
+    create: true,
+};
 
 /// Not a test of its own: holds the database open until it is killed.
 #[test]
@@ -201,23 +207,26 @@ fn what_is_not_a_database_is_neither_opened_nor_changed() {
     let missing = directory.path().join("missing.zdb");
     for options in [READ, WRITE] {
         let error = Store::open(&missing, options).unwrap_err();
-        assert!(
-            matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
-        );
+        assert!(matches!(error, Error::NoDatabase { path } if path == missing));
+    }
+    let nowhere = directory.path().join("none/missing.zdb");
+    for options in [READ, WRITE, CREATE, SHOWN] {
+        let error = Store::open(&nowhere, options).unwrap_err();
+        assert!(matches!(error, Error::Io { path, .. } if path == directory.path().join("none")));
     }
     let other = directory.path().join("other");
     std::fs::create_dir(&other).unwrap();
     for options in [READ, WRITE] {
         assert!(matches!(
             Store::open(&other, options),
-            Err(Error::Corrupt { .. })
+            Err(Error::NoDatabase { .. })
         ));
     }
     std::fs::write(other.join("thesis.txt"), "text").unwrap();
-    for options in [READ, WRITE, CREATE] {
+    for options in [READ, WRITE, CREATE, SHOWN] {
         assert!(matches!(
             Store::open(&other, options),
-            Err(Error::Corrupt { .. })
+            Err(Error::NotADatabase { .. })
         ));
     }
     assert_eq!(std::fs::read_dir(&other).unwrap().count(), 1);
@@ -233,6 +242,31 @@ fn what_is_not_a_database_is_neither_opened_nor_changed() {
         observe(&Store::open(&empty, CREATE).unwrap()),
         scenario::State::new()
     );
+}
+
+#[test]
+fn a_database_that_may_be_created_is_shown_empty_until_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.zdb");
+    let store = Store::open(&path, SHOWN).unwrap();
+    assert!(store.is_missing() && store.is_read_only());
+    assert_eq!(observe(&store), scenario::State::new());
+    assert_eq!(
+        (store.views().unwrap(), store.indexes().unwrap()),
+        (vec![], vec![])
+    );
+    let error = store.corpus("a").unwrap_err();
+    assert!(matches!(error, Error::NoSuchCorpus { missing: Some(at), .. } if at == path));
+    assert_eq!(store.follow().unwrap(), Followed::Same);
+    assert!(!path.exists());
+
+    build(&path, &steps());
+    assert_eq!(store.follow().unwrap(), Followed::Changed);
+    let store = Store::open(&path, SHOWN).unwrap();
+    assert!(!store.is_missing());
+    assert_eq!(observe(&store), states(&steps()).pop().unwrap());
+    let error = store.corpus("none").unwrap_err();
+    assert!(matches!(error, Error::NoSuchCorpus { missing: None, .. }));
 }
 
 #[test]

@@ -310,7 +310,8 @@ fn a_file_that_changes_or_vanishes_is_an_error_or_left_out() {
         let top = difficult_files();
         let listing = list_sources(top.path(), None, &NEVER).unwrap();
         fs::write(top.path().join("a/crlf"), "shorter").unwrap();
-        fs::write(top.path().join("c/prose"), prose(2001)).unwrap();
+        fs::write(top.path().join("c/new"), prose(2001)).unwrap();
+        fs::rename(top.path().join("c/new"), top.path().join("c/prose")).unwrap();
         fs::remove_file(top.path().join("d")).unwrap();
         let settings = settings(Tokenizer::Unicode, segment_size);
         let run = |on_error| run_within(NO_LIMITS, listing.clone(), &settings, on_error, 2);

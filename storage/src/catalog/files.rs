@@ -12,6 +12,7 @@ use std::path::Path;
 
 use crate::backend::Backend;
 use crate::catalog::fault::ContentFault;
+use crate::path_text::PathText;
 
 /// sled's unit of allocation, and so the size of a small catalog. 4 KiB would send full nodes to files of their own.
 pub(super) const SLED_SEGMENT_SIZE: usize = 8 << 10;
@@ -98,7 +99,10 @@ impl Files {
         let known: BTreeSet<&str> = sums.iter().map(|(name, ..)| name.as_str()).collect();
         let is_strange = |name: &&OsString| name.to_str().is_none_or(|name| !known.contains(name));
         match names.iter().find(is_strange) {
-            Some(name) => damaged(&name.to_string_lossy(), "it is not a file of the catalog"),
+            Some(name) => {
+                let name = PathText(Path::new(name)).to_string();
+                damaged(&name, "it is not a file of the catalog")
+            }
             None => Ok(Files::Closed(sequence)),
         }
     }

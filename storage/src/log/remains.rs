@@ -14,6 +14,7 @@ use crate::log::frame::{self, Commit, HEADER_SIZE, HeaderFault};
 use crate::log::record::{EditKind, Edits};
 use crate::log::scan::{Commits, Cut, File};
 use crate::log::{LogExtent, LogFile, LogPosition, LogRecord, Scan, list, path_of};
+use crate::path_text::PathText;
 use crate::segment::Fault;
 
 /// A log, damaged or not.
@@ -86,7 +87,7 @@ impl Remains {
                     remains.notes.push(file.corrupt(0, fault).to_string());
                 }
                 Err(HeaderFault::Version(found)) => {
-                    let path = file.path.display();
+                    let path = PathText(&file.path);
                     remains
                         .faults
                         .push(format!("{path}: format version {found}"));
@@ -198,7 +199,7 @@ impl Remains {
     }
 
     fn note_gap(&mut self, start: LogPosition, end: LogPosition, path: &Path, fault: &str) {
-        let path = path.display();
+        let path = PathText(path);
         self.gaps.push((start, end));
         self.faults.push(match start.file == end.file {
             true => format!(

@@ -21,6 +21,7 @@ use crate::log::frame::{self, COMMIT, Commit, HEADER_SIZE, HeaderFault, LogFrame
 use crate::log::position::{LogExtent, LogPosition, LogTail};
 use crate::log::record::LogRecord;
 use crate::log::record::{EditKind, Edits};
+use crate::path_text::PathText;
 use crate::segment::Fault;
 use crate::settings::ID_MAX;
 use crate::{Error, Result};
@@ -110,7 +111,7 @@ impl Cut {
 
 impl fmt::Display for Cut {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, offset) = (self.path.display(), self.offset);
+        let (path, offset) = (PathText(&self.path), self.offset);
         let bytes = self.bytes;
         write!(
             formatter,

@@ -156,6 +156,7 @@ impl Log {
         if let Some(record) = records.iter().find(|record| !is_live(record.corpus())) {
             return Err(Error::NoSuchCorpus {
                 corpus: format!("number {}", record.corpus()),
+                missing: None,
             });
         }
         state.append(prepared)?;

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::backend::{Backend, BackendReader, Bytes};
 use crate::error::io_error;
+use crate::path_text::PathText;
 use crate::{Error, Grammar, Result};
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -537,7 +538,7 @@ impl SegmentReader {
         let (path, part) = (self.path.clone(), section.name());
         match error.into() {
             DecodeError::Fault(Fault(fault)) => Error::Corrupt { path, part, fault },
-            DecodeError::NoMemory(error) => error.of(format!("{part} of {}", path.display())),
+            DecodeError::NoMemory(error) => error.of(format!("{part} of {}", PathText(&path))),
         }
     }
 }

@@ -266,6 +266,22 @@ impl SegmentDirectory {
     }
 }
 
+/// What is said of a path without a database.
+pub(crate) fn no_database(path: &Path) -> Error {
+    Error::NoDatabase {
+        path: path.to_path_buf(),
+    }
+}
+
+/// What is said of a database whose directory of segments is gone.
+pub(crate) fn without_segments(database: &Path) -> Error {
+    Error::Corrupt {
+        path: database.to_path_buf(),
+        part: "database directory",
+        fault: "its `segments` directory is missing",
+    }
+}
+
 /// The path that `path` has while it is written.
 pub(crate) fn temporary(path: &Path) -> PathBuf {
     with_suffix(path, TEMPORARY_SUFFIX)

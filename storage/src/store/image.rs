@@ -151,6 +151,7 @@ impl Store {
             let record = corpora.values_mut().find(|record| record.name == corpus);
             let record = record.ok_or_else(|| Error::NoSuchCorpus {
                 corpus: corpus.into(),
+                missing: None,
             })?;
             record.segments.extend(segments);
             record.segments.sort_unstable();

@@ -7,9 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::error::io_error;
+use crate::error::{IoReason, io_error};
 use crate::index_file::{IndexHeader, IndexReader, IndexWriter};
 use crate::indexes::{self, IndexRecord, check_name};
+use crate::path_text::PathText;
 use crate::store::Store;
 use crate::store::directory::temporary;
 use crate::store::shared::{Segment, Shared};
@@ -77,7 +78,7 @@ impl Shared {
         let path = self.directory.index(segment, name);
         match self.backend.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!("{}: cannot remove: {error}", path.display());
+                tracing::warn!("{}: cannot remove: {}", PathText(&path), IoReason(&error));
             }
             _ => {}
         }

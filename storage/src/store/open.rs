@@ -2,7 +2,8 @@
 //! nothing.
 //!
 //! Invariant: nothing is removed before the manifest agrees with the files, so opening may itself be cut short at any
-//! point and starts over. What is live is decided in `recovery.rs`, for both ways of opening alike.
+//! point and starts over. What is live is decided in `recovery.rs`, for both ways of opening alike. Whether there is a database
+//! is known before (`missing.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,15 +18,18 @@ use parking_lot::Mutex;
 
 use crate::backend::{Backend, ReadOnlyBackend};
 use crate::catalog::{ContentFault, CorpusRecord, Files};
-use crate::error::io_error;
+use crate::error::{IoReason, io_error};
 use crate::indexes;
-use crate::lock::{DirectoryLock, LOCK_NAME};
+use crate::lock::DirectoryLock;
 use crate::log::{self, LOG_NAME, Scan};
 use crate::manifest::{self, MANIFEST_NAME, Manifest, ManifestFile};
 use crate::ownership::{OwnedBackend, Ownership};
+use crate::path_text::PathText;
 use crate::reserve::{RESERVE_NAME, Reserve, ReserveBackend};
 use crate::segment::{SegmentHeader, SegmentReader};
-use crate::store::directory::{Listing, SEGMENTS_NAME, SegmentDirectory};
+use crate::store::directory::{
+    Listing, SEGMENTS_NAME, SegmentDirectory, no_database, without_segments,
+};
 use crate::store::follow::{Follower, newest_file};
 use crate::store::location::Location;
 use crate::store::recovery::{Facts, Recovered, Unfinished, recover};
@@ -42,11 +46,10 @@ const LOG_ATTEMPTS_MAX: u32 = 3;
 /// How long the end of a log stays as it is if nobody is writing there.
 const TORN_REST: Duration = Duration::from_millis(10);
 
-/// Opens for writing: takes the lock, recovers, cleans up.
+/// Opens for writing: takes the lock, creates what is missing if it may, recovers, cleans up.
 pub(super) fn open_writer(location: Location, create: bool) -> Result<Shared> {
     let path = &*location.path;
     let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
-    check_is_database(&location, create)?;
     let mut backend = Arc::clone(&location.backend);
     let (mut lock, mut ownership, mut reserve) = (None, None, None);
     if let Some(held) = &location.held {
@@ -176,16 +179,7 @@ pub(super) fn open_reader(location: Location) -> Result<Shared> {
     let path = &*location.path;
     let backend = Arc::new(ReadOnlyBackend::new(Arc::clone(&location.backend)));
     let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
-    if !backend.exists(path).map_err(io_error(path, "open"))? {
-        return Err(io_error(path, "open")(io::ErrorKind::NotFound.into()));
-    }
     let segments = directory.path();
-    if !backend
-        .exists(segments)
-        .map_err(io_error(segments, "open"))?
-    {
-        return Err(not_a_database(path, "this directory is not a database"));
-    }
     let mut last = None;
     let (mut torn, mut rests) = (None, 0);
     for attempt in 1.. {
@@ -338,14 +332,6 @@ pub(super) fn had_manifest(backend: &dyn Backend, path: &Path) -> Result<bool> {
     }
 }
 
-fn not_a_database(path: &Path, fault: &'static str) -> Error {
-    Error::Corrupt {
-        path: path.to_path_buf(),
-        part: "database directory",
-        fault,
-    }
-}
-
 pub(super) fn sync_directory(backend: &dyn Backend, path: &Path) -> Result<()> {
     backend.sync_directory(path).map_err(io_error(path, "sync"))
 }
@@ -366,17 +352,6 @@ pub(super) fn create_missing(backend: &dyn Backend, path: &Path) -> Result<()> {
     created.map_err(io_error(path, "create"))
 }
 
-/// Makes sure that a directory is a database, or with `create` empty.
-fn check_is_database(location: &Location, create: bool) -> Result<()> {
-    let path = &*location.path;
-    let names = (location.backend.list(path)).map_err(io_error(path, "open"))?;
-    let ours = [SEGMENTS_NAME, CATALOG_NAME, MANIFEST_NAME, LOCK_NAME];
-    if names.iter().any(|name| ours.iter().any(|our| name == our)) || names.is_empty() && create {
-        return Ok(());
-    }
-    Err(not_a_database(path, "this directory is not a database"))
-}
-
 fn create_segment_directory(
     backend: &dyn Backend,
     path: &Path,
@@ -394,11 +369,11 @@ fn create_segment_directory(
         let path_of_name = path.join(name);
         let exists = backend.exists(&path_of_name);
         if exists.map_err(io_error(&path_of_name, "open"))? {
-            return Err(not_a_database(path, "its `segments` directory is missing"));
+            return Err(without_segments(path));
         }
     }
     if !create {
-        return Err(not_a_database(path, "this directory is not a database"));
+        return Err(no_database(path));
     }
     backend
         .create_directory(segments)
@@ -415,7 +390,7 @@ fn clean_up(
 ) -> Result<bool> {
     let mut attempt = |path: &Path, result: io::Result<()>| match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            warnings.push(format!("{}: cannot clean up: {error}", path.display()));
+            warnings.push(cannot_clean_up(path, &error));
             false
         }
         _ => true,
@@ -441,6 +416,10 @@ fn clean_up(
         directory.sync(backend)?;
     }
     Ok(removed)
+}
+
+fn cannot_clean_up(path: &Path, error: &io::Error) -> String {
+    format!("{}: cannot clean up: {}", PathText(path), IoReason(error))
 }
 
 /// Removes index files whose segment or index is gone. A list of indexes that cannot be read is given up with all of them: they
@@ -477,7 +456,7 @@ fn clean_up_indexes(
             && let Err(error) = backend.remove(&path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            warnings.push(format!("{}: cannot clean up: {error}", path.display()));
+            warnings.push(cannot_clean_up(&path, &error));
         }
     }
     Ok(())

@@ -142,6 +142,7 @@ impl Publication {
             .get_mut(&self.corpus.id)
             .ok_or_else(|| Error::NoSuchCorpus {
                 corpus: self.corpus.name.clone(),
+                missing: None,
             })?;
         let merge = match &self.recompression {
             Some(recompression) => Some(self.merge(record, recompression)?),

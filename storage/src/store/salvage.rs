@@ -15,8 +15,9 @@ use crate::log::{LOG_NAME, LogPosition, LogRecord, Remains};
 use crate::manifest::ManifestFile;
 use crate::segment::{SegmentHeader, SegmentReader};
 use crate::settings::CorpusSettings;
-use crate::store::directory::{SEGMENTS_NAME, SegmentDirectory, temporary};
+use crate::store::directory::{SEGMENTS_NAME, SegmentDirectory, no_database, temporary};
 use crate::store::location::Location;
+use crate::store::missing::is_missing;
 use crate::store::open::{FileFacts, had_manifest};
 use crate::store::recovery::{Facts, Unfinished, recover};
 use crate::store::unfinished::refuse_unfinished;
@@ -51,12 +52,15 @@ impl Salvage {
     /// Looks through the database in `path`.
     ///
     /// # Errors
-    /// [`Error::UnfinishedRepair`] if it lacks what a repair has not saved yet; [`Error::Io`] if its directories cannot be
-    /// listed.
+    /// [`Error::UnfinishedRepair`] if it lacks what a repair has not saved yet; [`Error::NoDatabase`], [`Error::NotADatabase`];
+    /// [`Error::Corrupt`] if it has no directory of segments, [`Error::Io`] if its directories cannot be listed.
     pub fn read(path: &Path) -> Result<Salvage> {
+        refuse_unfinished(&FileBackend, path)?;
+        if is_missing(&FileBackend, path)? {
+            return Err(no_database(path));
+        }
         let location = Location::find(Arc::new(FileBackend), path)?;
         let backend = &*location.backend;
-        refuse_unfinished(backend, path)?;
         let directory = SegmentDirectory::new(path.join(SEGMENTS_NAME));
         let mut notes = Vec::new();
         let manifest = match ManifestFile::read(backend, path) {

@@ -11,9 +11,11 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::Backend;
 use crate::catalog::{Corpora, CorpusRecord};
+use crate::error::IoReason;
 use crate::lock::DirectoryLock;
 use crate::log::{Durability, KeepExtent, Log, LogFile, LogPosition, Scan};
 use crate::ownership::Ownership;
+use crate::path_text::PathText;
 use crate::poison::Poison;
 use crate::reserve::Reserve;
 use crate::segment::SegmentReader;
@@ -40,6 +42,8 @@ pub(super) struct Shared {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) directory: SegmentDirectory,
     pub(super) read_only: bool,
+    /// There is no database in the directory yet.
+    pub(super) missing: bool,
     pub(super) warnings: Vec<String>,
     /// What of the log is dropped, in words.
     pub(super) cuts: Vec<String>,
@@ -114,6 +118,7 @@ impl Shared {
             backend,
             directory,
             read_only: false,
+            missing: false,
             warnings: Vec::new(),
             cuts: Vec::new(),
             next_id: AtomicU64::new(1),
@@ -270,7 +275,7 @@ impl Shared {
             let path = self.directory.segment(segment);
             match self.backend.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!("{}: cannot remove: {error}", path.display());
+                    tracing::warn!("{}: cannot remove: {}", PathText(&path), IoReason(&error));
                     return;
                 }
                 _ => {}
@@ -341,6 +346,7 @@ impl Visible {
             .filter(|record| record.answers_to(name));
         matches.next().ok_or_else(|| Error::NoSuchCorpus {
             corpus: name.to_owned(),
+            missing: None,
         })
     }
 

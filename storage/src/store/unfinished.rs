@@ -1,7 +1,7 @@
 //! The mark of a database that a repair has not finished.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::backend::Backend;
 use crate::error::io_error;
@@ -19,12 +19,25 @@ pub(super) fn refuse_unfinished(backend: &dyn Backend, path: &Path) -> Result<()
     match backend.read(&marker) {
         Ok(source) => Err(Error::UnfinishedRepair {
             path: path.to_path_buf(),
-            damaged: String::from_utf8_lossy(&source).into_owned(),
+            damaged: noted_path(&source),
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            Err(io_error(path, "open")(error))
-        }
-        Err(error) => Err(io_error(&marker, "read")(error)),
+        // What is wrong with the directory is no fault of the marker.
+        Err(error) => Err(match backend.list(path) {
+            Err(error) => io_error(path, "open")(error),
+            Ok(_) => io_error(&marker, "read")(error),
+        }),
     }
+}
+
+/// The path that a marker holds.
+#[cfg(unix)]
+fn noted_path(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    std::ffi::OsStr::from_bytes(bytes).into()
+}
+
+#[cfg(not(unix))]
+fn noted_path(bytes: &[u8]) -> PathBuf {
+    String::from_utf8_lossy(bytes).into_owned().into()
 }

@@ -1,19 +1,23 @@
-//! Names of files that are not UTF-8, and the names that such files have in a corpus.
+//! Paths that are not UTF-8 as text: in the names of a corpus, and in messages.
 //!
 //! Each byte of a part of a path that is no part of a UTF-8 character becomes `\xHH`, H hexadecimal digits in lower case.
 //! A backslash that would read as the beginning of such an escape becomes `\x5c`, in parts that need an escape and in those
 //! that would be taken for escaped ones. All other parts stay as they are.
 //!
 //! Invariant: [`restored`] gives back what [`escaped`] was given, whatever the bytes, and `escaped` gives back every name
-//! that `restored` was given. No escape stands for `/`, `.` or NUL.
+//! that `restored` was given. No escape stands for `/`, `.` or NUL. Which of the two a text means is not known here.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use crate::shown::shown;
 
 /// Bytes of an escape.
 const ESCAPE_SIZE: usize = 4;
 
 /// The name that a part of a path has in a corpus.
-pub(crate) fn escaped(part: &[u8]) -> Cow<'_, str> {
+pub fn escaped(part: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(part) {
         Ok(name) if restored(name).as_ref() == part => Cow::Borrowed(name),
         _ => Cow::Owned(with_escapes(part)),
@@ -21,13 +25,43 @@ pub(crate) fn escaped(part: &[u8]) -> Cow<'_, str> {
 }
 
 /// The part of a path that a part of a name stands for.
-pub(crate) fn restored(name: &str) -> Cow<'_, [u8]> {
+pub fn restored(name: &str) -> Cow<'_, [u8]> {
     let plain = Cow::Borrowed(name.as_bytes());
     let bytes = without_escapes(name);
     // What would not be escaped so again is no escaped name. Each level is shorter than the one before.
     match bytes.len() < name.len() && escaped(&bytes) == name {
         true => Cow::Owned(bytes),
         false => plain,
+    }
+}
+
+/// A path as messages show it: what is not UTF-8 is escaped part by part, as in the names of a corpus, so that COPY takes it. Of a long one
+/// both ends are shown.
+///
+/// Where paths are not bytes, what is not Unicode is shown as the system shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct PathText<'a>(pub &'a Path);
+
+impl PathText<'_> {
+    /// All of it, however long, for statements and command lines.
+    #[cfg(unix)]
+    pub fn whole(&self) -> String {
+        use std::os::unix::ffi::OsStrExt;
+        let parts = self.0.as_os_str().as_bytes().split(|byte| *byte == b'/');
+        let parts: Vec<Cow<'_, str>> = parts.map(escaped).collect();
+        parts.join("/")
+    }
+
+    /// All of it, however long, for statements and command lines.
+    #[cfg(not(unix))]
+    pub fn whole(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl fmt::Display for PathText<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&shown(&self.whole()))
     }
 }
 
@@ -96,6 +130,24 @@ mod tests {
         assert_eq!(
             restored("\\x2e\\x2F\\x00\\xE9").as_ref(),
             b"\\x2e\\x2F\\x00\\xE9"
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_are_shown_part_by_part() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let shown = |path: &[u8]| PathText(Path::new(OsStr::from_bytes(path))).to_string();
+        assert_eq!(shown(b"/a/caf\xe9/x\\xff/"), "/a/caf\\xe9/x\\x5cxff/");
+        assert_eq!(shown("./\u{e9} b\\c".as_bytes()), "./\u{e9} b\\c");
+        assert_eq!(shown(b""), "");
+        let long = [&b"caf\xe9/"[..], &[b'x'; 1_000]].concat();
+        let path = Path::new(OsStr::from_bytes(&long));
+        assert!(shown(&long).len() < 240);
+        assert_eq!(
+            PathText(path).whole(),
+            format!("caf\\xe9/{}", "x".repeat(1_000))
         );
     }
 
