@@ -23,7 +23,7 @@ use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use zipfdb_storage::{CorpusSettings, Tokenizer};
+use zipfdb_storage::{CorpusSettings, IoReason, Tokenizer};
 
 /// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
@@ -375,7 +375,7 @@ impl<'a> Filling<'a> {
         let mut arrivals = self.arrivals.lock();
         let may_be_left_out = self.texts.may_be_left_out(failure.source);
         if self.on_error == OnError::Skip && !failure.is_partly_read && may_be_left_out {
-            let reason = failure.error.to_string();
+            let reason = IoReason(&failure.error).to_string();
             arrivals.unreadable.push(Unreadable { path, reason });
             return;
         }
@@ -424,7 +424,7 @@ fn ahead_max(settings: &CorpusSettings, limits: Limits) -> usize {
 pub(super) fn unreadable(texts: &dyn Texts, source: usize, error: &io::Error) -> Error {
     Error::Unreadable {
         path: texts.path(source),
-        reason: error.to_string(),
+        reason: IoReason(error).to_string(),
         more: 0,
     }
 }

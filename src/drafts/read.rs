@@ -382,7 +382,7 @@ mod tests {
     use super::super::texts::SourceTexts;
     use super::*;
     use crate::paths::encodings::TextEncoding;
-    use crate::paths::sources::Source;
+    use crate::paths::sources::{SourceIdentity, Source};
     use std::fs::{self, File};
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};
@@ -393,55 +393,104 @@ mod tests {
         fs::write(&path, content).unwrap();
         Source {
             name: name.to_owned(),
-            path,
             bytes: content.len() as u64,
+            identity: SourceIdentity::of(&fs::metadata(&path).unwrap()),
+            path,
             decoding: None,
         }
     }
 
-    /// Reads two chunks of a file, changes it, and reads on until it fails.
-    fn failure_after(change: impl Fn(&Source)) -> Failure {
-        let top = TempDir::new().unwrap();
-        let sources = vec![source(&top, "file", &b"some words ".repeat(1000))];
-        let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
-        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000, 1000);
-        let mut text = Vec::new();
-        for _ in 0..2 {
-            assert!(reader.next(&mut text, &NEVER).is_ok());
-        }
-        change(&sources[0]);
-        let failure = loop {
-            match reader.next(&mut text, &NEVER) {
-                Ok(chunk) => assert!(chunk.is_some()),
-                Err(failure) => break failure,
+    /// Reads a file to its end, and has it changed after so many chunks.
+    fn read_while(
+        texts: &dyn Texts,
+        chunks: usize,
+        change: impl Fn(),
+    ) -> Result<Vec<u8>, io::Error> {
+        let mut reader = Reader::new(texts, Tokenizer::Unicode, 1000, 1000);
+        let (mut read, mut text) = (Vec::new(), Vec::new());
+        for number in 0.. {
+            if number == chunks {
+                change();
             }
+            match reader.next(&mut text, &NEVER) {
+                Ok(Some(Chunk::Part { unread, .. })) => {
+                    if let Some(part) = unread {
+                        part.read(&mut text)?;
+                    }
+                    read.extend_from_slice(&text);
+                }
+                Ok(Some(Chunk::Files(_))) => panic!("the file is larger than a chunk"),
+                Ok(None) => break,
+                Err(failure) => {
+                    assert_eq!(failure.is_partly_read, number > 0);
+                    return Err(failure.error);
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    const SENTENCES: &[u8] = b"some words and then some more ";
+
+    /// What is read of a file that changes after so many chunks, in parts and in order, and how many files are told to have grown.
+    fn read_changing(
+        chunks: usize,
+        change: impl Fn(&Source),
+    ) -> Vec<(Result<Vec<u8>, String>, usize)> {
+        let read = |is_in_order| {
+            let top = TempDir::new().unwrap();
+            let sources = vec![source(&top, "file", &SENTENCES.repeat(400))];
+            let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
+            let change = || change(&sources[0]);
+            let read = match is_in_order {
+                true => read_while(&InOrder(&texts), chunks, change),
+                false => read_while(&texts, chunks, change),
+            };
+            (read.map_err(|error| error.to_string()), texts.grown().len())
         };
-        assert!(
-            reader
-                .next(&mut text, &NEVER)
-                .is_ok_and(|chunk| chunk.is_none())
-        );
-        failure
+        [false, true].map(read).into()
+    }
+
+    fn append(source: &Source, content: &[u8]) {
+        let mut file = File::options().append(true).open(&source.path).unwrap();
+        io::Write::write_all(&mut file, content).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_only_grows_is_read_as_far_as_it_went() {
+        let expected = Ok(SENTENCES.repeat(400));
+        for chunks in [0, 2] {
+            for (read, grown) in read_changing(chunks, |source| append(source, b"and one more")) {
+                assert_eq!((read, grown), (expected.clone(), 1), "{chunks}");
+            }
+        }
+        for (read, grown) in read_changing(usize::MAX, |_| {}) {
+            assert_eq!((read, grown), (expected.clone(), 0));
+        }
     }
 
     #[test]
     fn a_file_that_changes_halfway_is_an_error() {
-        let write = |content: &[u8]| {
-            let content = content.to_vec();
-            move |source: &Source| fs::write(&source.path, &content).unwrap()
+        let write = |source: &Source, content: &[u8]| fs::write(&source.path, content).unwrap();
+        let replace = |source: &Source| {
+            let beside = source.path.with_extension("new");
+            fs::write(&beside, SENTENCES.repeat(500)).unwrap();
+            fs::rename(&beside, &source.path).unwrap();
         };
         let touch = |source: &Source| {
             let later = SystemTime::now() + Duration::from_secs(5);
             let file = File::options().write(true).open(&source.path).unwrap();
             file.set_modified(later).unwrap();
         };
-        for failure in [
-            failure_after(write(b"shorter")),
-            failure_after(write(&b"longer ".repeat(5000))),
-            failure_after(touch),
+        let changed = (Err("it changed while it was read".to_owned()), 0);
+        for read in [
+            read_changing(2, |source| write(source, b"shorter")),
+            read_changing(2, |source| write(source, &b"longer ".repeat(5000))),
+            read_changing(2, touch),
+            read_changing(0, |source| write(source, b"shorter")),
+            read_changing(0, replace),
         ] {
-            assert!(failure.is_partly_read);
-            assert_eq!(failure.error.to_string(), "it changed while it was read");
+            assert_eq!(read, [changed.clone(), changed.clone()]);
         }
     }
 

@@ -1,12 +1,13 @@
 //! Where texts come from, and files of the operating system, decoded if they are to be.
 //!
 //! The invariant: a text that is not the same from its listing to the end of its reading is an error, so a segment never
-//! holds a mixture of versions.
+//! holds a mixture of versions. A file that has only grown meanwhile is the same as far as it went when it was listed: that
+//! its bytes up to there did not change is verified by their checksums, at the end.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
-use crate::paths::sources::{SIZE_UNKNOWN, Source};
+use crate::paths::sources::{SourceIdentity, SIZE_UNKNOWN, Source};
 use crate::paths::streams;
 
 /// Texts to make segments of, in order of name.
@@ -73,6 +74,8 @@ pub struct SourceTexts {
     encoding: TextEncoding,
     /// Which are not UTF-8, of those that are taken as they are.
     foreign: Mutex<BTreeMap<usize, ForeignText>>,
+    /// Which have grown since they were listed.
+    grown: Mutex<BTreeSet<usize>>,
 }
 
 impl SourceTexts {
@@ -82,6 +85,7 @@ impl SourceTexts {
             sources,
             encoding,
             foreign: Mutex::default(),
+            grown: Mutex::default(),
         }
     }
 
@@ -93,13 +97,28 @@ impl SourceTexts {
             .collect()
     }
 
+    /// The files that have grown since they were listed, and were taken as far as they went then; in order.
+    pub fn grown(&self) -> Vec<Source> {
+        let grown = self.grown.lock();
+        grown
+            .iter()
+            .map(|&text| self.sources[text].clone())
+            .collect()
+    }
+
     /// Opens a file as its bytes are.
     fn open_bytes(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
         let source = &self.sources[text];
         if source.bytes == SIZE_UNKNOWN {
             return Ok(Box::new(Stream(streams::open_to_read(&source.path)?)));
         }
-        Ok(Box::new(OpenFile::open(source)?))
+        Ok(Box::new(FileInOrder {
+            opened: OpenFile::open(source)?,
+            read: 0,
+            checksum: crc32fast::Hasher::new(),
+            text,
+            grown: &self.grown,
+        }))
     }
 }
 
@@ -184,8 +203,10 @@ impl Texts for SourceTexts {
         Ok(Some(Arc::new(RangedFile {
             opened,
             beginning,
+            parts: Mutex::default(),
             text,
             foreign: &self.foreign,
+            grown: &self.grown,
         })))
     }
 }
@@ -196,20 +217,62 @@ struct RangedFile<'a> {
     opened: OpenFile,
     /// Its first bytes.
     beginning: Vec<u8>,
+    parts: Mutex<ReadParts>,
     text: usize,
     foreign: &'a Mutex<BTreeMap<usize, ForeignText>>,
+    grown: &'a Mutex<BTreeSet<usize>>,
+}
+
+/// The parts of a file that were read.
+#[cfg(unix)]
+#[derive(Default)]
+struct ReadParts {
+    /// Each with its checksum.
+    checksums: Vec<(Range<u64>, u32)>,
+    /// Their bytes.
+    bytes: u64,
+}
+
+#[cfg(unix)]
+impl RangedFile<'_> {
+    /// Notes that a part was read. With the last one it is known whether the file was the same all the time.
+    fn note(&self, range: Range<u64>, part: &[u8]) -> io::Result<()> {
+        let mut parts = self.parts.lock();
+        parts.bytes += part.len() as u64;
+        parts.checksums.push((range, crc32fast::hash(part)));
+        if parts.bytes < self.opened.bytes {
+            return Ok(());
+        }
+        match self.opened.growth()? {
+            Growth::Nothing => return Ok(()),
+            Growth::BeforeItWasOpened => {}
+            Growth::AfterIt => {
+                let mut text = Vec::new();
+                for (range, checksum) in &parts.checksums {
+                    text.clear();
+                    self.opened.read_at(range.clone(), &mut text)?;
+                    if crc32fast::hash(&text) != *checksum {
+                        return Err(changed());
+                    }
+                }
+            }
+        }
+        self.grown.lock().insert(self.text);
+        Ok(())
+    }
 }
 
 #[cfg(unix)]
 impl RangedText for RangedFile<'_> {
     fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
         self.opened.read_at(range, text)?;
-        self.opened.finish()
+        self.opened.growth().map(drop)
     }
 
     fn read_part(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
         let start = text.len();
-        self.read(range, text)?;
+        self.read(range.clone(), text)?;
+        self.note(range, &text[start..])?;
         let mut watch = EncodingWatch::of_part(&self.beginning);
         watch.see(&text[start..]);
         if let Some(kind) = watch.verdict() {
@@ -339,24 +402,58 @@ impl OpenText for Stream {
     }
 }
 
+/// A file that is open, and what it was when it was opened.
 struct OpenFile {
     file: File,
+    /// Its size when it was listed: so much of it is read.
     bytes: u64,
+    /// Its size when it was opened.
+    opened_bytes: u64,
     modified: SystemTime,
+}
+
+/// What has happened to a file since it was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Nothing,
+    /// It is longer than it was, and the same since it was opened.
+    BeforeItWasOpened,
+    /// It is longer than when it was opened: its first bytes may have changed too.
+    AfterIt,
 }
 
 impl OpenFile {
     fn open(source: &Source) -> io::Result<OpenFile> {
         let file = File::open(&source.path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.len() != source.bytes {
+        let opened_bytes = metadata.len();
+        let is_same = source.identity.is_some() && SourceIdentity::of(&metadata) == source.identity;
+        let has_grown = is_same && opened_bytes > source.bytes;
+        if !metadata.is_file() || opened_bytes != source.bytes && !has_grown {
             return Err(changed());
         }
         Ok(OpenFile {
             file,
             bytes: source.bytes,
+            opened_bytes,
             modified: metadata.modified()?,
         })
+    }
+
+    /// How the file has grown.
+    ///
+    /// # Errors
+    /// If it has changed in another way.
+    fn growth(&self) -> io::Result<Growth> {
+        let metadata = self.file.metadata()?;
+        let bytes = metadata.len();
+        let is_same = bytes == self.opened_bytes && metadata.modified()? == self.modified;
+        match is_same {
+            true if bytes == self.bytes => Ok(Growth::Nothing),
+            true => Ok(Growth::BeforeItWasOpened),
+            false if bytes > self.opened_bytes => Ok(Growth::AfterIt),
+            false => Err(changed()),
+        }
     }
 
     /// Appends the bytes at `range`.
@@ -382,19 +479,59 @@ impl OpenFile {
     }
 }
 
-impl Read for OpenFile {
+/// A file that is read from its start to where it ended when it was listed.
+struct FileInOrder<'a> {
+    opened: OpenFile,
+    read: u64,
+    /// Of what was read.
+    checksum: crc32fast::Hasher,
+    text: usize,
+    grown: &'a Mutex<BTreeSet<usize>>,
+}
+
+impl Read for FileInOrder<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.file.read(buffer)
+        let left = self.opened.bytes - self.read;
+        let size = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let count = self.opened.file.read(&mut buffer[..size])?;
+        self.checksum.update(&buffer[..count]);
+        self.read += count as u64;
+        Ok(count)
     }
 }
 
-impl OpenText for OpenFile {
+impl OpenText for FileInOrder<'_> {
     fn finish(&self) -> io::Result<()> {
-        let metadata = self.file.metadata()?;
-        if metadata.len() != self.bytes || metadata.modified()? != self.modified {
-            return Err(changed());
+        match self.opened.growth()? {
+            Growth::Nothing => return Ok(()),
+            Growth::BeforeItWasOpened => {}
+            Growth::AfterIt => self.verify()?,
         }
+        self.grown.lock().insert(self.text);
         Ok(())
+    }
+}
+
+impl FileInOrder<'_> {
+    /// Reads once more what was read, and makes sure that it is the same.
+    fn verify(&self) -> io::Result<()> {
+        /// Bytes that are read at a time.
+        const PART: usize = 64 << 10;
+        let mut file = &self.opened.file;
+        file.rewind()?;
+        let mut rest = file.take(self.read);
+        let mut checksum = crc32fast::Hasher::new();
+        let mut buffer = vec![0; PART];
+        loop {
+            match rest.read(&mut buffer)? {
+                0 => break,
+                count => checksum.update(&buffer[..count]),
+            }
+        }
+        match checksum.finalize() == self.checksum.clone().finalize() {
+            true => Ok(()),
+            false => Err(changed()),
+        }
     }
 }
 

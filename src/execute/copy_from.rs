@@ -287,6 +287,7 @@ fn turn(
 /// A report that also says what is worth a word; `left` are the files that stay as they are.
 fn with_notices(mut report: Report, left: &[String]) -> Report {
     report.notices = copy_notices::of_foreign(&report.foreign);
+    (report.notices).extend(copy_notices::of_grown(&report.grown));
     report.notices.extend(copy_notices::of_conflicts(left));
     report
 }

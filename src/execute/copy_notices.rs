@@ -2,8 +2,11 @@
 //!
 //! Invariant: all files are counted, the first few are named.
 
+use zipfdb_storage::PathText;
+
 use crate::notice::Notice;
 use crate::paths::encodings::ForeignText;
+use crate::paths::formats;
 use crate::paths::sources::Source;
 
 /// Files that a notice names.
@@ -12,6 +15,16 @@ const NAMED_MAX: usize = 3;
 /// Of files that are not UTF-8 and were taken as they are: a notice for each kind.
 pub(super) fn of_foreign(foreign: &[(Source, ForeignText)]) -> Vec<Notice> {
     let kinds = [
+        (
+            ForeignText::Utf32Mark,
+            "begin with a byte order mark of UTF-32",
+            "COPY ... WITH (encoding = 'auto') decodes them",
+        ),
+        (
+            ForeignText::LikeUtf32,
+            "look like UTF-32",
+            "COPY ... WITH (encoding = 'utf-32le') or 'utf-32be' decodes them",
+        ),
         (
             ForeignText::Utf16Mark,
             "begin with a byte order mark of UTF-16",
@@ -28,21 +41,39 @@ pub(super) fn of_foreign(foreign: &[(Source, ForeignText)]) -> Vec<Notice> {
             "COPY ... WITH (encoding = 'latin-1'), or another encoding that they have, decodes them",
         ),
     ];
-    let notices = kinds.into_iter().filter_map(|(kind, what, hint)| {
-        let files = foreign.iter().filter(|(_, of)| *of == kind);
-        let paths: Vec<String> = files
-            .map(|(source, _)| source.path.display().to_string())
-            .collect();
-        (!paths.is_empty()).then(|| {
-            let text = format!(
-                "{} of the files {what} and were copied byte for byte: {}",
-                paths.len(),
-                listed(&paths)
-            );
-            Notice::new(text, Some(hint.to_owned()))
-        })
+    let encodings = kinds.into_iter().filter_map(|(kind, what, hint)| {
+        let is_of_kind = |of: ForeignText| of == kind;
+        of_kind(foreign, is_of_kind, what, Some(hint))
     });
-    notices.collect()
+    // Formats that have several signatures stand side by side.
+    let formats = formats::ALL.chunk_by(|one, next| one.name == next.name);
+    let formats = formats.filter_map(|same| {
+        let (name, remedy) = (same[0].name, same[0].remedy);
+        let is_of_format =
+            |of: ForeignText| matches!(of, ForeignText::Format(format) if format.name == name);
+        of_kind(foreign, is_of_format, &format!("look like {name}"), remedy)
+    });
+    formats.chain(encodings).collect()
+}
+
+fn of_kind(
+    foreign: &[(Source, ForeignText)],
+    is_of_kind: impl Fn(ForeignText) -> bool,
+    what: &str,
+    hint: Option<&str>,
+) -> Option<Notice> {
+    let files = foreign.iter().filter(|(_, of)| is_of_kind(*of));
+    let text = of_files(
+        files.map(|(source, _)| source),
+        &format!("{what} and were copied byte for byte"),
+    )?;
+    Some(Notice::new(text, hint.map(str::to_owned)))
+}
+
+/// Of files that have grown while they were read.
+pub(super) fn of_grown(grown: &[Source]) -> Option<Notice> {
+    let what = "grew while they were read and were copied up to where they ended at first";
+    of_files(grown.iter(), what).map(|text| Notice::new(text, None))
 }
 
 /// Of files that were left as they are in the corpus.
@@ -53,6 +84,14 @@ pub(super) fn of_conflicts(names: &[String]) -> Option<Notice> {
         listed(names)
     );
     (!names.is_empty()).then(|| Notice::new(text, None))
+}
+
+/// What is so of files, if there are any.
+fn of_files<'a>(files: impl Iterator<Item = &'a Source>, what: &str) -> Option<String> {
+    let paths: Vec<String> = files
+        .map(|source| PathText(&source.path).to_string())
+        .collect();
+    (!paths.is_empty()).then(|| format!("{} of the files {what}: {}", paths.len(), listed(&paths)))
 }
 
 fn listed(names: &[String]) -> String {

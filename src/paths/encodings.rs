@@ -1,11 +1,13 @@
 //! How files are encoded, and which bytes are decoded to UTF-8 before they become the text of a file.
 //!
 //! Invariant: without a word of the user bytes stay as they are. What is decoded is decoded exactly: bytes that mean nothing in
-//! an encoding are an error and never replaced.
+//! an encoding are an error and never replaced. The encodings are those of the Encoding Standard, and UTF-32, which it lacks.
 
 use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+use crate::paths::formats::{FileFormat, SIGNATURE_END, format_of};
 
 /// How COPY reads the bytes of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +20,47 @@ enum EncodingChoice {
     Auto,
     /// UTF-16, as its byte order mark says.
     Utf16,
-    Named(&'static Encoding),
+    /// UTF-32, as its byte order mark says.
+    Utf32,
+    Named(Charset),
+}
+
+/// What the bytes of a file mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Charset {
+    /// An encoding of the Encoding Standard.
+    Standard(&'static Encoding),
+    Utf32Le,
+    Utf32Be,
+}
+
+impl Charset {
+    fn name(self) -> &'static str {
+        match self {
+            Charset::Standard(encoding) => encoding.name(),
+            Charset::Utf32Le => "UTF-32LE",
+            Charset::Utf32Be => "UTF-32BE",
+        }
+    }
+
+    fn is_utf32(self) -> bool {
+        matches!(self, Charset::Utf32Le | Charset::Utf32Be)
+    }
+
+    /// Whether its texts may begin with a byte order mark.
+    fn is_unicode(self) -> bool {
+        let marked = [UTF_8, UTF_16LE, UTF_16BE].map(Charset::Standard);
+        self.is_utf32() || marked.contains(&self)
+    }
+
+    /// The one whose byte order mark a file begins with.
+    fn of_mark(beginning: &[u8]) -> Option<Charset> {
+        match beginning {
+            [0xFF, 0xFE, 0, 0, ..] => Some(Charset::Utf32Le),
+            [0, 0, 0xFE, 0xFF, ..] => Some(Charset::Utf32Be),
+            _ => Encoding::for_bom(beginning).map(|(encoding, _)| Charset::Standard(encoding)),
+        }
+    }
 }
 
 impl TextEncoding {
@@ -28,15 +70,21 @@ impl TextEncoding {
     /// A byte order mark tells; files without one stay as they are.
     pub const AUTO: TextEncoding = TextEncoding(EncodingChoice::Auto);
 
-    /// `bytes`, `auto`, `latin-1` (windows-1252, which has all of it), `utf-16` (as its byte order mark says, else little-endian)
-    /// or a label of the Encoding Standard, in any case; none for other names.
+    /// `bytes`, `auto`, `latin-1` (windows-1252, which has all of it), `utf-16` and `utf-32` (as the byte order mark says, else
+    /// little-endian), `utf-32le`, `utf-32be` or a label of the Encoding Standard, in any case; none for other names.
     pub fn named(name: &str) -> Option<TextEncoding> {
         let choice = match name.trim().to_ascii_lowercase().as_str() {
             "bytes" => EncodingChoice::Bytes,
             "auto" => EncodingChoice::Auto,
             "utf-16" | "utf16" => EncodingChoice::Utf16,
-            "latin-1" => EncodingChoice::Named(WINDOWS_1252),
-            label => EncodingChoice::Named(Encoding::for_label_no_replacement(label.as_bytes())?),
+            "utf-32" | "utf32" => EncodingChoice::Utf32,
+            "utf-32le" => EncodingChoice::Named(Charset::Utf32Le),
+            "utf-32be" => EncodingChoice::Named(Charset::Utf32Be),
+            "latin-1" => EncodingChoice::Named(Charset::Standard(WINDOWS_1252)),
+            label => {
+                let encoding = Encoding::for_label_no_replacement(label.as_bytes())?;
+                EncodingChoice::Named(Charset::Standard(encoding))
+            }
         };
         Some(TextEncoding(choice))
     }
@@ -46,24 +94,27 @@ impl TextEncoding {
     /// # Errors
     /// Why it cannot be.
     pub(crate) fn decoding(self, beginning: &[u8]) -> Result<Option<Decoding>, &'static str> {
-        let marked = || match beginning {
-            [0xFF, 0xFE, 0, 0, ..] | [0, 0, 0xFE, 0xFF, ..] => Err(
-                "its byte order mark is that of UTF-32, which cannot be decoded; hint: save it as UTF-8",
-            ),
-            _ => Ok(Encoding::for_bom(beginning).map(|(encoding, _)| encoding)),
+        // The mark of UTF-32 begins like that of UTF-16.
+        const UTF32: &str =
+            "its byte order mark is that of UTF-32; hint: encoding = 'utf-32' decodes it";
+        let marked = Charset::of_mark(beginning);
+        let is_utf32 = marked.is_some_and(Charset::is_utf32);
+        let by_mark = |otherwise| Decoding {
+            charset: marked.unwrap_or(otherwise),
+            has_mark: marked.is_some(),
         };
-        let has_mark = |encoding| marked().map(|found| found == Some(encoding));
-        let decoding = |encoding, has_mark| Decoding { encoding, has_mark };
         Ok(match self.0 {
             EncodingChoice::Bytes => None,
-            EncodingChoice::Auto => marked()?.map(|encoding| decoding(encoding, true)),
-            EncodingChoice::Utf16 => Some(match marked()? {
-                Some(encoding) => decoding(encoding, true),
-                None => decoding(UTF_16LE, false),
-            }),
-            EncodingChoice::Named(encoding) => {
-                let is_unicode = [UTF_8, UTF_16LE, UTF_16BE].contains(&encoding);
-                Some(decoding(encoding, is_unicode && has_mark(encoding)?))
+            EncodingChoice::Auto => marked.map(by_mark),
+            EncodingChoice::Utf16 if is_utf32 => return Err(UTF32),
+            EncodingChoice::Utf16 => Some(by_mark(Charset::Standard(UTF_16LE))),
+            EncodingChoice::Utf32 => Some(by_mark(Charset::Utf32Le)),
+            EncodingChoice::Named(charset) => {
+                let has_mark = charset.is_unicode() && marked == Some(charset);
+                if charset.is_unicode() && is_utf32 && !has_mark {
+                    return Err(UTF32);
+                }
+                Some(Decoding { charset, has_mark })
             }
         })
     }
@@ -75,7 +126,7 @@ pub(crate) const MARK_SIZE_MAX: usize = 4;
 /// How a file is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decoding {
-    encoding: &'static Encoding,
+    charset: Charset,
     /// Whether it begins with a byte order mark, which is no part of the text.
     has_mark: bool,
 }
@@ -83,7 +134,7 @@ pub(crate) struct Decoding {
 impl Decoding {
     /// Whether the text has as many bytes as the file.
     pub(crate) fn keeps_size(self) -> bool {
-        self.encoding == UTF_8 && !self.has_mark
+        self.charset == Charset::Standard(UTF_8) && !self.has_mark
     }
 }
 
@@ -93,8 +144,8 @@ const PART: usize = 64 << 10;
 /// A text that is decoded while it is read.
 pub(crate) struct Decoded<R> {
     source: R,
-    encoding: &'static Encoding,
-    decoder: Decoder,
+    charset: Charset,
+    decoder: TextDecoder,
     /// What has been read and not been decoded.
     input: Vec<u8>,
     input_at: usize,
@@ -108,14 +159,10 @@ pub(crate) struct Decoded<R> {
 
 impl<R: Read> Decoded<R> {
     pub(crate) fn new(source: R, decoding: Decoding) -> Decoded<R> {
-        let encoding = decoding.encoding;
         Decoded {
             source,
-            encoding,
-            decoder: match decoding.has_mark {
-                true => encoding.new_decoder_with_bom_removal(),
-                false => encoding.new_decoder_without_bom_handling(),
-            },
+            charset: decoding.charset,
+            decoder: TextDecoder::new(decoding),
             input: Vec::new(),
             input_at: 0,
             before: 0,
@@ -142,11 +189,9 @@ impl<R: Read> Decoded<R> {
                 self.is_at_end = read? == 0;
             }
             self.output.resize(PART, 0);
-            let (result, read, written) = self.decoder.decode_to_utf8_without_replacement(
-                &self.input[self.input_at..],
-                &mut self.output,
-                self.is_at_end,
-            );
+            let input = &self.input[self.input_at..];
+            let decoded = self.decoder.decode(input, &mut self.output, self.is_at_end);
+            let (result, read, written) = decoded;
             self.input_at += read;
             self.output.truncate(written);
             self.output_at = 0;
@@ -154,7 +199,7 @@ impl<R: Read> Decoded<R> {
                 DecoderResult::Malformed(bad, after) => {
                     let end = self.before + self.input_at as u64;
                     let at = end.saturating_sub(u64::from(bad) + u64::from(after));
-                    let reason = format!("not {} at byte {at}", self.encoding.name());
+                    let reason = format!("not {} at byte {at}", self.charset.name());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                 }
                 DecoderResult::InputEmpty if self.is_at_end => break,
@@ -176,9 +221,109 @@ impl<R: Read> Read for Decoded<R> {
     }
 }
 
+/// Makes UTF-8 of bytes.
+enum TextDecoder {
+    Standard(Box<Decoder>),
+    Utf32(Utf32Decoder),
+}
+
+impl TextDecoder {
+    fn new(decoding: Decoding) -> TextDecoder {
+        let utf32 = |read_unit| {
+            TextDecoder::Utf32(Utf32Decoder {
+                read_unit,
+                unit: [0; 4],
+                filled: 0,
+                skips_mark: decoding.has_mark,
+            })
+        };
+        match decoding.charset {
+            Charset::Standard(encoding) => {
+                TextDecoder::Standard(Box::new(match decoding.has_mark {
+                    true => encoding.new_decoder_with_bom_removal(),
+                    false => encoding.new_decoder_without_bom_handling(),
+                }))
+            }
+            Charset::Utf32Le => utf32(u32::from_le_bytes),
+            Charset::Utf32Be => utf32(u32::from_be_bytes),
+        }
+    }
+
+    /// Decodes what there is room for: why it stopped, and how many bytes were read and written.
+    fn decode(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        is_last: bool,
+    ) -> (DecoderResult, usize, usize) {
+        match self {
+            TextDecoder::Standard(decoder) => {
+                decoder.decode_to_utf8_without_replacement(input, output, is_last)
+            }
+            TextDecoder::Utf32(decoder) => decoder.decode(input, output, is_last),
+        }
+    }
+}
+
+/// Makes UTF-8 of UTF-32.
+struct Utf32Decoder {
+    /// The number that four bytes are.
+    read_unit: fn([u8; 4]) -> u32,
+    /// A character that has only begun.
+    unit: [u8; 4],
+    /// Bytes of it that were read.
+    filled: usize,
+    /// The first character is a byte order mark, and no part of the text.
+    skips_mark: bool,
+}
+
+impl Utf32Decoder {
+    fn decode(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        is_last: bool,
+    ) -> (DecoderResult, usize, usize) {
+        let (mut read, mut written) = (0, 0);
+        loop {
+            if output.len() - written < char::MAX.len_utf8() {
+                return (DecoderResult::OutputFull, read, written);
+            }
+            while self.filled < self.unit.len() && read < input.len() {
+                self.unit[self.filled] = input[read];
+                self.filled += 1;
+                read += 1;
+            }
+            let filled = self.filled as u8; // at most 4
+            if self.filled < self.unit.len() {
+                let is_cut = is_last && filled > 0;
+                self.filled = if is_cut { 0 } else { self.filled };
+                let result = match is_cut {
+                    true => DecoderResult::Malformed(filled, 0),
+                    false => DecoderResult::InputEmpty,
+                };
+                return (result, read, written);
+            }
+            self.filled = 0;
+            let Some(character) = char::from_u32((self.read_unit)(self.unit)) else {
+                return (DecoderResult::Malformed(filled, 0), read, written);
+            };
+            if !std::mem::take(&mut self.skips_mark) {
+                written += character.encode_utf8(&mut output[written..]).len();
+            }
+        }
+    }
+}
+
 /// What the bytes of a text are that was taken as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignText {
+    /// It begins as files of a format do that is no text.
+    Format(&'static FileFormat),
+    /// It begins with a byte order mark of UTF-32.
+    Utf32Mark,
+    /// Three of four bytes of its beginning are NUL, as in UTF-32.
+    LikeUtf32,
     /// It begins with a byte order mark of UTF-16.
     Utf16Mark,
     /// Every second byte of its beginning is NUL, as in UTF-16.
@@ -197,8 +342,10 @@ pub(crate) struct EncodingWatch {
     is_not_utf8: bool,
 }
 
-/// Bytes of a text that tell whether it looks like UTF-16.
-pub(crate) const BEGINNING: usize = 256;
+/// Bytes of a text that tell whether it looks like UTF-16 or a file that is no text.
+pub(crate) const BEGINNING: usize = 512;
+
+const _: () = assert!(SIGNATURE_END <= BEGINNING);
 
 impl EncodingWatch {
     /// A watch of a part of a text that begins with a character and is told how the text begins: its first [`BEGINNING`] bytes.
@@ -239,8 +386,18 @@ impl EncodingWatch {
 
     /// What the text is if it is all that was seen; none if it is UTF-8.
     pub(crate) fn verdict(&self) -> Option<ForeignText> {
-        if self.beginning.starts_with(&[0xFF, 0xFE]) || self.beginning.starts_with(&[0xFE, 0xFF]) {
-            return Some(ForeignText::Utf16Mark);
+        if let Some(format) = format_of(&self.beginning) {
+            return Some(ForeignText::Format(format));
+        }
+        match Charset::of_mark(&self.beginning) {
+            Some(charset) if charset.is_utf32() => return Some(ForeignText::Utf32Mark),
+            Some(Charset::Standard(encoding)) if encoding != UTF_8 => {
+                return Some(ForeignText::Utf16Mark);
+            }
+            _ => {}
+        }
+        if is_like_utf32(&self.beginning) {
+            return Some(ForeignText::LikeUtf32);
         }
         let pairs = self.beginning.chunks_exact(2);
         let count = pairs.len();
@@ -252,6 +409,20 @@ impl EncodingWatch {
         }
         (self.is_not_utf8 || !self.open.is_empty()).then_some(ForeignText::NotUtf8)
     }
+}
+
+/// Whether a text looks like UTF-32 of a script of Europe: of its characters, nine in ten have three bytes of NUL on the same side,
+/// and none is NUL itself.
+fn is_like_utf32(beginning: &[u8]) -> bool {
+    let (units, _) = beginning.as_chunks::<4>();
+    let count =
+        |has_zeros: fn(&[u8; 4]) -> bool| units.iter().filter(|&unit| has_zeros(unit)).count();
+    let (little, big) = (
+        count(|unit| unit[1..] == [0; 3]),
+        count(|unit| unit[..3] == [0; 3]),
+    );
+    let nul = count(|unit| *unit == [0; 4]);
+    units.len() >= 4 && nul == 0 && little.max(big) * 10 >= units.len() * 9
 }
 
 #[cfg(test)]
@@ -297,6 +468,10 @@ mod tests {
         text.encode_utf16().flat_map(bytes).collect()
     }
 
+    fn utf32(text: &str, bytes: impl Fn(u32) -> [u8; 4]) -> Vec<u8> {
+        text.chars().flat_map(|c| bytes(c.into())).collect()
+    }
+
     #[test]
     fn texts_are_decoded_however_they_are_read() {
         let text = "na\u{ef}ve \u{1f600} \u{660e}\u{6708}\n";
@@ -304,6 +479,10 @@ mod tests {
         let big = utf16(text, u16::to_be_bytes);
         let marked = utf16(&format!("\u{feff}{text}"), u16::to_be_bytes);
         let utf8_marked = format!("\u{feff}{text}").into_bytes();
+        let utf32_little = utf32(text, u32::to_le_bytes);
+        let utf32_big = utf32(text, u32::to_be_bytes);
+        let utf32_marked = utf32(&format!("\u{feff}{text}"), u32::to_le_bytes);
+        let utf32_big_marked = utf32(&format!("\u{feff}{text}"), u32::to_be_bytes);
         for step in [1, 2, 3, 1000] {
             for (name, bytes) in [
                 ("utf-16le", &little),
@@ -315,6 +494,15 @@ mod tests {
                 ("auto", &utf8_marked),
                 ("utf-8", &utf8_marked),
                 ("utf-8", &text.as_bytes().to_vec()),
+                ("utf-32", &utf32_little),
+                ("UTF-32LE", &utf32_little),
+                ("utf-32be", &utf32_big),
+                ("utf-32", &utf32_marked),
+                ("utf-32le", &utf32_marked),
+                ("auto", &utf32_marked),
+                ("utf-32", &utf32_big_marked),
+                ("utf-32be", &utf32_big_marked),
+                ("auto", &utf32_big_marked),
             ] {
                 assert_eq!(
                     decode(name, bytes, step).unwrap(),
@@ -353,16 +541,25 @@ mod tests {
                 decode("utf-16le", b"a\0b", step),
                 Err("not UTF-16LE at byte 2".into())
             );
+            for (bytes, at) in [
+                // Half of a pair of UTF-16, a number that is no character, and a text that is cut.
+                (&b"a\0\0\0\0\xd8\0\0"[..], 4),
+                (b"a\0\0\0a\0\0\0\0\0\x11\0b\0\0\0", 8),
+                (b"a\0\0\0b\0\0", 4),
+            ] {
+                let reason = format!("not UTF-32LE at byte {at}");
+                assert_eq!(decode("utf-32le", bytes, step), Err(reason));
+            }
         }
-        assert!(
-            decode("auto", b"\xff\xfe\0\0a\0\0\0", 1)
-                .unwrap_err()
-                .contains("UTF-32")
-        );
+        for name in ["utf-8", "utf-16", "utf-16le", "utf-16be", "utf-32be"] {
+            let reason = decode(name, b"\xff\xfe\0\0a\0\0\0", 1).unwrap_err();
+            assert!(reason.contains("encoding = 'utf-32'"), "{name}: {reason}");
+        }
     }
 
     #[test]
     fn texts_that_are_not_utf8_are_told() {
+        let pdf = format_of(b"%PDF-1.7").unwrap();
         let verdict = |bytes: &[u8], step: usize| {
             let mut watch = EncodingWatch::default();
             bytes.chunks(step).for_each(|part| watch.see(part));
@@ -380,6 +577,17 @@ mod tests {
                 (b"\xfe\xff\0h", Some(ForeignText::Utf16Mark)),
                 (b"h\0e\0l\0l\0o\0", Some(ForeignText::LikeUtf16)),
                 (b"\0h\0e\0l\0l\0o", Some(ForeignText::LikeUtf16)),
+                (b"\xff\xfe\0\0h\0\0\0", Some(ForeignText::Utf32Mark)),
+                (b"\0\0\xfe\xff\0\0\0h", Some(ForeignText::Utf32Mark)),
+                (
+                    b"h\0\0\0e\0\0\0l\0\0\0l\0\0\0",
+                    Some(ForeignText::LikeUtf32),
+                ),
+                (
+                    b"\0\0\0h\0\0\0e\0\0\0l\0\0\0l",
+                    Some(ForeignText::LikeUtf32),
+                ),
+                (b"%PDF-1.7", Some(ForeignText::Format(pdf))),
             ] {
                 assert_eq!(verdict(bytes, step), expected, "{bytes:?} {step}");
             }

@@ -2,15 +2,15 @@
 //!
 //! Nothing is read here but directories, the names of files that COPY wrote under other ones (`renamed.rs`), and a byte of
 //! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
-//! equal; what is not UTF-8 is escaped (`escaped.rs`). What cannot become a file of a corpus is reported with its reason,
+//! equal; what is not UTF-8 is escaped (`path_text.rs` of the storage crate). What cannot become a file of a corpus is reported with its reason,
 //! never silently left out.
 
 use crate::overlay::check_name;
 use crate::paths::encodings::{Decoding, MARK_SIZE_MAX, TextEncoding};
-use crate::paths::{database_around, escaped, is_database, renamed, streams};
+use crate::paths::{database_around, is_database, meant, renamed, streams};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
-use glob::{MatchOptions, Pattern};
+use glob::{MatchOptions, Pattern, PatternError};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -19,6 +19,8 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+use zipfdb_storage::{IoReason, PathText};
 
 /// A file to copy into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +31,35 @@ pub struct Source {
     pub path: PathBuf,
     /// Its size when it was listed, or [`SIZE_UNKNOWN`].
     pub bytes: u64,
+    /// What it is, to tell it from another one that takes its place; none where the system does not say.
+    pub(crate) identity: Option<SourceIdentity>,
     /// How it is decoded, if it is and that is known before it is read.
     pub(crate) decoding: Option<Decoding>,
+}
+
+/// What tells a file from any other: its device, its number, and when it was created, as numbers are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceIdentity {
+    device: u64,
+    number: u64,
+    created: Option<SystemTime>,
+}
+
+impl SourceIdentity {
+    #[cfg(unix)]
+    pub(crate) fn of(metadata: &fs::Metadata) -> Option<SourceIdentity> {
+        use std::os::unix::fs::MetadataExt;
+        Some(SourceIdentity {
+            device: metadata.dev(),
+            number: metadata.ino(),
+            created: metadata.created().ok(),
+        })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(_metadata: &fs::Metadata) -> Option<SourceIdentity> {
+        None
+    }
 }
 
 /// The size of a file that is read to its end, wherever that is: of pipes, devices, and of files as in `/proc` that
@@ -93,7 +122,8 @@ const MATCHING: MatchOptions = MatchOptions {
 /// Lists the files that `path` means.
 ///
 /// A file is named by its last component, files of a directory by their path below it, files of a glob by their path
-/// below the components before the first that holds one of `*?[`. A path that exists is never a glob. Directories that
+/// below the components before the first that holds one of `*?[` and does not exist. A path that exists is never a glob, and a path
+/// that does not may be written as messages show it ([`meant`]). Directories that
 /// match a glob are not entered unless `**` says so. Symbolic links are followed. Directories of databases, `database`
 /// and others, are passed over: their files are not texts, and change while they are read. A pipe or device is listed if
 /// it is the path itself. Files that COPY wrote to a directory under other names have their own again.
@@ -106,6 +136,7 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
         database: database.and_then(|path| fs::canonicalize(path).ok()),
         ..Walk::default()
     };
+    let path = &*meant(path);
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             refuse_database(path, database)?;
@@ -122,6 +153,7 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
                         name: name.into_owned(),
                         path: path.to_owned(),
                         bytes: SIZE_UNKNOWN,
+                        identity: None,
                         decoding: None,
                     });
                 }
@@ -129,8 +161,9 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
                 None => walk.refuse(path.to_owned(), NOT_UTF8),
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && is_glob(path.as_os_str()) => {
+        Err(error) if is_absent(path, &error) && is_glob(path.as_os_str()) => {
             let (top, filter) = NameFilter::glob(path)?;
+            let top = meant(&top).into_owned();
             refuse_database(&top, database)?;
             walk.directories.push(ListedDirectory::top(&top)?);
             walk.run(&filter, stop)?;
@@ -223,7 +256,8 @@ impl Listing {
                     true
                 }
                 Err(error) => {
-                    let reason = format!("its name in {} cannot be used: {error}", path.display());
+                    let (path, error) = (PathText(&path), IoReason(&error));
+                    let reason = format!("its name in {path} cannot be used: {error}");
                     let path = source.path.clone();
                     refused.push(Unreadable { path, reason });
                     false
@@ -243,7 +277,7 @@ impl Listing {
                 let reason = format!(
                     "it has the name \"{}\", as {} has",
                     first.name,
-                    first.path.display()
+                    PathText(&first.path)
                 );
                 let path = second.path.clone();
                 unreadable.push(Unreadable { path, reason });
@@ -258,10 +292,10 @@ fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
     match database_around(path, own).map_err(|error| cannot_open(path, error))? {
         None => Ok(()),
         Some(database) => Err(Error::Invalid {
-            subject: path.display().to_string(),
+            subject: PathText(path).to_string(),
             reason: format!(
                 "it belongs to the database {}; hint: open that, and write its texts out with COPY ... TO",
-                database.display()
+                PathText(&database)
             ),
         }),
     }
@@ -274,7 +308,7 @@ fn name_of_part(part: &OsStr) -> Option<Cow<'_, str>> {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
-        Some(escaped::escaped(part.as_bytes()))
+        Some(zipfdb_storage::escaped(part.as_bytes()))
     }
     #[cfg(not(unix))]
     {
@@ -289,11 +323,31 @@ fn is_glob(component: &OsStr) -> bool {
         .any(|byte| b"*?[".contains(byte))
 }
 
+/// Whether nothing is at a path, not even a symbolic link; `error` is that of looking there.
+fn is_absent(path: &Path, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err()
+}
+
 fn invalid_glob(path: &Path, reason: impl Into<String>) -> Error {
     Error::Invalid {
-        subject: path.display().to_string(),
+        subject: PathText(path).to_string(),
         reason: reason.into(),
     }
+}
+
+/// What is said of a path at which there is nothing and which is no glob.
+fn no_glob(path: &Path, error: &PatternError) -> Error {
+    let fault = match error.msg {
+        "invalid range pattern" => "a `[` that no `]` ends",
+        "recursive wildcards must form a single path component" => {
+            "`**` beside other characters of a name"
+        }
+        _ => "more than two `*` side by side",
+    };
+    invalid_glob(
+        path,
+        format!("there is no such file, and as a glob it has {fault}"),
+    )
 }
 
 fn cannot_open(path: &Path, source: io::Error) -> Error {
@@ -320,19 +374,24 @@ impl NameFilter {
     /// The top directory of a glob and what is wanted below it.
     fn glob(path: &Path) -> Result<(PathBuf, NameFilter)> {
         let parts: Vec<Component> = path.components().collect();
-        let fixed = parts
-            .iter()
-            .position(|part| is_glob(part.as_os_str()))
-            .unwrap_or(parts.len());
-        let top: PathBuf = parts[..fixed].iter().collect();
+        let mut top = PathBuf::new();
+        // What exists is no glob.
+        let is_fixed = |part: &&Component| {
+            let next = top.join(part);
+            let is_fixed = !is_glob(part.as_os_str()) || fs::symlink_metadata(meant(&next)).is_ok();
+            if is_fixed {
+                top = next;
+            }
+            is_fixed
+        };
+        let fixed = parts.iter().take_while(is_fixed).count();
         let top = if fixed == 0 { PathBuf::from(".") } else { top };
         let rest: Vec<&str> = parts[fixed..]
             .iter()
             .map(|part| part.as_os_str().to_str())
             .collect::<Option<_>>()
             .ok_or_else(|| invalid_glob(path, "a glob must be UTF-8"))?;
-        let pattern =
-            |part: &str| Pattern::new(part).map_err(|error| invalid_glob(path, error.to_string()));
+        let pattern = |part: &str| Pattern::new(part).map_err(|error| no_glob(path, &error));
         let any_depth = rest.contains(&"**");
         let components = rest
             .iter()
@@ -449,7 +508,7 @@ impl Walk {
             let entries = match fs::read_dir(&directory.path) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.refuse(directory.path, error.to_string());
+                    self.refuse(directory.path, IoReason(&error).to_string());
                     continue;
                 }
             };
@@ -457,7 +516,9 @@ impl Walk {
                 check(stop)?;
                 match entry {
                     Ok(entry) => self.entry(&directory, &entry, filter),
-                    Err(error) => self.refuse(directory.path.clone(), error.to_string()),
+                    Err(error) => {
+                        self.refuse(directory.path.clone(), IoReason(&error).to_string());
+                    }
                 }
             }
         }
@@ -479,7 +540,7 @@ impl Walk {
         // Follows links.
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
-            Err(error) => return self.refuse(path, error.to_string()),
+            Err(error) => return self.refuse(path, IoReason(&error).to_string()),
         };
         if !metadata.is_dir() {
             if wants_file {
@@ -501,7 +562,7 @@ impl Walk {
                     return self.refuse(path, "a symbolic link to a directory that it is in");
                 }
                 Ok(real) => real,
-                Err(error) => return self.refuse(path, error.to_string()),
+                Err(error) => return self.refuse(path, IoReason(&error).to_string()),
             }
         } else {
             directory.real.path.join(&file_name)
@@ -510,7 +571,7 @@ impl Walk {
             return;
         }
         if is_database(&real) {
-            tracing::warn!("{} is a database: passed over", path.display());
+            tracing::warn!("{} is a database: passed over", PathText(&path));
             return;
         }
         self.directories.push(ListedDirectory {
@@ -536,6 +597,7 @@ impl Walk {
                 name,
                 path,
                 bytes,
+                identity: SourceIdentity::of(metadata),
                 decoding: None,
             });
         } else {
@@ -610,7 +672,10 @@ mod tests {
     #[test]
     fn files_of_a_glob_are_named_by_their_path_below_its_fixed_part() {
         let top = tree(&["a/x.txt", "a/y.md", "a/b/z.txt", "b/x.txt", "b/c/d/e.txt"]);
+        fs::create_dir(top.path().join("[e]")).unwrap();
+        fs::write(top.path().join("[e]/y.txt"), "y.txt").unwrap();
         let glob = |glob: &str| names(&top.path().join(glob));
+        assert_eq!(glob("[e]/*.txt"), ["y.txt"]);
         assert_eq!(glob("a/*.txt"), ["x.txt"]);
         assert_eq!(glob("a/*"), ["x.txt", "y.md"]);
         assert_eq!(glob("*/x.txt"), ["a/x.txt", "b/x.txt"]);
@@ -715,8 +780,12 @@ mod tests {
 
     #[test]
     fn a_path_that_exists_is_not_a_glob() {
-        let top = tree(&["[a]", "a"]);
+        let top = tree(&["[a]", "a", "report[1.txt"]);
         assert_eq!(names(&top.path().join("[a]")), ["[a]"]);
+        assert_eq!(names(&top.path().join("report[1.txt")), ["report[1.txt"]);
+        symlink("nowhere", top.path().join("link[1].txt")).unwrap();
+        let error = list_sources(&top.path().join("link[1].txt"), None, &NEVER).unwrap_err();
+        assert!(error.to_string().starts_with("cannot open "), "{error}");
     }
 
     #[test]
@@ -724,8 +793,21 @@ mod tests {
         let top = tree(&["a"]);
         let error = list_sources(&top.path().join("*.txt"), None, &NEVER).unwrap_err();
         assert!(error.to_string().ends_with("*.txt: no file matches"));
-        let error = list_sources(&top.path().join("["), None, &NEVER).unwrap_err();
-        assert!(matches!(error, Error::Invalid { .. }));
+        for (glob, fault) in [
+            ("report[1.txt", "a `[` that no `]` ends"),
+            ("a**/x", "`**` beside other characters of a name"),
+            ("***", "more than two `*` side by side"),
+        ] {
+            let path = top.path().join(glob);
+            let error = list_sources(&path, None, &NEVER).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "{}: there is no such file, and as a glob it has {fault}",
+                    path.display()
+                )
+            );
+        }
         let error = list_sources(&top.path().join("b"), None, &NEVER).unwrap_err();
         assert!(error.to_string().starts_with("cannot open "));
         assert_eq!(names(&top.path().join("a")), ["a"]);
@@ -782,7 +864,17 @@ mod tests {
             .map(|source| source.name.as_str())
             .collect();
         assert_eq!(names, ["a", "d\\xe9/b\\xff", "d\\xe9/x\\x5cxff"]);
-        let glob = list_sources(&top.path().join("d*/b*"), None, &NEVER).unwrap();
-        assert_eq!(glob.sources.len(), 1);
+        // A path as messages show it, a glob below it, and a glob that matches it.
+        for path in ["d\\xe9/b\\xff", "d\\xe9/b*", "d*/b*"] {
+            let found = list_sources(&top.path().join(path), None, &NEVER).unwrap();
+            assert_eq!(found.sources.len(), 1, "{path}");
+        }
+        assert_eq!(
+            list_sources(&top.path().join("d\\xe9"), None, &NEVER)
+                .unwrap()
+                .sources
+                .len(),
+            2
+        );
     }
 }
