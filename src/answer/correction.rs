@@ -2,13 +2,25 @@
 //!
 //! Invariant: a count that becomes 0 is left out; one that would become less is an error.
 
+use std::ops::Range;
+
 use zipfdb_kernels::NGRAM_WORDS_MAX;
 
 use crate::Result;
+use crate::bisect::gallop;
 use crate::overlay::changed_count::changed_in_file;
 
 /// Up to eight words; zeros behind the last.
 pub(super) type Window = [u32; NGRAM_WORDS_MAX];
+
+/// The window of some words.
+pub(super) fn window_of(words: impl Iterator<Item = u32>) -> Window {
+    let mut window = Window::default();
+    for (place, word) in window.iter_mut().zip(words) {
+        *place = word;
+    }
+    window
+}
 
 /// How much more or less often n-grams occur in edited files than in the stored ones.
 pub(super) struct WindowChanges {
@@ -67,4 +79,43 @@ pub(super) fn correct_few(
         }
     }
     Ok(())
+}
+
+/// A step through stored n-grams and changes, in order.
+pub(super) enum MergeStep<'a> {
+    /// Stored n-grams that no change is of, by their rows.
+    Same(Range<usize>),
+    /// An n-gram, its row if it is stored, and its changes.
+    Changed(&'a [u32], Option<usize>, &'a [(Window, u32, i64)]),
+}
+
+/// Goes through n-grams and changes in order.
+pub(super) fn merge(
+    words: &[u32],
+    n: usize,
+    changes: &[(Window, u32, i64)],
+    mut visit: impl FnMut(MergeStep<'_>) -> Result<()>,
+) -> Result<()> {
+    let (mut row, rows) = (0, words.len() / n);
+    for changes in changes.chunk_by(|left, right| left.0 == right.0) {
+        let ngram = &changes[0].0[..n];
+        let end = row + smaller(&words[row * n..], n, ngram);
+        if row < end {
+            visit(MergeStep::Same(row..end))?;
+        }
+        let is_stored = words.get(end * n..(end + 1) * n) == Some(ngram);
+        visit(MergeStep::Changed(ngram, is_stored.then_some(end), changes))?;
+        row = end + usize::from(is_stored);
+    }
+    match row < rows {
+        true => visit(MergeStep::Same(row..rows)),
+        false => Ok(()),
+    }
+}
+
+/// How many of sorted n-grams are smaller than one. Work: logarithmic in that number.
+fn smaller(words: &[u32], n: usize, ngram: &[u32]) -> usize {
+    let rows = words.len() / n;
+    let is_smaller = |row: usize| words[row * n..][..n] < *ngram;
+    gallop(rows, is_smaller)
 }

@@ -4,13 +4,11 @@
 //! be, the answers of segments stay as they are, and the host puts them together.
 
 use zipfdb_kernels::FileOrder;
-use zipfdb_kernels::gpu::{
-    CutPlaces, DeviceNgramFileRows, DeviceNgramRows, Gpu, GpuError, MergedPart,
-};
+use zipfdb_kernels::gpu::{CutPlaces, Gpu, MergedPart};
 
 use super::device_parts::is_too_much;
 use super::merge::CutNgrams;
-use super::ngram_packing::{CountAnswer, FileAnswer, NgramAnswer};
+use super::ngram_payload::{DeviceResult, NgramAnswer, NgramPayload};
 use super::stored_view::StoredView;
 use crate::{Error, Result};
 
@@ -27,47 +25,13 @@ pub(super) fn kept_bytes(gpu: &Gpu, segments: usize) -> u64 {
 }
 
 impl StoredView {
-    /// What `take` makes of the n-grams of all segments, if devices have them and one has room for all.
-    pub(super) fn merged_counts<T>(
-        &self,
-        n: usize,
-        answers: &[CountAnswer],
-        take: impl FnOnce(DeviceNgramRows) -> std::result::Result<T, GpuError>,
-    ) -> Result<Option<T>> {
-        let merge = |parts: &[MergedPart<'_, DeviceNgramRows>], cut: CutPlaces<'_>, words| {
-            DeviceNgramRows::merged(parts, cut, words)?
-                .map(take)
-                .transpose()
-        };
-        self.merged(n, answers, |_| Ok(Vec::new()), merge)
-    }
-
-    /// As `merged_counts`, with files, which come in an order.
-    pub(super) fn merged_files<T>(
+    /// What `take` makes of the n-grams of all segments, if devices have them and one has room for all; files come in an order.
+    pub(super) fn merged_rows<P: NgramPayload, T>(
         &self,
         n: usize,
         order: FileOrder,
-        answers: &[FileAnswer],
-        take: impl FnOnce(DeviceNgramFileRows) -> std::result::Result<T, GpuError>,
-    ) -> Result<Option<T>> {
-        let merge = |parts: &[MergedPart<'_, DeviceNgramFileRows>], cut: CutPlaces<'_>, words| {
-            DeviceNgramFileRows::merged(parts, cut, words, order)?
-                .map(take)
-                .transpose()
-        };
-        self.merged(n, answers, |at| self.file_numbers(at), merge)
-    }
-
-    fn merged<Part, Rows, T>(
-        &self,
-        n: usize,
-        answers: &[NgramAnswer<Part, Rows>],
-        files: impl Fn(usize) -> Result<Vec<u32>>,
-        merge: impl FnOnce(
-            &[MergedPart<'_, Rows>],
-            CutPlaces<'_>,
-            usize,
-        ) -> std::result::Result<Option<T>, GpuError>,
+        answers: &[NgramAnswer<P>],
+        take: impl FnOnce(P::DeviceRows) -> DeviceResult<T>,
     ) -> Result<Option<T>> {
         let words: u64 = self.index.files().iter().map(|file| file.words).sum();
         // Sums of counts have 32 bits there.
@@ -83,7 +47,10 @@ impl StoredView {
                     parts.push(MergedPart {
                         rows,
                         words: (0..count).map(|word| vocabulary.number(at, word)).collect(),
-                        files: files(at)?,
+                        files: match P::HAS_FILES {
+                            true => self.file_numbers(at)?,
+                            false => Vec::new(),
+                        },
                     });
                 }
                 NgramAnswer::Parts(none) if none.is_empty() => {}
@@ -98,7 +65,9 @@ impl StoredView {
             words: &words,
             files: &files,
         };
-        match merge(&parts, cut, vocabulary.len()).map_err(Error::from) {
+        let merged = P::merged_rows(&parts, cut, vocabulary.len(), order);
+        let taken = merged.and_then(|merged| merged.map(take).transpose());
+        match taken.map_err(Error::from) {
             Err(error) if is_too_much(&error) => {
                 tracing::debug!("{error}; the host puts n-grams of segments together");
                 Ok(None)

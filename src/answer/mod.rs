@@ -1,6 +1,6 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
-//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the
+//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `first_ngrams`, `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the
 //! access paths of their operation on a segment, how answers of segments become one, and how edits correct them. `path` chooses
 //! among paths, `spread` among devices, `cost` has what both compare, `merge` and `correction` what operations share. The views
 //! are data.
@@ -14,6 +14,7 @@ mod corpus_view;
 mod correction;
 pub(crate) mod cost;
 mod count;
+mod counted_ngrams;
 mod device_ngrams;
 mod device_parts;
 #[cfg(test)]
@@ -22,14 +23,16 @@ mod edited_text;
 mod extract;
 mod file_counts;
 mod file_index;
+mod first_ngrams;
 pub(crate) mod found;
 mod frequent_words;
 mod known;
 mod literal_files;
 mod merge;
+mod ngram_files;
 mod ngram_merge;
-mod ngram_packing;
 mod ngram_parts;
+mod ngram_payload;
 mod ngrams;
 mod number_stream;
 mod numbering;
@@ -53,15 +56,14 @@ mod word_files;
 mod word_numbers;
 
 pub(crate) use corpus_view::CorpusView;
+pub(crate) use counted_ngrams::{CountedNgrams, WithCounts};
 pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces};
 pub use file_index::FileSummary;
 pub(crate) use found::Found;
 pub(crate) use known::Known;
-pub(crate) use ngram_packing::{
-    AllNgrams, CountedNgrams, FileAnswer, NgramAnswer, NgramFilePart, NgramsPart,
-};
+pub(crate) use ngram_files::WithFiles;
 pub(crate) use ngram_parts::SegmentNgrams;
-pub(crate) use ngrams::{CountOrder, NgramFileOrder, NgramOrder};
+pub(crate) use ngram_payload::{NgramAnswer, NgramOrder, NgramPayload, NgramRequest, NgramsPart};
 pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
 pub(crate) use spread::{SpreadPlan, lookups_cost};

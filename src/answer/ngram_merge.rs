@@ -13,12 +13,10 @@ use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{
-    CountTable, FileOrder, NgramCounts, NgramFiles, PackedNgramCounts, PackedNgramFiles,
-};
+use zipfdb_kernels::FileOrder;
 
-use super::merge::{CutNgrams, add_up, sort_files};
-use super::ngram_packing::{CountedNgrams, Counts, NgramCountPart, NgramFilePart, NgramsPart};
+use super::merge::CutNgrams;
+use super::ngram_payload::{NgramPayload, NgramsPart};
 use crate::Result;
 use crate::bisect::partition_point;
 
@@ -73,9 +71,14 @@ fn for_each_row(
     n: usize,
     mut visit: impl FnMut(&[u32], &[(usize, usize)]) -> Result<()>,
 ) -> Result<()> {
-    let words = |list: usize, row: usize| lists[list].get(row * n..(row + 1) * n);
+    // The first two words as one number, which decides most comparisons.
+    let words = |list: usize, row: usize| {
+        let words = lists[list].get(row * n..(row + 1) * n)?;
+        let second = words.get(1).copied().unwrap_or_default();
+        Some((u64::from(words[0]) << 32 | u64::from(second), words))
+    };
     let firsts = (0..lists.len()).filter_map(|list| Some(Reverse((words(list, 0)?, list, 0))));
-    let mut heap: BinaryHeap<Reverse<(&[u32], usize, usize)>> = firsts.collect();
+    let mut heap: BinaryHeap<_> = firsts.collect();
     let mut rows = Vec::new();
     while let Some(Reverse((ngram, ..))) = heap.peek() {
         let ngram = *ngram;
@@ -91,94 +94,25 @@ fn for_each_row(
                 None => drop(PeekMut::pop(next)),
             }
         }
-        visit(ngram, &rows)?;
+        visit(ngram.1, &rows)?;
     }
     Ok(())
 }
 
-/// The n-grams of partitions, and such that cuts go through, each once for each place.
-pub(super) fn merge_counts(
-    n: usize,
-    mut partitions: Vec<Vec<NgramCountPart>>,
-    cut: &CutNgrams,
-    number: impl Fn(usize, u32) -> u32 + Sync,
-) -> Result<Vec<NgramsPart>> {
-    // Without the empty ones first words ascend.
-    for parts in &mut partitions {
-        parts.retain(|part| part.len() > 0);
-    }
-    let stretches = partitions.iter().enumerate().flat_map(|(at, parts)| {
-        let number = &number;
-        let stretches = parts
-            .iter()
-            .flat_map(move |part| part.stretches(n, PARTITION_NGRAMS_MIN));
-        stretches.map(move |(word, ngrams)| (number(at, word), ngrams))
-    });
-    let ranges = ranges(stretches.collect(), partitions.len());
-    let merged = ranges.into_par_iter().map(|range| {
-        let mut lists: Vec<NgramCounts> = Vec::with_capacity(partitions.len() + 1);
-        for (at, parts) in partitions.iter().enumerate() {
-            let number = |word| number(at, word);
-            let mut list = NgramCounts {
-                words: Vec::new(),
-                counts: Vec::new(),
-            };
-            let first = |part: &NgramCountPart| part.first_word().map_or(0, number);
-            for part in &parts[parts_in(parts, &range, first)] {
-                let part = part.plain();
-                let rows = rows_in(&part.words, n, &range, number);
-                let words = part.words[rows.start * n..rows.end * n].iter();
-                list.words.extend(words.map(|&word| number(word)));
-                list.counts.extend_from_slice(&part.counts[rows]);
-            }
-            lists.push(list);
-        }
-        let places = rows_in(&cut.words, n, &range, |word| word);
-        lists.push(NgramCounts {
-            words: cut.words[places.start * n..places.end * n].to_vec(),
-            counts: vec![1; places.len()],
-        });
-        merge_count_lists(n, &lists)
-    });
-    merged.collect()
-}
-
-fn merge_count_lists(n: usize, lists: &[NgramCounts]) -> Result<NgramsPart> {
-    let words: Vec<&[u32]> = lists.iter().map(|list| &list.words[..]).collect();
-    let (mut ngrams, mut sums) = (Vec::new(), Vec::new());
-    for_each_row(&words, n, |ngram, rows| {
-        let counts = rows
-            .iter()
-            .map(|&(list, row)| u64::from(lists[list].counts[row]));
-        ngrams.extend_from_slice(ngram);
-        sums.push(counts.sum::<u64>());
-        Ok(())
-    })?;
-    let counts: Option<Vec<u32>> = sums.iter().map(|&sum| u32::try_from(sum).ok()).collect();
-    Ok(match counts {
-        Some(counts) => {
-            let words = ngrams;
-            NgramsPart::Packed(PackedNgramCounts::new(n, &NgramCounts { words, counts }))
-        }
-        None => NgramsPart::Counted(CountedNgrams {
-            words: ngrams,
-            counts: Counts::Merged(sums),
-        }),
-    })
-}
-
-/// The n-grams of partitions with their files, and such that cuts go through, each once for each place with its file.
-pub(super) fn merge_files<W, F>(
+/// The n-grams of partitions, and such that cuts go through, each once for each place with its file.
+pub(super) fn merge_parts<P, W, F>(
     n: usize,
     order: FileOrder,
-    mut partitions: Vec<Vec<NgramFilePart>>,
+    mut partitions: Vec<Vec<NgramsPart<P>>>,
     cut: &CutNgrams,
     numbers: Numbers<W, F>,
-) -> Result<Vec<NgramFilePart>>
+) -> Result<Vec<NgramsPart<P>>>
 where
+    P: NgramPayload,
     W: Fn(usize, u32) -> u32 + Sync,
     F: Fn(usize, u32) -> u32 + Sync,
 {
+    // Without the empty ones first words ascend.
     for parts in &mut partitions {
         parts.retain(|part| part.len() > 0);
     }
@@ -191,64 +125,33 @@ where
     });
     let ranges = ranges(stretches.collect(), partitions.len());
     let merged = ranges.into_par_iter().map(|range| {
-        let mut lists: Vec<(Vec<u32>, CountTable)> = Vec::with_capacity(partitions.len() + 1);
+        let mut lists: Vec<(Vec<u32>, P::Rows)> = Vec::with_capacity(partitions.len() + 1);
         for (at, parts) in partitions.iter().enumerate() {
             let number = |word| (numbers.word)(at, word);
-            let (mut words, mut files) = (Vec::new(), CountTable::of_rows(Vec::new()));
-            let first = |part: &NgramFilePart| part.first_word().map_or(0, number);
+            let (mut words, mut told) = (Vec::new(), P::Rows::default());
+            let first = |part: &NgramsPart<P>| part.first_word().map_or(0, number);
             for part in &parts[parts_in(parts, &range, first)] {
                 let part = part.plain();
-                let rows = rows_in(&part.words, n, &range, number);
-                let found = part.words[rows.start * n..rows.end * n].iter();
+                let all = P::words(&part);
+                let rows = rows_in(all, n, &range, number);
+                let found = all[rows.start * n..rows.end * n].iter();
                 words.extend(found.map(|&word| number(word)));
-                for row in rows {
-                    let entries = part.files.row(row).iter();
-                    (files.entries)
-                        .extend(entries.map(|&(file, count)| ((numbers.file)(at, file), count)));
-                    files.offsets.push(files.entries.len());
-                }
+                P::append(&mut told, &part, rows, |file| (numbers.file)(at, file));
             }
-            lists.push((words, files));
+            lists.push((words, told));
         }
         let places = rows_in(&cut.words, n, &range, |word| word);
-        let entries = cut.files[places.clone()].iter().map(|&file| (file, 1));
-        let files = CountTable {
-            offsets: (0..=places.len()).collect(),
-            entries: entries.collect(),
-        };
-        lists.push((cut.words[places.start * n..places.end * n].to_vec(), files));
-        merge_file_lists(n, order, &lists)
+        let words = cut.words[places.start * n..places.end * n].to_vec();
+        lists.push((words, P::once(&cut.files[places])));
+        let words: Vec<&[u32]> = lists.iter().map(|(words, _)| &words[..]).collect();
+        let (mut ngrams, mut sums) = (Vec::new(), P::Rows::default());
+        for_each_row(&words, n, |ngram, rows| {
+            ngrams.extend_from_slice(ngram);
+            P::push_sum(&mut sums, &lists, rows, order)
+        })?;
+        Ok(P::part(n, ngrams, sums))
     });
     merged.collect()
-}
-
-fn merge_file_lists(
-    n: usize,
-    order: FileOrder,
-    lists: &[(Vec<u32>, CountTable)],
-) -> Result<NgramFilePart> {
-    let words: Vec<&[u32]> = lists.iter().map(|(words, _)| &words[..]).collect();
-    let (mut ngrams, mut files) = (Vec::new(), CountTable::of_rows(Vec::new()));
-    let mut entries = Vec::new();
-    for_each_row(&words, n, |ngram, rows| {
-        entries.clear();
-        for &(list, row) in rows {
-            entries.extend_from_slice(lists[list].1.row(row));
-        }
-        add_up(&mut entries)?;
-        if order == FileOrder::Count {
-            sort_files(&mut entries, order);
-        }
-        ngrams.extend_from_slice(ngram);
-        files.entries.extend_from_slice(&entries);
-        files.offsets.push(files.entries.len());
-        Ok(())
-    })?;
-    let merged = NgramFiles {
-        words: ngrams,
-        files: files.into(),
-    };
-    Ok(NgramFilePart::Packed(PackedNgramFiles::new(n, &merged)))
 }
 
 #[cfg(test)]
@@ -256,10 +159,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeMap;
 
+    use zipfdb_kernels::{CountTable, NgramFiles, PackedNgramFiles};
+
+    use super::super::counted_ngrams::{CountedNgrams, WithCounts};
+    use super::super::ngram_files::WithFiles;
     use super::*;
 
     /// Partitions of n-grams of two words below 40 in files of their own, some parts of which begin with the same word.
-    fn partitions(seed: u64) -> Vec<Vec<NgramFilePart>> {
+    fn partitions(seed: u64) -> Vec<Vec<NgramsPart<WithFiles>>> {
         let mut state = seed;
         let mut below = |most: u64| {
             state = state
@@ -287,8 +194,8 @@ mod tests {
                     files: CountTable::of_rows(files.collect()).into(),
                 };
                 match rows.len() % 2 {
-                    0 => NgramFilePart::Plain(part),
-                    _ => NgramFilePart::Packed(PackedNgramFiles::new(2, &part)),
+                    0 => NgramsPart::Plain(part),
+                    _ => NgramsPart::Packed(PackedNgramFiles::new(2, &part)),
                 }
             });
             parts.collect()
@@ -308,7 +215,7 @@ mod tests {
             };
             let mut expected: BTreeMap<Vec<u32>, BTreeMap<u32, u32>> = BTreeMap::new();
             for (at, parts) in partitions.iter().enumerate() {
-                for part in parts.iter().map(NgramFilePart::plain) {
+                for part in parts.iter().map(NgramsPart::plain) {
                     for (row, words) in part.words.chunks(2).enumerate() {
                         let words = words.iter().map(|&found| word(at, found)).collect();
                         let files = expected.entry(words).or_default();
@@ -322,16 +229,16 @@ mod tests {
                 let files = expected.entry(words.to_vec()).or_default();
                 *files.entry(file).or_default() += 1;
             }
-            let counts: Vec<Vec<NgramCountPart>> = (partitions.iter())
+            let counts: Vec<Vec<NgramsPart<WithCounts>>> = (partitions.iter())
                 .map(|parts| parts.iter().map(|part| counts_of(&part.plain())).collect())
                 .collect();
             let numbers = Numbers {
                 word,
                 file: |_, file| file + 1,
             };
-            let merged = merge_files(2, FileOrder::File, partitions, &cut, numbers).unwrap();
+            let merged = merge_parts(2, FileOrder::File, partitions, &cut, numbers).unwrap();
             let mut found = Vec::new();
-            for part in merged.iter().map(NgramFilePart::plain) {
+            for part in merged.iter().map(NgramsPart::plain) {
                 for (row, words) in part.words.chunks(2).enumerate() {
                     found.push((words.to_vec(), part.files.row(row).to_vec()));
                 }
@@ -343,7 +250,11 @@ mod tests {
             assert_eq!(found, rows.collect::<Vec<_>>(), "seed {seed}");
 
             let mut found = Vec::new();
-            for part in merge_counts(2, counts, &cut, word).unwrap() {
+            let numbers = Numbers {
+                word,
+                file: |_, file| file,
+            };
+            for part in merge_parts(2, FileOrder::File, counts, &cut, numbers).unwrap() {
                 part.for_each(2, |(words, count)| found.push((words.to_vec(), count)));
             }
             let sums = expected.into_iter().map(|(words, files)| {
@@ -354,13 +265,12 @@ mod tests {
         }
     }
 
-    fn counts_of(part: &NgramFiles) -> NgramCountPart {
+    fn counts_of(part: &NgramFiles) -> NgramsPart<WithCounts> {
         let rows = (0..part.files.rows()).map(|row| part.files.row(row));
-        NgramCountPart::Plain(NgramCounts {
+        let counts = rows.map(|row| row.iter().map(|entry| u64::from(entry.1)).sum());
+        NgramsPart::Plain(CountedNgrams {
             words: part.words.clone(),
-            counts: rows
-                .map(|row| row.iter().map(|entry| entry.1).sum())
-                .collect(),
+            counts: counts.collect(),
         })
     }
 

@@ -10,9 +10,8 @@ use zipfdb_kernels::NgramSet;
 
 use super::chosen_ngrams::{ChosenNgrams, ChosenQuestion};
 use super::corpus_view::CorpusView;
-use super::merge::renumber;
-use super::ngram_packing::{NgramFilePart, NgramsPart, of_segment, part_of_segment};
-use super::ngrams::{NgramCounting, NgramFileCounting, NgramFileQuestion, NgramQuestion};
+use super::ngram_payload::{NgramPayload, NgramQuestion, NgramsPart};
+use super::ngrams::NgramCounting;
 use super::path::{Run, answer};
 use super::spread::DeviceOperation;
 use super::stored_view::StoredView;
@@ -46,7 +45,7 @@ impl SegmentNgrams {
 pub(crate) type NgramChange = (Vec<u32>, u32, i64);
 
 impl StoredView {
-    /// The n-grams of some stored files or of all, in parts that take about so many bytes, with or without their files.
+    /// The n-grams of some stored files or of all, in parts that take about `bytes` bytes, with or without their files.
     fn ngram_parts(
         &self,
         n: usize,
@@ -108,52 +107,37 @@ impl StoredView {
         Ok(parts)
     }
 
-    /// The n-grams of a part with their counts.
-    fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+    /// The n-grams of a part.
+    fn ngrams_of<P: NgramPayload>(
+        &self,
+        part: &SegmentNgrams,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramsPart<P>>> {
         let question = NgramQuestion {
             set: part.set.clone(),
             ..self.all_ngrams(part.set.n)
         };
         let found = match &part.files {
-            None => self.of_part::<NgramCounting>(&question, part.segment, run)?,
+            None => self.of_part::<NgramCounting<P>>(&question, part.segment, run)?,
             Some(files) => {
                 let (ngrams, segment) = (question, self.segment_at(part.segment));
-                answer::<ChosenNgrams>(&ChosenQuestion { ngrams, files }, &segment, run)?
+                answer::<ChosenNgrams<P>>(&ChosenQuestion { ngrams, files }, &segment, run)?
             }
         };
-        let found = found.into_parts()?;
-        if self.segments.len() == 1 {
-            // Its words have the numbers of those of the corpus.
-            return Ok(found.into_iter().map(part_of_segment).collect());
-        }
-        let numbered = found.into_iter().map(|table| {
-            let mut table = table.into_plain();
-            self.to_numbers(part.segment, &mut table.words)?;
-            Ok(NgramsPart::Counted(of_segment(table)))
-        });
-        numbered.collect()
-    }
-
-    /// The n-grams of a part with their files, ascending.
-    fn ngram_files_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramFilePart>> {
-        let question = NgramFileQuestion {
-            set: part.set.clone(),
-            ..self.all_ngram_files(part.set.n)
-        };
-        let found = self.of_part::<NgramFileCounting>(&question, part.segment, run)?;
         let found = found.into_parts()?;
         if self.segments.len() == 1 {
             // The words and files of the only segment have the numbers of those of the corpus.
             return Ok(found);
         }
-        let numbers = self.file_numbers(part.segment)?;
+        let numbers = match P::HAS_FILES {
+            true => self.file_numbers(part.segment)?,
+            false => Vec::new(),
+        };
         let numbered = found.into_iter().map(|table| {
             let mut table = table.into_plain();
-            self.to_numbers(part.segment, &mut table.words)?;
-            let mut files = table.files.into_table();
-            renumber(&mut files, |file| numbers[file as usize]);
-            table.files = files.into();
-            Ok(NgramFilePart::Plain(table))
+            self.to_numbers(part.segment, P::words_mut(&mut table))?;
+            let table = P::renumber_files(table, |file| numbers[file as usize]);
+            Ok(NgramsPart::Plain(table))
         });
         numbered.collect()
     }
@@ -174,7 +158,7 @@ impl StoredView {
 }
 
 impl CorpusView {
-    /// N-grams of n words, of some files or of all, in parts that take about so many bytes, with or without their files.
+    /// N-grams of n words, of some files or of all, in parts that take about `bytes` bytes, with or without their files.
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
@@ -208,40 +192,23 @@ impl CorpusView {
         Ok(segment)
     }
 
-    /// The n-grams of a part with their counts.
+    /// The n-grams of a part, ascending; their files as they are stored: see [`CorpusView::file_now`].
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngrams_of(&self, part: &SegmentNgrams, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+    pub(crate) fn ngrams_of<P: NgramPayload>(
+        &self,
+        part: &SegmentNgrams,
+        run: Run<'_>,
+    ) -> Result<Vec<NgramsPart<P>>> {
         let found = self.stored().ngrams_of(part, run)?;
         let Some(pending) = self.pending() else {
             return Ok(found);
         };
-        let renumbered = found.into_iter().map(|part| {
-            let mut part = part.into_counted();
-            pending.renumber([&mut part.words].into_iter());
-            NgramsPart::Counted(part)
-        });
-        Ok(renumbered.collect())
-    }
-
-    /// The n-grams of a part with their files, ascending, as they are stored: see [`CorpusView::file_now`].
-    ///
-    /// # Errors
-    /// As [`CorpusView::ngrams_of`].
-    pub(crate) fn ngram_files_of(
-        &self,
-        part: &SegmentNgrams,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramFilePart>> {
-        let found = self.stored().ngram_files_of(part, run)?;
-        let Some(pending) = self.pending() else {
-            return Ok(found);
-        };
-        let renumbered = found.into_iter().map(|part| {
-            let mut part = part.into_plain();
-            pending.renumber([&mut part.words].into_iter());
-            NgramFilePart::Plain(part)
+        let renumbered = found.into_iter().map(|part: NgramsPart<P>| {
+            let mut table = part.into_plain();
+            pending.renumber([P::words_mut(&mut table)].into_iter());
+            NgramsPart::Plain(table)
         });
         Ok(renumbered.collect())
     }

@@ -7,324 +7,121 @@
 //! A segment builds a structure for n-grams once queries without it have taken as long as building it: text that the grammar does
 //! not shorten much has all its places sorted (a suffix array), other text its distinct n-grams of eight words.
 
+use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use zipfdb_kernels::gpu::{
-    self, DeviceNgramFileRows, DeviceNgramFiles, DeviceNgramRows, DeviceNgrams,
-};
 use zipfdb_kernels::{
-    CountTable, FileOrder, GrammarView, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet,
-    NgramTable, PackedNgramCounts, PackedNgramFiles, RuleFiles, WordGrammar, WordSuffixes,
-    ngram_counts_packed, ngram_file_counts_packed,
+    FileOrder, GrammarView, NGRAM_WORDS_MAX, NgramSet, NgramTable, RuleFiles, WordGrammar,
+    WordSuffixes,
 };
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
-use super::correction::{Window, WindowChanges, correct_few, corrected};
+use super::correction::{Window, WindowChanges, window_of};
 use super::cost::{
-    DEVICE_NGRAM_COST, DEVICE_NGRAM_FILE_COST, NGRAM_FACTOR, NGRAM_INDEX_COST, SUFFIX_BUILD_COST,
-    SUFFIX_COST, SUFFIX_FILE_COST, SUFFIX_LOAD_COST, SYMBOL_COST, Size, TABLE_BUILD_COST,
-    TABLE_COST, TABLE_FILE_COST, TABLE_LOAD_COST, WORD_COST,
+    NGRAM_INDEX_COST, SUFFIX_BUILD_COST, SUFFIX_LOAD_COST, Size, TABLE_BUILD_COST, TABLE_LOAD_COST,
 };
 use super::device_ngrams::kept_bytes;
 use super::device_parts::{RootPart, window_bytes};
 use super::file_index::Part;
-use super::merge::{CutNgrams, CutWindow, for_each_cut, sort_files, sorted};
-use super::ngram_merge::{Numbers, merge_counts, merge_files};
-use super::ngram_packing::{
-    AllNgrams, CountAnswer, CountedNgrams, Counts, FileAnswer, NgramAnswer, NgramCountPart,
-    NgramFilePart, NgramsPart, part_of_segment,
+use super::merge::{CutNgrams, CutWindow, for_each_cut, sorted};
+use super::ngram_merge::{Numbers, merge_parts};
+use super::ngram_payload::{
+    NgramAnswer, NgramOrder, NgramPayload, NgramQuestion, NgramRequest, NgramsPart,
 };
 use super::path::{AccessPath, PartitionOperation, PathName, Run};
 use super::pending_view::{Edit, NONE, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};
 use super::stored_view::StoredView;
-use super::top::Top;
-use super::word_counts::file_weights_cost;
 use crate::Result;
-use crate::bisect::gallop;
-use crate::overlay::changed_count::changed;
 use crate::overlay::{Region, RegionWord};
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
-use crate::segment::{
-    NgramPlan, NgramStructure, SegmentStructure, SegmentView, StructureKind, edge_words,
-};
+use crate::segment::{NgramPlan, NgramStructure, SegmentStructure, SegmentView, edge_words};
 
-/// Bytes for the windows of one segment's n-grams: this part of what the cache may hold,
+/// Bytes for the windows of one segment's n-grams: the limit of the cache divided by this.
 const WINDOW_SHARE: u64 = 4;
 
-/// and at least and at most so many.
+/// The least and the most bytes for the windows of one segment's n-grams.
 const WINDOW_BYTES: (u64, u64) = (1 << 20, 72 << 20);
 
-impl Top {
-    /// The n-grams that are among the first of their part of a suffix array: no others are among the first of all.
-    fn of_suffixes(
-        self,
-        suffixes: &WordSuffixes,
-        n: usize,
-        stop: &AtomicBool,
-    ) -> Result<Vec<NgramCounts>> {
-        let choose = |counts: &mut dyn Iterator<Item = u32>| {
-            let last = self.last(counts.map(u64::from));
-            move |count| self.is_used(u64::from(count), last)
-        };
-        Ok(suffixes.ngram_counts_if(n, choose, stop)?)
-    }
+/// N-grams of a segment, in parts that follow each other.
+pub(crate) struct NgramCounting<P>(PhantomData<P>);
 
-    /// The n-grams of n words that are used, of all. Parts are unpacked one by one, by all threads.
-    pub(crate) fn of_ngrams(self, parts: Vec<NgramsPart>, n: usize) -> Vec<NgramsPart> {
-        let of_part = |part: NgramsPart| {
-            let ngrams = part.into_counted();
-            let last = self.last(ngrams.iter(n).map(|(_, times)| times));
-            self.chosen(&ngrams, n, last)
-        };
-        let used: Vec<CountedNgrams> = parts.into_par_iter().map(of_part).collect();
-        let counts = used.iter().flat_map(|ngrams| ngrams.iter(n));
-        let last = self.last(counts.map(|(_, times)| times));
-        let used = used.into_iter().map(|ngrams| match last {
-            0 => ngrams,
-            _ => self.chosen(&ngrams, n, last),
-        });
-        used.map(NgramsPart::Counted).collect()
-    }
-
-    /// Those n-grams of n words that are used, by what `last` says of all.
-    fn chosen(self, ngrams: &CountedNgrams, n: usize, last: u64) -> CountedNgrams {
-        let (mut words, mut counts) = (Vec::new(), Vec::new());
-        for (row, times) in ngrams.iter(n).filter(|row| self.is_used(row.1, last)) {
-            words.extend_from_slice(row);
-            counts.push(times);
-        }
-        CountedNgrams {
-            words,
-            counts: Counts::Merged(counts),
-        }
-    }
-}
-
-/// In which order a device that has all n-grams keeps them for rows.
-#[derive(Clone, Debug)]
-pub(crate) enum NgramOrder {
-    /// Ascending by the numbers of their words.
-    Words,
-    Count(CountOrder),
-}
-
-/// In which order a device that has all n-grams with their files keeps them for rows.
-#[derive(Clone, Debug)]
-pub(crate) enum NgramFileOrder {
-    /// Ascending by the numbers of their words.
-    Words,
-    /// By these ranks of their words.
-    Texts(Arc<[u32]>),
-}
-
-/// N-grams by how often they occur.
-#[derive(Clone, Debug)]
-pub(crate) struct CountOrder {
-    /// The greatest counts first.
-    pub(crate) descending: bool,
-    /// By word: of n-grams that occur as often the one whose words have smaller ranks comes first; without them the one whose
-    /// words have smaller numbers.
-    pub(crate) ranks: Option<Arc<[u32]>>,
-}
-
-/// Which n-grams of a segment are counted.
-#[derive(Clone, Debug)]
-pub(crate) struct NgramQuestion {
-    pub(crate) set: NgramSet,
-    /// Those that this does not use may be missing.
-    pub(crate) top: Option<Top>,
-    /// If rows are made of them: a device that has all of them at once puts them in this order and keeps them until then.
-    pub(crate) rows: Option<NgramOrder>,
-    /// Of how many segments they are kept.
-    pub(crate) segments: usize,
-    /// Bytes for windows.
-    pub(crate) memory: usize,
-}
-
-/// N-grams of a segment with their counts, in parts that follow each other.
-pub(crate) struct NgramCounting;
-
-impl PartitionOperation for NgramCounting {
+impl<P: NgramPayload> PartitionOperation for NgramCounting<P> {
     type Question<'a> = NgramQuestion;
-    type Answer = CountAnswer;
+    type Answer = NgramAnswer<P>;
 
-    const PATHS: &'static [AccessPath<NgramCounting>] = &[
+    const PATHS: &'static [AccessPath<NgramCounting<P>>] = &[
         AccessPath {
             name: PathName::SuffixArray,
             needs: &[],
             cost: |question, segment| {
-                let words = segment.extent().words as f64;
-                segment.ngram_structure_cost::<WordSuffixes>(question.set.n, words * SUFFIX_COST)
+                let work = segment.extent().words as f64 * P::SUFFIX_COST;
+                segment.ngram_structure_cost::<WordSuffixes>(question.set.n, work)
             },
             run: |question, segment, run| {
                 let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
-                let counts = match question.top {
-                    Some(top) => top.of_suffixes(suffixes, question.set.n, run.stop)?,
-                    None => suffixes.ngram_counts(question.set.clone(), run.stop)?,
-                };
-                Ok(plain(counts))
+                Ok(plain(P::of_suffixes(suffixes, question, run.stop)?))
             },
         },
         AccessPath {
             name: PathName::NgramTable,
             needs: &[],
             cost: |question, segment| {
-                let symbols = segment.size().0 as f64;
-                segment.ngram_structure_cost::<NgramTable>(question.set.n, symbols * TABLE_COST)
+                let work = segment.size().0 as f64 * P::TABLE_COST;
+                segment.ngram_structure_cost::<NgramTable>(question.set.n, work)
             },
             run: |question, segment, run| {
                 let table = segment.pin_until::<NgramTable>(run.stop)?;
-                let counts = table.ngram_counts(question.set.clone(), run.stop)?;
-                Ok(plain(counts))
+                Ok(plain(P::of_table(table, question, run.stop)?))
             },
         },
         AccessPath {
-            name: PathName::Weights,
-            needs: &[StructureKind::WordGrammar],
-            cost: |_, segment| {
-                let size = segment.extent();
-                let work = size.symbols as f64 * SYMBOL_COST + size.tokens as f64 * WORD_COST;
-                Some(work * NGRAM_FACTOR / segment.thread_count())
-            },
+            name: P::GRAMMAR,
+            needs: P::GRAMMAR_NEEDS,
+            cost: |_, segment| Some(P::grammar_work(segment.extent()) / segment.thread_count()),
             run: |question, segment, run| {
-                let memory = question.memory;
                 let grammar = segment.word_grammar()?;
-                let (view, weights, set) =
-                    (grammar.view(), grammar.weights(), question.set.clone());
+                let lists = match P::HAS_FILES {
+                    true => segment.rule_files(question.set.n, run.stop)?,
+                    false => None,
+                };
+                let grammar = (grammar.view(), grammar.weights());
                 let begin = Instant::now();
-                let counts = ngram_counts_packed(view, weights, set, memory, run.stop)?;
+                let parts = P::of_grammar(grammar, lists, question, run.stop)?;
                 segment.spend_on_all_ngrams(&question.set, begin, run.stop)?;
-                Ok(packed(counts))
+                Ok(packed(parts))
             },
         },
     ];
 }
 
-/// An answer of n-grams that a derived structure has counted.
-fn plain(parts: Vec<NgramCounts>) -> CountAnswer {
-    NgramAnswer::Parts(parts.into_iter().map(NgramCountPart::Plain).collect())
-}
-
-/// An answer of n-grams that a grammar tells.
-pub(super) fn packed(parts: Vec<PackedNgramCounts>) -> CountAnswer {
-    NgramAnswer::Parts(parts.into_iter().map(NgramCountPart::Packed).collect())
-}
-
-/// As `plain`, with files.
-fn plain_files(parts: Vec<NgramFiles>) -> FileAnswer {
-    NgramAnswer::Parts(parts.into_iter().map(NgramFilePart::Plain).collect())
-}
-
-/// As `packed`, with files.
-pub(super) fn packed_files(parts: Vec<PackedNgramFiles>) -> FileAnswer {
-    NgramAnswer::Parts(parts.into_iter().map(NgramFilePart::Packed).collect())
-}
-
-impl DeviceOperation for NgramCounting {
+impl<P: NgramPayload> DeviceOperation for NgramCounting<P> {
     fn device_work(size: Size) -> f64 {
-        size.symbols as f64 * DEVICE_NGRAM_COST
+        size.symbols as f64 * P::DEVICE_COST
     }
 
     fn run_on(
         question: &NgramQuestion,
         segment: &SegmentView,
         device: &OnDevice<'_>,
-    ) -> Result<CountAnswer> {
+    ) -> Result<NgramAnswer<P>> {
         segment.ngrams_on(device, question)
     }
 }
 
-/// Which n-grams of a segment are counted by file.
-#[derive(Clone, Debug)]
-pub(crate) struct NgramFileQuestion {
-    pub(crate) set: NgramSet,
-    pub(crate) order: FileOrder,
-    /// As those of [`NgramQuestion`], by the counts in each file.
-    pub(crate) top: Option<Top>,
-    pub(crate) rows: Option<NgramFileOrder>,
-    pub(crate) segments: usize,
-    /// Bytes for windows.
-    pub(crate) memory: usize,
+/// An answer of n-grams that a derived structure gives.
+fn plain<P: NgramPayload>(parts: Vec<P::Table>) -> NgramAnswer<P> {
+    NgramAnswer::Parts(parts.into_iter().map(NgramsPart::Plain).collect())
 }
 
-/// N-grams of a segment with the files that have them, in parts that follow each other.
-pub(crate) struct NgramFileCounting;
-
-impl PartitionOperation for NgramFileCounting {
-    type Question<'a> = NgramFileQuestion;
-    type Answer = FileAnswer;
-
-    const PATHS: &'static [AccessPath<NgramFileCounting>] = &[
-        AccessPath {
-            name: PathName::SuffixArray,
-            needs: &[],
-            cost: |question, segment| {
-                let work = segment.extent().words as f64 * SUFFIX_FILE_COST;
-                segment.ngram_structure_cost::<WordSuffixes>(question.set.n, work)
-            },
-            run: |question, segment, run| {
-                let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
-                let set = question.set.clone();
-                let files = suffixes.ngram_file_counts(set, question.order, run.stop)?;
-                Ok(plain_files(files))
-            },
-        },
-        AccessPath {
-            name: PathName::NgramTable,
-            needs: &[],
-            cost: |question, segment| {
-                let work = segment.size().0 as f64 * TABLE_FILE_COST;
-                segment.ngram_structure_cost::<NgramTable>(question.set.n, work)
-            },
-            run: |question, segment, run| {
-                let table = segment.pin_until::<NgramTable>(run.stop)?;
-                let set = question.set.clone();
-                let files = table.ngram_file_counts(set, question.order, run.stop)?;
-                Ok(plain_files(files))
-            },
-        },
-        AccessPath {
-            name: PathName::FileWeights,
-            needs: &[StructureKind::RuleFiles],
-            cost: |_, segment| {
-                let size = segment.extent();
-                let work = file_weights_cost(size, size.files, size.words) * NGRAM_FACTOR;
-                Some(work / segment.thread_count())
-            },
-            run: |question, segment, run| {
-                let (set, order, memory) = (question.set.clone(), question.order, question.memory);
-                let grammar = segment.word_grammar()?;
-                let lists = segment.rule_files(set.n, run.stop)?;
-                let (view, weights) = (grammar.view(), grammar.weights());
-                let begin = Instant::now();
-                let files =
-                    ngram_file_counts_packed(view, weights, lists, set, order, memory, run.stop)?;
-                segment.spend_on_all_ngrams(&question.set, begin, run.stop)?;
-                Ok(packed_files(files))
-            },
-        },
-    ];
-}
-
-impl DeviceOperation for NgramFileCounting {
-    fn device_work(size: Size) -> f64 {
-        size.symbols as f64 * DEVICE_NGRAM_FILE_COST
-    }
-
-    fn run_on(
-        question: &NgramFileQuestion,
-        segment: &SegmentView,
-        device: &OnDevice<'_>,
-    ) -> Result<FileAnswer> {
-        segment.ngram_files_on(device, question)
-    }
+/// An answer of n-grams that a grammar tells.
+pub(super) fn packed<P: NgramPayload>(parts: Vec<P::Packed>) -> NgramAnswer<P> {
+    NgramAnswer::Parts(parts.into_iter().map(NgramsPart::Packed).collect())
 }
 
 impl SegmentView {
@@ -460,111 +257,30 @@ impl SegmentView {
         }
     }
 
-    /// N-grams with their counts.
-    pub(super) fn ngrams_on(
+    /// N-grams, on a device.
+    pub(super) fn ngrams_on<P: NgramPayload>(
         &self,
         device: &OnDevice<'_>,
-        NgramQuestion {
-            set,
-            top,
-            rows,
-            segments,
-            ..
-        }: &NgramQuestion,
-    ) -> Result<CountAnswer> {
+        question: &NgramQuestion,
+    ) -> Result<NgramAnswer<P>> {
+        let set = &question.set;
         // Of single words those are found too that the question does not ask for.
-        let top = top.filter(|_| set.n > 1);
+        let top = question.top.filter(|_| set.n > 1);
         let mut parts = self.with_words(device, |gpu, on, is_whole| {
-            let memory = window_bytes(gpu);
-            let rows = rows.as_ref().filter(|_| is_whole && set.is_all());
+            let rows = (question.rows.as_ref()).filter(|_| is_whole && set.is_all());
             let (mut found, mut kept) = (Vec::new(), None);
-            let mut take = |part: DeviceNgrams, is_only| {
-                let kept_bytes = kept_bytes(gpu, *segments);
-                if let Some(order) = rows.filter(|_| is_only && part.bytes() <= kept_bytes) {
-                    let all = match order {
-                        NgramOrder::Words => part,
-                        NgramOrder::Count(CountOrder { descending, ranks }) => {
-                            part.by_count(gpu, *descending, ranks.as_deref())?
-                        }
-                    };
-                    kept = Some(all.into_rows(gpu, set.n));
+            let mut take = |part: P::DevicePart, is_only| {
+                let kept_bytes = kept_bytes(gpu, question.segments);
+                if let Some(order) = rows.filter(|_| is_only && P::bytes(&part) <= kept_bytes) {
+                    kept = Some(P::into_rows(part, gpu, set.n, order)?);
                     return Ok(());
                 }
-                let part = match top {
-                    Some(top) if is_whole => {
-                        part.top(gpu, top.limit, top.descending, top.counts)?
-                    }
-                    _ => part,
-                };
-                found.push(NgramCountPart::Plain(part.download(gpu)?.of_set(set)));
+                // An n-gram, and a file, may lie in several parts of the roots.
+                let top = top.filter(|_| is_whole);
+                found.push(NgramsPart::Plain(P::download(part, gpu, set, top)?));
                 Ok(())
             };
-            gpu::each_ngram_counts(
-                gpu,
-                &on.grammar,
-                &on.weights,
-                set.clone(),
-                memory,
-                &mut take,
-            )?;
-            Ok(kept.map_or(NgramAnswer::Parts(found), NgramAnswer::OnDevice))
-        })?;
-        if parts.len() == 1 {
-            return Ok(parts.swap_remove(0).1);
-        }
-        let cut = self.cut_ngrams(&parts, set)?;
-        let found = parts.into_iter().map(|(_, found)| found.into_parts());
-        let found = found.collect::<Result<_>>()?;
-        let merged = merge_counts(set.n, found, &cut, |_, word| word)?;
-        let of_segment = |part| match part {
-            NgramsPart::Packed(packed) => Ok(packed),
-            NgramsPart::Counted(_) => Err(self.inconsistent("it has more n-grams than words")),
-        };
-        let merged = merged.into_iter().map(of_segment);
-        Ok(packed(merged.collect::<Result<_>>()?))
-    }
-
-    /// N-grams with their files, in parts.
-    pub(super) fn ngram_files_on(
-        &self,
-        device: &OnDevice<'_>,
-        NgramFileQuestion {
-            set,
-            order,
-            top,
-            rows,
-            segments,
-            ..
-        }: &NgramFileQuestion,
-    ) -> Result<FileAnswer> {
-        // Of single words those are found too that the question does not ask for.
-        let top = top.filter(|_| set.n > 1);
-        let mut parts = self.with_words(device, |gpu, on, is_whole| {
-            let rows = rows.as_ref().filter(|_| is_whole && set.is_all());
-            let (mut found, mut kept) = (Vec::new(), None);
-            let mut take = |part: DeviceNgramFiles, is_only| {
-                let kept_bytes = kept_bytes(gpu, *segments);
-                if let Some(order) = rows.filter(|_| is_only && part.bytes() <= kept_bytes) {
-                    let all = match order {
-                        NgramFileOrder::Words => part,
-                        NgramFileOrder::Texts(ranks) => part.by_text(gpu, ranks)?,
-                    };
-                    kept = Some(all.into_rows(gpu, set.n)?);
-                    return Ok(());
-                }
-                let part = match top {
-                    // A file may lie in several parts of the roots.
-                    Some(top) if is_whole => {
-                        part.top(gpu, top.limit, top.descending, top.counts)?
-                    }
-                    _ => part,
-                };
-                found.push(NgramFilePart::Plain(part.download(gpu)?.of_set(set)));
-                Ok(())
-            };
-            let (words, weights, uses) = (&on.grammar, &on.weights, on.file_uses(gpu)?);
-            let (shape, memory) = ((set.clone(), *order), window_bytes(gpu));
-            gpu::each_ngram_file_counts(gpu, words, weights, uses, shape, memory, &mut take)?;
+            P::each_on(gpu, on, question, window_bytes(gpu), &mut take)?;
             Ok(kept.map_or(NgramAnswer::Parts(found), NgramAnswer::OnDevice))
         })?;
         if parts.len() == 1 {
@@ -572,13 +288,13 @@ impl SegmentView {
         }
         let cut = self.cut_ngrams(&parts, set)?;
         let parts = (parts.into_iter()).map(|(part, found)| Ok((part, found.into_parts()?)));
-        let parts: Vec<(RootPart, Vec<NgramFilePart>)> = parts.collect::<Result<_>>()?;
+        let parts: Vec<(RootPart, Vec<NgramsPart<P>>)> = parts.collect::<Result<_>>()?;
         let (parts, found): (Vec<RootPart>, Vec<_>) = parts.into_iter().unzip();
         let numbers = Numbers {
             word: |_, word| word,
             file: |part: usize, file| parts[part].file_of(file),
         };
-        merge_files(set.n, *order, found, &cut, numbers).map(NgramAnswer::Parts)
+        merge_parts(set.n, question.order, found, &cut, numbers).map(NgramAnswer::Parts)
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
@@ -628,137 +344,47 @@ impl StoredView {
         (self.cache().limit() / WINDOW_SHARE).clamp(least, most) as usize
     }
 
-    /// As [`CorpusView::ngrams`], of the stored files.
-    fn ngrams(&self, n: usize, top: Option<Top>, run: Run<'_>) -> Result<Vec<NgramsPart>> {
+    /// N-grams of the stored files.
+    pub(super) fn ngrams<P: NgramPayload>(
+        &self,
+        question: NgramQuestion,
+        run: Run<'_>,
+    ) -> Result<NgramAnswer<P>> {
         run.preparing("vocabulary", || self.vocabulary())?;
-        // With several segments only the sum of their counts tells what is used.
-        let (of_segment, of_sums) = match self.segments.len() {
-            1 => (top, None),
-            _ => (None, top),
-        };
+        if self.segments.len() == 1 {
+            // Words and files of the only segment are those of the corpus, in the same order.
+            let mut answers = self.each_segment::<NgramCounting<P>>(&question, run)?;
+            return Ok(answers.pop().unwrap_or(NgramAnswer::Parts(Vec::new())));
+        }
+        let NgramQuestion {
+            order, top, rows, ..
+        } = question;
+        let n = question.set.n;
+        // Only the sums of their counts tell what is used, and the order.
+        let is_kept = rows.is_some() || top.is_some();
         let question = NgramQuestion {
-            top: of_segment,
-            rows: of_sums.map(|_| NgramOrder::Words),
+            rows: is_kept.then_some(NgramOrder::Words),
             ..self.all_ngrams(n)
         };
-        let answers = self.each_segment::<NgramCounting>(&question, run)?;
-        if let Some(Top {
-            limit,
-            descending,
-            counts,
-        }) = of_sums
-        {
-            let take = |rows: DeviceNgramRows| rows.top(limit, descending, counts);
-            if let Some(used) = self.merged_counts(n, &answers, take)? {
-                return Ok(vec![part_of_segment(NgramCountPart::Plain(used))]);
+        let answers = self.each_segment::<NgramCounting<P>>(&question, run)?;
+        if let Some(top) = top {
+            let take = |rows| P::download_rows(rows, Some(top));
+            if let Some(used) = self.merged_rows::<P, _>(n, order, &answers, take)? {
+                return Ok(plain(vec![used]));
+            }
+        } else if let Some(rows) = rows {
+            let take = |merged| P::ordered_rows(merged, &rows);
+            if let Some(merged) = self.merged_rows::<P, _>(n, order, &answers, take)? {
+                return Ok(NgramAnswer::OnDevice(merged));
             }
         }
-        self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)
-    }
-
-    /// As [`CorpusView::ngram_rows`], of the stored files.
-    fn ngram_rows(&self, n: usize, order: NgramOrder, run: Run<'_>) -> Result<AllNgrams> {
-        run.preparing("vocabulary", || self.vocabulary())?;
-        let is_only = self.segments.len() == 1;
-        let question = NgramQuestion {
-            // With several segments only the sum of their counts tells the order.
-            rows: Some(match is_only {
-                true => order.clone(),
-                false => NgramOrder::Words,
-            }),
-            ..self.all_ngrams(n)
-        };
-        let mut answers = self.each_segment::<NgramCounting>(&question, run)?;
-        if is_only {
-            let is_kept = |answer: &mut CountAnswer| matches!(answer, NgramAnswer::OnDevice(_));
-            if let Some(NgramAnswer::OnDevice(rows)) = answers.pop_if(is_kept) {
-                return Ok(NgramAnswer::OnDevice(rows));
-            }
-        } else {
-            let take = |rows: DeviceNgramRows| match &order {
-                NgramOrder::Words => Ok(rows),
-                NgramOrder::Count(CountOrder { descending, ranks }) => {
-                    rows.by_count(*descending, ranks.as_deref())
-                }
-            };
-            if let Some(rows) = self.merged_counts(n, &answers, take)? {
-                return Ok(NgramAnswer::OnDevice(rows));
-            }
-        }
-        let parts = self.joined_ngrams(n, answers.into_iter().enumerate(), |_| true)?;
-        Ok(NgramAnswer::Parts(parts))
+        let answers = answers.into_iter().enumerate();
+        self.joined_ngrams(n, order, answers, |_| true)
     }
 
     /// The question for all n-grams.
     pub(super) fn all_ngrams(&self, n: usize) -> NgramQuestion {
         NgramQuestion {
-            set: NgramSet::from(n),
-            top: None,
-            rows: None,
-            segments: self.segments.len(),
-            memory: self.window_bytes(),
-        }
-    }
-
-    /// The n-grams of segments, by their places, as those of the corpus, with those that cuts of some stored files go through.
-    pub(super) fn joined_ngrams(
-        &self,
-        n: usize,
-        answers: impl Iterator<Item = (usize, CountAnswer)>,
-        is_asked: impl Fn(usize) -> bool,
-    ) -> Result<Vec<NgramsPart>> {
-        let answers = answers.map(|(at, answer)| Ok((at, answer.into_parts()?)));
-        let answers: Vec<(usize, Vec<NgramCountPart>)> = answers.collect::<Result<_>>()?;
-        if self.segments.len() == 1 {
-            let only = answers.into_iter().flat_map(|(_, parts)| parts);
-            return Ok(only.map(part_of_segment).collect());
-        }
-        let (segments, found): (Vec<usize>, Vec<_>) = answers.into_iter().unzip();
-        let vocabulary = self.vocabulary()?;
-        let number = |at: usize, word| vocabulary.number(segments[at], word);
-        merge_counts(n, found, &self.cut_ngrams(n, is_asked)?, number)
-    }
-
-    /// N-grams of the stored files with their files.
-    fn ngram_files(&self, question: NgramFileQuestion, run: Run<'_>) -> Result<FileAnswer> {
-        run.preparing("vocabulary", || self.vocabulary())?;
-        if self.segments.len() == 1 {
-            // The files of the only segment are those of the corpus, in the same order.
-            let mut answers = self.each_segment::<NgramFileCounting>(&question, run)?;
-            return Ok(answers.pop().unwrap_or(NgramAnswer::Parts(Vec::new())));
-        }
-        let NgramFileQuestion {
-            order, top, rows, ..
-        } = question;
-        let n = question.set.n;
-        let question = NgramFileQuestion {
-            rows: (rows.is_some() || top.is_some()).then_some(NgramFileOrder::Words),
-            ..self.all_ngram_files(n)
-        };
-        let answers = self.each_segment::<NgramFileCounting>(&question, run)?;
-        if let Some(top) = top {
-            let take =
-                |merged: DeviceNgramFileRows| merged.top(top.limit, top.descending, top.counts);
-            if let Some(used) = self.merged_files(n, order, &answers, take)? {
-                return Ok(plain_files(vec![used]));
-            }
-        } else if let Some(rows) = rows {
-            let take = |merged: DeviceNgramFileRows| match &rows {
-                NgramFileOrder::Words => Ok(merged),
-                NgramFileOrder::Texts(ranks) => merged.by_text(ranks),
-            };
-            if let Some(merged) = self.merged_files(n, order, &answers, take)? {
-                return Ok(NgramAnswer::OnDevice(merged));
-            }
-        }
-        let answers = answers.into_iter().enumerate();
-        let parts = self.joined_ngram_files(n, order, answers, |_| true)?;
-        Ok(NgramAnswer::Parts(parts))
-    }
-
-    /// The question for all n-grams with their files.
-    pub(super) fn all_ngram_files(&self, n: usize) -> NgramFileQuestion {
-        NgramFileQuestion {
             set: NgramSet::from(n),
             order: FileOrder::File,
             top: None,
@@ -768,19 +394,19 @@ impl StoredView {
         }
     }
 
-    /// As `joined_ngrams`, with the files of n-grams.
-    pub(super) fn joined_ngram_files(
+    /// The n-grams of segments, by their places, as those of the corpus, with those that cuts of some stored files go through.
+    pub(super) fn joined_ngrams<P: NgramPayload>(
         &self,
         n: usize,
         order: FileOrder,
-        answers: impl Iterator<Item = (usize, FileAnswer)>,
+        answers: impl Iterator<Item = (usize, NgramAnswer<P>)>,
         is_asked: impl Fn(usize) -> bool,
-    ) -> Result<Vec<NgramFilePart>> {
+    ) -> Result<NgramAnswer<P>> {
         let answers = answers.map(|(at, answer)| Ok((at, answer.into_parts()?)));
-        let mut answers: Vec<(usize, Vec<NgramFilePart>)> = answers.collect::<Result<_>>()?;
+        let mut answers: Vec<(usize, Vec<NgramsPart<P>>)> = answers.collect::<Result<_>>()?;
         if self.segments.len() == 1 {
             let only = answers.pop().map(|(_, parts)| parts);
-            return Ok(only.unwrap_or_default());
+            return Ok(NgramAnswer::Parts(only.unwrap_or_default()));
         }
         let (segments, found): (Vec<usize>, Vec<_>) = answers.into_iter().unzip();
         let vocabulary = self.vocabulary()?;
@@ -788,12 +414,13 @@ impl StoredView {
             word: |at: usize, word| vocabulary.number(segments[at], word),
             file: |at: usize, file| self.file_number(segments[at], file),
         };
-        merge_files(n, order, found, &self.cut_ngrams(n, is_asked)?, numbers)
+        let cut = self.cut_ngrams(n, is_asked)?;
+        merge_parts(n, order, found, &cut, numbers).map(NgramAnswer::Parts)
     }
 
     /// Lets each segment build something for n-grams.
     #[cfg(test)]
-    pub(super) fn build_ngrams(&self, kind: NgramStructure) -> Result<()> {
+    pub(crate) fn build_ngrams(&self, kind: NgramStructure) -> Result<()> {
         (self.segments.iter()).try_for_each(|segment| {
             SegmentView::of(segment).build_ngrams(kind, &AtomicBool::new(false))
         })
@@ -803,20 +430,12 @@ impl StoredView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_ngrams(&self, n: usize, forced: Option<PathName>) -> Result<SpreadPlan<'_>> {
-        self.plan::<NgramCounting>(&self.all_ngrams(n), forced)
-    }
-
-    /// How n-grams would be counted by file.
-    ///
-    /// # Errors
-    /// If a segment is damaged.
-    pub(crate) fn plan_ngram_files(
+    pub(crate) fn plan_ngrams<P: NgramPayload>(
         &self,
         n: usize,
         forced: Option<PathName>,
     ) -> Result<SpreadPlan<'_>> {
-        self.plan::<NgramFileCounting>(&self.all_ngram_files(n), forced)
+        self.plan::<NgramCounting<P>>(&self.all_ngrams(n), forced)
     }
 
     /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
@@ -876,17 +495,6 @@ impl StoredView {
         }
         Ok(())
     }
-}
-
-/// Changes of n-grams in so few files are looked for one by one.
-const FEW_FILES: usize = 32;
-
-pub(super) fn window_of(words: impl Iterator<Item = u32>) -> Window {
-    let mut window = Window::default();
-    for (place, word) in window.iter_mut().zip(words) {
-        *place = word;
-    }
-    window
 }
 
 fn add_up(changes: &mut Vec<(Window, u32, i64)>) {
@@ -960,164 +568,60 @@ impl PendingView {
         Ok(windows)
     }
 
-    /// N-grams of the stored files, corrected.
-    fn corrected_ngrams(&self, n: usize, run: Run<'_>) -> Result<Vec<NgramsPart>> {
-        let parts = self.stored.ngrams(n, None, run)?;
-        let mut changes = self.windows(n, run.stop)?.changes.clone();
-        for &file in &self.gone {
-            check(run.stop)?;
+    /// What edits do to n-grams of n words of some files or of all, ascending: where files are not told the changes of each n-gram
+    /// together.
+    fn ngram_changes_of<P: NgramPayload>(
+        &self,
+        n: usize,
+        files: Option<&[u32]>,
+        stop: &AtomicBool,
+    ) -> Result<Vec<(Window, u32, i64)>> {
+        let all = self.windows(n, stop)?.changes.iter();
+        let is_asked = |file: &u32| files.is_none_or(|files| files.binary_search(file).is_ok());
+        let chosen = all.filter(|(_, file, _)| is_asked(file));
+        let mut changes: Vec<(Window, u32, i64)> = chosen.copied().collect();
+        if P::HAS_FILES {
+            return Ok(changes);
+        }
+        let gone = self.gone.iter().filter(|_| files.is_none());
+        for &file in gone {
+            check(stop)?;
             let words = self.stored.words_of(file as usize)?;
             let words: Vec<u32> = words.iter().map(|&w| self.numbering.number(w)).collect();
             let windows = words.windows(n);
             changes.extend(windows.map(|words| (window_of(words.iter().copied()), NONE, -1)));
         }
-        self.correct_ngrams(n, parts, changes, run.stop)
-    }
-
-    /// N-grams of stored files with what changes add and take off, in whatever file.
-    pub(super) fn correct_ngrams(
-        &self,
-        n: usize,
-        parts: Vec<NgramsPart>,
-        mut changes: Vec<(Window, u32, i64)>,
-        stop: &AtomicBool,
-    ) -> Result<Vec<NgramsPart>> {
-        let parts = parts.into_iter();
-        let mut parts: Vec<CountedNgrams> = parts.map(NgramsPart::into_counted).collect();
-        if parts.is_empty() {
-            parts.push(CountedNgrams::none());
-        }
-        self.renumber(parts.iter_mut().map(|part| &mut part.words));
         for change in &mut changes {
             change.1 = NONE;
         }
         check(stop)?;
         add_up(&mut changes);
         check(stop)?;
-        let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, &changes);
-        let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
-            let changes = &changes[range];
-            if changes.is_empty() {
-                return Ok(NgramsPart::Counted(part));
-            }
-            let mut words = Vec::with_capacity(part.words.len() + changes.len() * n);
-            let mut counts = Vec::with_capacity(part.len() + changes.len());
-            merge(&part.words, n, changes, |step| {
-                match step {
-                    MergeStep::Same(rows) => {
-                        words.extend_from_slice(&part.words[rows.start * n..rows.end * n]);
-                        part.counts.append_to(rows, &mut counts);
-                    }
-                    MergeStep::Changed(ngram, row, changes) => {
-                        let change: i64 = changes.iter().map(|change| change.2).sum();
-                        let before = row.map_or(0, |row| part.counts.get(row));
-                        let count = changed(before, change, || self.ngram_subject(ngram))?;
-                        if count > 0 {
-                            words.extend_from_slice(ngram);
-                            counts.push(count);
-                        }
-                    }
-                }
-                Ok(())
-            })?;
-            Ok(NgramsPart::Counted(CountedNgrams {
-                words,
-                counts: Counts::Merged(counts),
-            }))
-        });
-        merged_parts.collect()
+        Ok(changes)
     }
 
-    /// N-grams of the stored files with their files, corrected.
-    fn corrected_ngram_files(
+    /// N-grams of stored files with what changes do to them; these ascend.
+    fn correct_ngrams<P: NgramPayload>(
         &self,
-        n: usize,
-        order: FileOrder,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramFilePart>> {
-        let question = NgramFileQuestion {
-            order,
-            ..self.stored.all_ngram_files(n)
-        };
-        let parts = self.stored.ngram_files(question, run)?.into_parts()?;
-        self.correct_ngram_files(n, order, parts, &self.windows(n, run.stop)?.changes)
-    }
-
-    /// N-grams of stored files with their files and what changes do to these; changes ascend.
-    pub(super) fn correct_ngram_files(
-        &self,
-        n: usize,
-        order: FileOrder,
-        parts: Vec<NgramFilePart>,
+        shape: (usize, FileOrder),
+        parts: Vec<NgramsPart<P>>,
         changes: &[(Window, u32, i64)],
-    ) -> Result<Vec<NgramFilePart>> {
+    ) -> Result<Vec<NgramsPart<P>>> {
         let parts = parts.into_iter();
-        let mut parts: Vec<NgramFiles> = parts.map(NgramFilePart::into_plain).collect();
+        let mut parts: Vec<P::Table> = parts.map(NgramsPart::into_plain).collect();
         if parts.is_empty() {
-            parts.push(NgramFiles {
-                words: Vec::new(),
-                files: CountTable::of_rows(Vec::new()).into(),
-            });
+            parts.push(P::Table::default());
         }
-        self.renumber(parts.iter_mut().map(|part| &mut part.words));
-        let ranges = ranges_of(parts.iter().map(|part| &part.words[..]), n, changes);
-        // Then rows that no edit has changed stay as they are.
-        let is_same = (0..).zip(&self.number_of).all(|(file, &now)| file == now);
-        let merged_parts = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
-            if is_same && range.is_empty() {
-                return Ok(NgramFilePart::Plain(part));
-            }
-            let mut found = EditedRows {
-                part: &part,
-                words: Vec::with_capacity(part.words.len()),
-                numbers: Vec::with_capacity(part.files.rows()),
-                rows: CountTable::of_rows(Vec::new()),
-            };
-            let mut few = Vec::with_capacity(FEW_FILES);
-            merge(&part.words, n, &changes[range], |step| {
-                match step {
-                    MergeStep::Same(rows) if is_same => found.keep(n, rows),
-                    MergeStep::Same(rows) => {
-                        for row in rows {
-                            let ngram = &part.words[row * n..][..n];
-                            found.push(ngram, self.files_now(part.files.row(row)));
-                        }
-                    }
-                    MergeStep::Changed(ngram, row, changes) => {
-                        let stored = row.map_or(&[][..], |row| part.files.row(row));
-                        let of_files = changes.iter().map(|&(_, file, change)| (file, change));
-                        if stored.len() + changes.len() <= FEW_FILES {
-                            few.clear();
-                            few.extend(self.files_now(stored));
-                            correct_few(&mut few, of_files, || self.ngram_subject(ngram))?;
-                            sort_files(&mut few, order);
-                            found.push(ngram, few.drain(..));
-                            return Ok(());
-                        }
-                        let mut now: Vec<(u32, u32)> = self.files_now(stored).collect();
-                        now.sort_unstable();
-                        let subject = |_| self.ngram_subject(ngram);
-                        let mut row = corrected(&now, of_files, subject)?;
-                        if order == FileOrder::Count {
-                            sort_files(&mut row, order);
-                        }
-                        found.push(ngram, row.into_iter());
-                    }
-                }
-                Ok(())
-            })?;
-            let EditedRows {
-                words,
-                numbers,
-                rows,
-                ..
-            } = found;
-            Ok(NgramFilePart::Plain(NgramFiles {
-                words,
-                files: part.files.chosen(rows, numbers),
-            }))
+        self.renumber(parts.iter_mut().map(P::words_mut));
+        let ranges = ranges_of(
+            parts.iter().map(|part| &P::words(part)[..]),
+            shape.0,
+            changes,
+        );
+        let corrected = (parts.into_par_iter().zip(ranges)).map(|(part, range)| {
+            P::corrected(self, shape, part, &changes[range]).map(NgramsPart::Plain)
         });
-        merged_parts.collect()
+        corrected.collect()
     }
 
     /// Gives n-grams of stored words the numbers they have now.
@@ -1132,111 +636,47 @@ impl PendingView {
 }
 
 impl CorpusView {
-    /// N-grams with their counts, in parts that follow each other: all, or those that `top` uses.
+    /// The n-grams that are asked for: on the host by the numbers of their words, or all on a device in the order of their rows.
     ///
     /// # Errors
     /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngrams(
+    pub(crate) fn ngrams<P: NgramPayload>(
         &self,
-        n: usize,
-        top: Option<Top>,
+        request: NgramRequest,
         run: Run<'_>,
-    ) -> Result<Vec<NgramsPart>> {
-        let parts = match self.pending() {
-            None => self.stored().ngrams(n, top, run)?,
-            Some(pending) => pending.corrected_ngrams(n, run)?,
+    ) -> Result<NgramAnswer<P>> {
+        let NgramRequest {
+            n,
+            files,
+            order,
+            rows,
+            top,
+        } = request;
+        if let (Some(top), None) = (top, &files)
+            && let Some(first) = P::first(self, n, top, run)?
+        {
+            return Ok(NgramAnswer::Parts(top.of_parts(first, n)));
+        }
+        let is_whole = files.is_none() && self.pending().is_none();
+        let question = NgramQuestion {
+            order,
+            top: top.filter(|_| is_whole),
+            rows: rows.filter(|_| is_whole),
+            ..self.stored().all_ngrams(n)
         };
-        Ok(match top {
-            None => parts,
-            Some(top) => top.of_ngrams(parts, n),
+        let mut answer = match &files {
+            None => self.stored().ngrams(question, run)?,
+            Some(files) => self.stored_ngrams_in(files, &question, run)?,
+        };
+        if let Some(pending) = self.pending() {
+            let changes = pending.ngram_changes_of::<P>(n, files.as_deref(), run.stop)?;
+            let parts = answer.into_parts()?;
+            answer = NgramAnswer::Parts(pending.correct_ngrams((n, order), parts, &changes)?);
+        }
+        Ok(match (top, answer) {
+            (Some(top), NgramAnswer::Parts(parts)) => NgramAnswer::Parts(top.of_parts(parts, n)),
+            (_, answer) => answer,
         })
-    }
-
-    /// All n-grams with their counts, as [`CorpusView::ngrams`] gives them, or in this order on a device.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngram_rows(
-        &self,
-        n: usize,
-        order: NgramOrder,
-        run: Run<'_>,
-    ) -> Result<AllNgrams> {
-        match self.pending() {
-            None => self.stored().ngram_rows(n, order, run),
-            Some(pending) => pending.corrected_ngrams(n, run).map(NgramAnswer::Parts),
-        }
-    }
-
-    /// All n-grams, and for each a row of files with counts, in parts that follow each other.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngram_files(
-        &self,
-        n: usize,
-        order: FileOrder,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramFilePart>> {
-        match self.pending() {
-            None => {
-                let question = NgramFileQuestion {
-                    order,
-                    ..self.stored().all_ngram_files(n)
-                };
-                self.stored().ngram_files(question, run)?.into_parts()
-            }
-            Some(pending) => pending.corrected_ngram_files(n, order, run),
-        }
-    }
-
-    /// As [`CorpusView::ngram_files`], in order of files; those that `top` does not use by their counts may be missing.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run is over.
-    pub(crate) fn top_ngram_files(
-        &self,
-        n: usize,
-        top: Top,
-        run: Run<'_>,
-    ) -> Result<Vec<NgramFilePart>> {
-        match self.pending() {
-            None => {
-                let question = NgramFileQuestion {
-                    top: Some(top),
-                    ..self.stored().all_ngram_files(n)
-                };
-                self.stored().ngram_files(question, run)?.into_parts()
-            }
-            Some(pending) => pending.corrected_ngram_files(n, FileOrder::File, run),
-        }
-    }
-
-    /// All n-grams with rows of files in an order, as [`CorpusView::ngram_files`] gives them, or in the order of `rows` on a device.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run is over.
-    pub(crate) fn ngram_file_rows(
-        &self,
-        n: usize,
-        order: FileOrder,
-        rows: NgramFileOrder,
-        run: Run<'_>,
-    ) -> Result<FileAnswer> {
-        match self.pending() {
-            None => {
-                let question = NgramFileQuestion {
-                    order,
-                    rows: Some(rows),
-                    ..self.stored().all_ngram_files(n)
-                };
-                self.stored().ngram_files(question, run)
-            }
-            Some(pending) => {
-                let parts = pending.corrected_ngram_files(n, order, run)?;
-                Ok(NgramAnswer::Parts(parts))
-            }
-        }
     }
 }
 
@@ -1265,77 +705,6 @@ fn ranges_of<'a>(
     ranges
 }
 
-/// N-grams with their files, most of which are rows of a part.
-struct EditedRows<'a> {
-    part: &'a NgramFiles,
-    words: Vec<u32>,
-    numbers: Vec<u32>,
-    /// Those that are not.
-    rows: CountTable,
-}
-
-impl EditedRows<'_> {
-    /// Takes n-grams of the part with their rows.
-    fn keep(&mut self, n: usize, rows: Range<usize>) {
-        self.words
-            .extend_from_slice(&self.part.words[rows.start * n..rows.end * n]);
-        // There are fewer rows than windows.
-        let numbers = rows.map(|row| self.part.files.number(row) as u32);
-        self.numbers.extend(numbers);
-    }
-
-    /// Takes an n-gram, unless no file has it.
-    fn push(&mut self, ngram: &[u32], files: impl Iterator<Item = (u32, u32)>) {
-        let before = self.rows.entries.len();
-        self.rows.entries.extend(files);
-        if self.rows.entries.len() > before {
-            self.numbers
-                .push((self.part.files.end() + self.rows.rows()) as u32);
-            self.rows.offsets.push(self.rows.entries.len());
-            self.words.extend_from_slice(ngram);
-        }
-    }
-}
-
-/// A step through stored n-grams and changes, in order.
-enum MergeStep<'a> {
-    /// Stored n-grams that no change is of, by their rows.
-    Same(Range<usize>),
-    /// An n-gram, its row if it is stored, and its changes.
-    Changed(&'a [u32], Option<usize>, &'a [(Window, u32, i64)]),
-}
-
-/// Goes through n-grams and changes in order.
-fn merge(
-    words: &[u32],
-    n: usize,
-    changes: &[(Window, u32, i64)],
-    mut visit: impl FnMut(MergeStep<'_>) -> Result<()>,
-) -> Result<()> {
-    let (mut row, rows) = (0, words.len() / n);
-    for changes in changes.chunk_by(|left, right| left.0 == right.0) {
-        let ngram = &changes[0].0[..n];
-        let end = row + smaller(&words[row * n..], n, ngram);
-        if row < end {
-            visit(MergeStep::Same(row..end))?;
-        }
-        let is_stored = words.get(end * n..(end + 1) * n) == Some(ngram);
-        visit(MergeStep::Changed(ngram, is_stored.then_some(end), changes))?;
-        row = end + usize::from(is_stored);
-    }
-    match row < rows {
-        true => visit(MergeStep::Same(row..rows)),
-        false => Ok(()),
-    }
-}
-
-/// How many of sorted n-grams are smaller than one. Work: logarithmic in that number.
-fn smaller(words: &[u32], n: usize, ngram: &[u32]) -> usize {
-    let rows = words.len() / n;
-    let is_smaller = |row: usize| words[row * n..][..n] < *ngram;
-    gallop(rows, is_smaller)
-}
-
 /// Words a symbol of the grammar at most: 9 bytes a word are then no more than some times the grammar.
 const SYMBOL_WORDS_MAX: u64 = 4;
 
@@ -1346,7 +715,7 @@ const SUFFIX_BYTES: u64 = 9;
 const TABLE_BYTES: u64 = 40;
 
 /// Whether n-grams of n words are told by structures of their own: single words are answered elsewhere.
-fn has_ngrams(n: usize) -> bool {
+pub(super) fn has_ngrams(n: usize) -> bool {
     (2..=NGRAM_WORDS_MAX).contains(&n)
 }
 
@@ -1373,6 +742,7 @@ fn plan_of(grammar: &WordGrammar) -> NgramPlan {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
     use std::time::Duration;
 
     use zipfdb_storage::{Dictionary, FileEntry, Grammar};
@@ -1380,7 +750,7 @@ mod tests {
     use super::*;
     use crate::segment::LiveSegment;
 
-    /// A file of so many words, each `copies` times in a row, and all of them eight times.
+    /// A file of `words` words, each `copies` times in a row, and all of them eight times.
     fn segment(words: u32, copies: u32) -> Arc<LiveSegment> {
         let file = FileEntry {
             name: "a".into(),

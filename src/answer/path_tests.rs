@@ -17,20 +17,20 @@ use zipfdb_kernels::{CountTable, FileOrder, Literal};
 use zipfdb_storage::{CorpusSettings, IndexKind, IngestMode, Tokenizer};
 
 use super::all_words::AllWordsFiles;
-use super::chosen_ngrams::{ChosenNgramFiles, ChosenNgrams};
+use super::chosen_ngrams::ChosenNgrams;
 use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
 use super::frequent_words::FrequentWords;
 use super::literal_files::LiteralFiles;
-use super::ngrams::{NgramCounting, NgramFileCounting};
+use super::ngrams::NgramCounting;
 use super::path::{PartitionOperation, PathName, Run, RunLog, answer};
 use super::phrase::{PhraseCount, PhrasePositions};
 use super::search::{FilePositions, FileSearch, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};
 use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
 use super::word_files::FewWordFiles;
-use super::{CorpusView, NgramFilePart, Top};
+use super::{CorpusView, NgramPayload, NgramRequest, NgramsPart, Top, WithCounts, WithFiles};
 use crate::api::snapshot::Snapshot;
 use crate::segment::{SegmentView, StructureKind, WordFiles, word_order};
 use crate::{CopyOptions, Database};
@@ -434,9 +434,9 @@ fn check_chosen_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 expected.insert(words, counts);
             }
         }
-        corpus.ask::<ChosenNgrams>(covered, |view, run| {
+        corpus.ask::<ChosenNgrams<WithCounts>>(covered, |view, run| {
             let mut found = BTreeMap::new();
-            for table in &view.ngrams_in(n, &files, None, run).unwrap() {
+            for table in &parts_of::<WithCounts>(view, in_files(&files, n), run) {
                 table.for_each(n, |(words, count)| {
                     assert!(found.insert(texts_of(view, words), count).is_none());
                 });
@@ -447,7 +447,11 @@ fn check_chosen_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 .map(|(words, counts)| (words.clone(), sum(counts)));
             assert_eq!(found, sums.collect::<BTreeMap<_, u64>>());
             let top = Top::of_all(3, true);
-            let most: u64 = (view.ngrams_in(n, &files, Some(top), run).unwrap().iter())
+            let request = NgramRequest {
+                top: Some(top),
+                ..in_files(&files, n)
+            };
+            let most: u64 = (parts_of::<WithCounts>(view, request, run).iter())
                 .map(|table| {
                     let mut most = 0;
                     table.for_each(n, |(_, count)| most = most.max(count));
@@ -457,10 +461,10 @@ fn check_chosen_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 .unwrap_or(0);
             assert_eq!(most, found.values().copied().max().unwrap_or(0));
         });
-        corpus.ask::<ChosenNgramFiles>(covered, |view, run| {
+        corpus.ask::<ChosenNgrams<WithFiles>>(covered, |view, run| {
             let mut found = BTreeMap::new();
-            let tables = view.ngram_files_in(n, &files, run).unwrap().into_iter();
-            for table in tables.map(NgramFilePart::into_plain) {
+            let tables = parts_of::<WithFiles>(view, in_files(&files, n), run).into_iter();
+            for table in tables.map(NgramsPart::into_plain) {
                 for (row, words) in table.words.chunks_exact(n).enumerate() {
                     let counts = table.files.row(row).to_vec();
                     assert!(found.insert(texts_of(view, words), counts).is_none());
@@ -471,14 +475,29 @@ fn check_chosen_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
     }
 }
 
+fn in_files(files: &[u32], n: usize) -> NgramRequest {
+    NgramRequest {
+        files: Some(files.to_vec()),
+        ..NgramRequest::all(n)
+    }
+}
+
+fn parts_of<P: NgramPayload>(
+    view: &CorpusView,
+    request: NgramRequest,
+    run: Run<'_>,
+) -> Vec<NgramsPart<P>> {
+    view.ngrams(request, run).unwrap().into_parts().unwrap()
+}
+
 /// N-grams and phrases.
 fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
     for n in [1, 2, 3, 8] {
         let expected = corpus.ngrams(n);
         let count =
             |files: &BTreeMap<u32, Vec<u64>>| files.values().map(Vec::len).sum::<usize>() as u64;
-        corpus.ask::<NgramCounting>(covered, |view, run| {
-            let tables = view.ngrams(n, None, run).unwrap();
+        corpus.ask::<NgramCounting<WithCounts>>(covered, |view, run| {
+            let tables = parts_of::<WithCounts>(view, NgramRequest::all(n), run);
             let mut rows: Vec<(Vec<&[u8]>, u64)> = Vec::new();
             for table in &tables {
                 table.for_each(n, |(words, count)| {
@@ -510,7 +529,11 @@ fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
             for (top, least, most) in [(Top::of_all(5, true), last, u64::MAX), (among, 2, 3)] {
                 let mut counts = counts.clone();
                 counts.retain(|&count| least <= count && count <= most);
-                let tables = view.ngrams(n, Some(top), run).unwrap();
+                let request = NgramRequest {
+                    top: Some(top),
+                    ..NgramRequest::all(n)
+                };
+                let tables = parts_of::<WithCounts>(view, request, run);
                 let mut found: Vec<u64> = Vec::new();
                 for table in &tables {
                     table.for_each(n, |(_, count)| found.push(count));
@@ -520,10 +543,14 @@ fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
             }
         });
         for order in [FileOrder::File, FileOrder::Count] {
-            corpus.ask::<NgramFileCounting>(covered, |view, run| {
+            corpus.ask::<NgramCounting<WithFiles>>(covered, |view, run| {
                 let mut found = BTreeMap::new();
-                let tables = view.ngram_files(n, order, run).unwrap().into_iter();
-                for table in tables.map(NgramFilePart::into_plain) {
+                let request = NgramRequest {
+                    order,
+                    ..NgramRequest::all(n)
+                };
+                let tables = parts_of::<WithFiles>(view, request, run).into_iter();
+                for table in tables.map(NgramsPart::into_plain) {
                     for (row, words) in table.words.chunks_exact(n).enumerate() {
                         let files = table.files.row(row).to_vec();
                         found.insert(texts_of(view, words), files);
@@ -654,10 +681,10 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<FewWordFiles>(),
         listed::<AllWordsFiles>(),
         listed::<LiteralFiles>(),
-        listed::<NgramCounting>(),
-        listed::<NgramFileCounting>(),
-        listed::<ChosenNgrams>(),
-        listed::<ChosenNgramFiles>(),
+        listed::<NgramCounting<WithCounts>>(),
+        listed::<NgramCounting<WithFiles>>(),
+        listed::<ChosenNgrams<WithCounts>>(),
+        listed::<ChosenNgrams<WithFiles>>(),
         listed::<PhraseCount>(),
         listed::<PhrasePositions>(),
         listed::<WordCount>(),

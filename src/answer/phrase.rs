@@ -15,13 +15,12 @@ use zipfdb_kernels::{
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
-use super::correction::Window;
+use super::correction::{Window, window_of};
 use super::cost::{
     ALONE_COST, DEVICE_PHRASE_COST, LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST,
     SYMBOL_COST, Size, TABLE_LOOKUP_COST, USES_BUILD_COST,
 };
 use super::device_parts::RootPart;
-use super::ngrams::window_of;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{Edit, NONE, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};

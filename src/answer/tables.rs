@@ -11,8 +11,9 @@ use std::sync::Arc;
 use zipfdb_kernels::{CountTable, NGRAM_WORDS_MAX, NgramFiles, SharedRows};
 
 use crate::answer::CorpusView;
-use crate::answer::ngram_packing::NgramFilePart;
-use crate::answer::ngram_packing::NgramsPart;
+use crate::answer::counted_ngrams::WithCounts;
+use crate::answer::ngram_files::WithFiles;
+use crate::answer::ngram_payload::NgramsPart;
 
 /// Fewer words than this part of all are sorted by comparing.
 const FEW_PART: usize = 8;
@@ -159,7 +160,7 @@ enum CountedRows {
         files: Arc<CountTable>,
     },
     /// N-grams, in parts.
-    Ngrams(Arc<[NgramFilePart]>),
+    Ngrams(Arc<[NgramsPart<WithFiles>]>),
 }
 
 /// The files of a word or n-gram, places in [`crate::Snapshot::files`], and how often it occurs in each: a slice of them.
@@ -193,7 +194,11 @@ impl fmt::Debug for FileList<'_> {
 
 impl FileCounts {
     /// Of n-grams.
-    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramFilePart>) -> FileCounts {
+    pub(crate) fn new(
+        view: Arc<CorpusView>,
+        n: usize,
+        parts: Vec<NgramsPart<WithFiles>>,
+    ) -> FileCounts {
         FileCounts {
             view,
             n,
@@ -220,7 +225,7 @@ impl FileCounts {
     pub fn len(&self) -> usize {
         match &self.rows {
             CountedRows::Words { words, .. } => words.len(),
-            CountedRows::Ngrams(parts) => parts.iter().map(NgramFilePart::len).sum(),
+            CountedRows::Ngrams(parts) => parts.iter().map(NgramsPart::len).sum(),
         }
     }
 
@@ -259,11 +264,15 @@ impl FileCounts {
 pub struct NgramCounts {
     view: Arc<CorpusView>,
     n: usize,
-    parts: Arc<[NgramsPart]>,
+    parts: Arc<[NgramsPart<WithCounts>]>,
 }
 
 impl NgramCounts {
-    pub(crate) fn new(view: Arc<CorpusView>, n: usize, parts: Vec<NgramsPart>) -> NgramCounts {
+    pub(crate) fn new(
+        view: Arc<CorpusView>,
+        n: usize,
+        parts: Vec<NgramsPart<WithCounts>>,
+    ) -> NgramCounts {
         NgramCounts {
             view,
             n,
@@ -325,13 +334,18 @@ impl<'a> Ngram<'a> {
     /// The words, joined by a space.
     pub fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
+        self.push_text(&mut text);
+        text
+    }
+
+    /// Appends the words, joined by a space.
+    pub(crate) fn push_text(&self, text: &mut Vec<u8>) {
         for (index, word) in self.words().enumerate() {
             if index > 0 {
                 text.push(b' ');
             }
             text.extend_from_slice(word);
         }
-        text
     }
 }
 

@@ -419,7 +419,14 @@ fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
                 .collect();
             top.retain(&mut wanted, |&(_, count)| count);
             let view = snapshot.view();
-            let found = view.ngrams(n, Some(top), Run::to_the_end()).unwrap();
+            let request = NgramRequest {
+                top: Some(top),
+                ..NgramRequest::all(n)
+            };
+            let found = view
+                .ngrams::<WithCounts>(request, Run::to_the_end())
+                .unwrap();
+            let found = found.into_parts().unwrap();
             let mut rows = Vec::new();
             for part in &found {
                 part.for_each(n, |(words, count)| {

@@ -24,6 +24,14 @@ impl Top {
         }
     }
 
+    /// The same with more rows that are used.
+    pub(crate) fn with_more(self, rows: u64) -> Top {
+        Top {
+            limit: self.limit.saturating_add(rows),
+            ..self
+        }
+    }
+
     /// Leaves out rows that are not used. Rows with the count of the last one that is used stay: what else orders them is not
     /// known here.
     pub(crate) fn retain<T>(self, rows: &mut Vec<T>, count: impl Fn(&T) -> u64) {

@@ -20,7 +20,7 @@ use zipfdb_sql::quote;
 use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
 use crate::answer::{
-    CorpusView, FileCounts, FileSummary, Known, NgramCounts, TermVectors, WordCounts,
+    CorpusView, FileCounts, FileSummary, Known, NgramCounts, NgramRequest, TermVectors, WordCounts,
 };
 use crate::runtime::Runtime;
 use crate::runtime::gather::WordInFile;
@@ -311,7 +311,8 @@ impl Snapshot {
     /// If `n` is not in `1..=8`.
     pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
-        let parts = self.watched(|run| self.view.ngrams(n, None, run))?;
+        let parts =
+            self.watched(|run| self.view.ngrams(NgramRequest::all(n), run)?.into_parts())?;
         Ok(NgramCounts::new(self.view.clone(), n, parts))
     }
 
@@ -325,8 +326,11 @@ impl Snapshot {
     /// If `n` is not in `1..=8`.
     pub fn ranked_inverted_index(&self, n: usize) -> Result<FileCounts> {
         assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
-        let by_count = FileOrder::Count;
-        let parts = self.watched(|run| self.view.ngram_files(n, by_count, run))?;
+        let request = NgramRequest {
+            order: FileOrder::Count,
+            ..NgramRequest::all(n)
+        };
+        let parts = self.watched(|run| self.view.ngrams(request, run)?.into_parts())?;
         Ok(FileCounts::new(self.view.clone(), n, parts))
     }
 

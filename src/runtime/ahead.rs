@@ -44,6 +44,11 @@ impl<A: Send + 'static> WorkAhead<A> {
         self.begun.len() >= self.most
     }
 
+    /// Takes the answer of work that is done.
+    pub(crate) fn put(&mut self, answer: A) {
+        self.begun.push_back(BegunWork::done(answer));
+    }
+
     /// Begins work.
     pub(crate) fn begin(&mut self, work: impl FnOnce() -> Result<A> + Send + 'static) {
         self.begun.push_back(begin_apart(&self.pool, |_| work()));

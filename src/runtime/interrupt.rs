@@ -272,6 +272,13 @@ pub(crate) struct BegunWork<A> {
 }
 
 impl<A: Send + 'static> BegunWork<A> {
+    /// What is done already.
+    pub(super) fn done(answer: A) -> BegunWork<A> {
+        let (begun, work) = BegunWork::new(|_| Ok(answer));
+        work();
+        begun
+    }
+
     /// What waits for the work, and the work, to be run once.
     fn new(
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,

@@ -438,7 +438,8 @@ mod tests {
                     .collect::<Result<Vec<_>, _>>()?;
                 let given = with_numbers(&parts, &rows);
                 let found = DeviceNgramRows::merged(&given, cut, WORDS as usize)?;
-                let found = found.expect("are few").download()?;
+                let found = found.expect("are few");
+                let found = found.ngrams.download(&found.gpu)?;
                 assert_eq!(found.words, words, "{about}");
                 let counts: Vec<u32> = all.values().map(|files| files.values().sum()).collect();
                 assert_eq!(found.counts, counts, "{about}");
@@ -448,7 +449,8 @@ mod tests {
                 let given = with_numbers(&parts, &rows);
                 for order in [FileOrder::File, FileOrder::Count] {
                     let found = DeviceNgramFileRows::merged(&given, cut, WORDS as usize, order)?;
-                    let found = found.expect("are few").download()?;
+                    let found = found.expect("are few");
+                    let found = found.ngrams.download(&found.gpu)?;
                     assert_eq!(found.words, words, "{about}");
                     for (row, files) in all.values().enumerate() {
                         let mut files: Vec<(u32, u32)> =

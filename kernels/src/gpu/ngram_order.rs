@@ -17,8 +17,8 @@ pub(crate) static SOURCE: Source = Source {
 };
 
 impl DeviceNgrams {
-    /// The n-grams in order of their counts, the greatest first if `descending`; of n-grams that occur as often first the one
-    /// whose words have smaller `ranks`, or without ranks the one that was first.
+    /// The n-grams in order of their counts, the greatest first if these are `descending`, or without this whatever their counts
+    /// are; of n-grams that occur as often first the one whose words have smaller `ranks`, or without ranks the one that was first.
     ///
     /// Memory: twice what the n-grams take, and 24 bytes for each.
     ///
@@ -29,27 +29,29 @@ impl DeviceNgrams {
     /// # Panics
     ///
     /// When there are more ranks than a u32 counts.
-    pub fn by_count(
+    pub fn in_order(
         self,
         gpu: &Gpu,
-        descending: bool,
+        descending: Option<bool>,
         ranks: Option<&[u32]>,
     ) -> Result<DeviceNgrams, GpuError> {
         let rows = self.rows();
-        if rows == 0 {
+        if rows == 0 || (descending.is_none() && ranks.is_none()) {
             return Ok(self);
         }
         let n = self.words.len() / rows;
-        let order = match ranks {
+        let mut order = match ranks {
             Some(ranks) => order_by_words(gpu, &self.words, n, ranks.len(), Some(ranks))?,
             None => as_they_lie(gpu, rows)?,
         };
-        let keys = gpu.allocate::<u32>(rows)?;
-        let changed = if descending { u32::MAX } else { 0 };
-        let arguments = arguments![&self.counts, changed, &order, rows, &keys];
-        let kernel = SOURCE.kernel("count_keys_kernel");
-        gpu.launch_looping(kernel.moving(rows * 3 * 4), rows, arguments)?;
-        let (_, order) = primitives::sort_pairs(gpu, keys, order, 0..u32::BITS)?;
+        if let Some(descending) = descending {
+            let keys = gpu.allocate::<u32>(rows)?;
+            let changed = if descending { u32::MAX } else { 0 };
+            let arguments = arguments![&self.counts, changed, &order, rows, &keys];
+            let kernel = SOURCE.kernel("count_keys_kernel");
+            gpu.launch_looping(kernel.moving(rows * 3 * 4), rows, arguments)?;
+            (_, order) = primitives::sort_pairs(gpu, keys, order, 0..u32::BITS)?;
+        }
         let (words, counts) = moved(gpu, &self.words, &self.counts, &order)?;
         Ok(DeviceNgrams { words, counts })
     }
@@ -173,20 +175,24 @@ mod tests {
                 let mut ranks: Vec<u32> = (0..words_below).collect();
                 ranks.sort_by_key(|rank| rank.wrapping_mul(0x9e37_79b9));
                 for ranks in [None, Some(&ranks[..])] {
-                    for descending in [false, true] {
+                    for descending in [None, Some(false), Some(true)] {
                         let given = DeviceNgrams {
                             words: gpu.upload(&words)?,
                             counts: gpu.upload(&counts)?,
                         };
-                        let found = given.by_count(gpu, descending, ranks)?.download(gpu)?;
+                        let found = given.in_order(gpu, descending, ranks)?.download(gpu)?;
                         let of_row = |row: usize| &words[row * n..(row + 1) * n];
                         let mut order: Vec<usize> = (0..rows).collect();
                         order.sort_by_key(|&row| {
-                            let count = counts[row] ^ if descending { u32::MAX } else { 0 };
+                            let count = match descending {
+                                None => 0,
+                                Some(false) => counts[row],
+                                Some(true) => !counts[row],
+                            };
                             let rank = |&word: &u32| ranks.map_or(0, |ranks| ranks[word as usize]);
                             (count, of_row(row).iter().map(rank).collect::<Vec<_>>())
                         });
-                        let about = format!("{rows} {n} {descending} {}", ranks.is_some());
+                        let about = format!("{rows} {n} {descending:?} {}", ranks.is_some());
                         let expected = order.iter().map(|&row| counts[row]);
                         assert!(found.counts.iter().copied().eq(expected), "{about}");
                         let expected = order.iter().flat_map(|&row| of_row(row));

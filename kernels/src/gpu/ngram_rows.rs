@@ -10,7 +10,6 @@ use super::driver::{SHOWN_ALIGNMENT, SHOWN_BYTES};
 use super::error::GpuError;
 use super::ngrams::{DeviceNgramFiles, DeviceNgrams};
 use super::tables::column_and_count;
-use crate::{NgramCounts, NgramFiles};
 
 /// Distinct n-grams with counts that stay on a device until their rows are wanted.
 #[derive(Debug)]
@@ -98,33 +97,9 @@ fn words_of(rows: &Range<usize>, n: usize, with_words: bool) -> Range<usize> {
 }
 
 impl DeviceNgramRows {
-    /// As [`DeviceNgrams::by_count`].
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    pub fn by_count(
-        self,
-        descending: bool,
-        ranks: Option<&[u32]>,
-    ) -> Result<DeviceNgramRows, GpuError> {
-        let ngrams = self.ngrams.by_count(&self.gpu, descending, ranks)?;
-        Ok(DeviceNgramRows { ngrams, ..self })
-    }
-
-    /// As [`DeviceNgrams::top`], on the host.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    pub fn top(
-        self,
-        limit: u64,
-        descending: bool,
-        counts: (u64, u64),
-    ) -> Result<NgramCounts, GpuError> {
-        let used = self.ngrams.top(&self.gpu, limit, descending, counts)?;
-        used.download(&self.gpu)
+    /// The device, the words of an n-gram, and the n-grams.
+    pub fn into_ngrams(self) -> (Gpu, usize, DeviceNgrams) {
+        (self.gpu, self.n, self.ngrams)
     }
 
     /// How many pieces there are.
@@ -160,41 +135,12 @@ impl DeviceNgramRows {
             see(bytemuck::cast_slice(words), bytemuck::cast_slice(counts));
         })
     }
-
-    /// All of them on the host.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Call`].
-    pub fn download(&self) -> Result<NgramCounts, GpuError> {
-        self.ngrams.download(&self.gpu)
-    }
 }
 
 impl DeviceNgramFileRows {
-    /// As [`DeviceNgramFiles::by_text`].
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    pub fn by_text(self, ranks: &[u32]) -> Result<DeviceNgramFileRows, GpuError> {
-        let ngrams = self.ngrams.by_text(&self.gpu, ranks)?;
-        ngrams.into_rows(&self.gpu, self.n)
-    }
-
-    /// As [`DeviceNgramFiles::top`], on the host.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    pub fn top(
-        self,
-        limit: u64,
-        descending: bool,
-        counts: (u64, u64),
-    ) -> Result<NgramFiles, GpuError> {
-        let used = self.ngrams.top(&self.gpu, limit, descending, counts)?;
-        used.download(&self.gpu)
+    /// As [`DeviceNgramRows::into_ngrams`].
+    pub fn into_ngrams(self) -> (Gpu, usize, DeviceNgramFiles) {
+        (self.gpu, self.n, self.ngrams)
     }
 
     /// How many pieces there are.
@@ -240,15 +186,6 @@ impl DeviceNgramFileRows {
             });
         })
     }
-
-    /// All of them on the host.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Call`].
-    pub fn download(&self) -> Result<NgramFiles, GpuError> {
-        self.ngrams.download(&self.gpu)
-    }
 }
 
 impl ShownNgramFiles<'_> {
@@ -293,6 +230,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::NgramCounts;
     use crate::gpu::DeviceTable;
     use crate::gpu::test_devices::{Numbers, on_devices};
 
@@ -310,7 +248,7 @@ mod tests {
                 let kept = given.into_rows(&gpu.until(&stop), n);
                 stop.store(true, Ordering::Relaxed);
                 let expected = NgramCounts { words, counts };
-                assert_eq!(kept.download()?, expected, "{rows} {n}");
+                assert_eq!(kept.ngrams.download(&kept.gpu)?, expected, "{rows} {n}");
                 let (words, counts) = (Vec::new(), Vec::new());
                 let mut shown = NgramCounts { words, counts };
                 for piece in 0..kept.pieces() {
@@ -362,7 +300,7 @@ mod tests {
                 let stop = Arc::new(AtomicBool::new(false));
                 let kept = given.into_rows(&gpu.until(&stop), n)?;
                 stop.store(true, Ordering::Relaxed);
-                let all = kept.download()?;
+                let all = kept.ngrams.download(&kept.gpu)?;
                 assert_eq!(all.words, words, "{rows} {n} {most}");
                 let rows_of_entries = (0..rows).flat_map(|row| {
                     let places = offsets[row] as usize..offsets[row + 1] as usize;

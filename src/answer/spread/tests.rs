@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zipfdb_kernels::FileOrder;
 use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
 
+use super::super::counted_ngrams::WithCounts;
 use super::super::device_parts::in_batches;
 use super::super::frequent_words::FrequentWords;
-use super::super::ngram_packing::{CountAnswer, NgramAnswer, NgramCountPart, NgramFilePart};
-use super::super::ngrams::{
-    CountOrder, NgramFileOrder, NgramFileQuestion, NgramOrder, NgramQuestion,
+use super::super::ngram_files::WithFiles;
+use super::super::ngram_payload::{
+    NgramAnswer, NgramOrder, NgramPayload, NgramQuestion, NgramsPart,
 };
 use super::super::path::{Run, RunLog, answer};
 use super::super::phrase::{PhraseCount, PhrasePositions};
@@ -113,7 +114,9 @@ fn work_on_a_device_ends_when_it_is_stopped() {
         stored.segment_at(index).totals_on(device).unwrap();
         begun.fetch_add(1, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
-        stored.segment_at(index).ngrams_on(device, &all_ngrams(2))
+        stored
+            .segment_at(index)
+            .ngrams_on::<WithCounts>(device, &all_ngrams(2))
     };
     let places = stored.lookup_places(1 << 40).unwrap();
     let run = Run::until(&stop);
@@ -387,7 +390,7 @@ fn segments_are_shared_out_and_stay_where_they_are() {
     let used = (0..devices.len()).filter(|&device| held(device) > 0);
     assert_eq!(used.count() as u64, all.min(devices.len() as u64));
     let stored = snapshot.view().stored();
-    let plan = stored.plan_ngrams(2, None).unwrap();
+    let plan = stored.plan_ngrams::<WithCounts>(2, None).unwrap();
     for (choice, segment) in plan.choices.iter().zip(stored.segments()) {
         let (device, _) = choice.device.unwrap();
         assert!(device.holds(segment.residence(), Kind::Words));
@@ -470,12 +473,11 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
     let ranges: Vec<Extract> = ranges.collect();
     let device = &database.inner().shared().runtime.devices.all()[0];
     type Ask<'a> = Box<dyn Fn(&OnDevice<'_>) -> crate::Result<String> + 'a>;
-    let order = CountOrder {
-        descending: true,
-        ranks: None,
-    };
     let by_count_question = NgramQuestion {
-        rows: Some(NgramOrder::Count(order)),
+        rows: Some(NgramOrder::Counts {
+            descending: true,
+            ranks: None,
+        }),
         ..all_ngrams(2)
     };
     let words = segment.word_grammar().unwrap().view().terminal_count;
@@ -483,22 +485,16 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
     let ranks: Arc<[u32]> = (0..words).rev().collect();
     type FileRows = Vec<(Vec<u32>, Vec<(u32, u32)>)>;
     let with_files = |on: &OnDevice<'_>, rows, top| -> crate::Result<(bool, FileRows)> {
-        let question = NgramFileQuestion {
-            set: 2.into(),
+        let question = NgramQuestion {
             order: FileOrder::Count,
             top,
             rows,
-            segments: 1,
-            memory: usize::MAX,
+            ..all_ngrams(2)
         };
-        let answer = segment.ngram_files_on(on, &question)?;
+        let answer = segment.ngrams_on::<WithFiles>(on, &question)?;
         let is_kept = matches!(answer, NgramAnswer::OnDevice(_));
         let mut rows = Vec::new();
-        for part in answer
-            .into_parts()?
-            .into_iter()
-            .map(NgramFilePart::into_plain)
-        {
+        for part in answer.into_parts()?.into_iter().map(NgramsPart::into_plain) {
             let files = (0..part.files.rows()).map(|row| part.files.row(row).to_vec());
             rows.extend(part.words.chunks(2).map(<[u32]>::to_vec).zip(files));
         }
@@ -538,10 +534,10 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
             // In parts more are found than are used.
             let (words, counts) = joined(segment.ngrams_on(on, &question)?);
             let mut rows: Vec<_> = words.chunks(2).zip(counts).collect();
-            top.retain(&mut rows, |&(_, count)| u64::from(count));
+            top.retain(&mut rows, |&(_, count)| count);
             let all = joined(segment.ngrams_on(on, &all_ngrams(2))?);
             let mut expected: Vec<_> = all.0.chunks(2).zip(all.1).collect();
-            top.retain(&mut expected, |&(_, count)| u64::from(count));
+            top.retain(&mut expected, |&(_, count)| count);
             assert_eq!(rows, expected);
             Ok(format!("{rows:?}"))
         }),
@@ -561,7 +557,7 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
         }),
         Box::new(|on| Ok(format!("{:?}", with_files(on, None, None)?.1))),
         Box::new(|on| {
-            let (is_kept, rows) = with_files(on, Some(NgramFileOrder::Words), None)?;
+            let (is_kept, rows) = with_files(on, Some(NgramOrder::Words), None)?;
             assert!(is_kept || rows.is_sorted_by_key(|row| &row.0));
             Ok(format!("{rows:?}"))
         }),
@@ -581,7 +577,7 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
             Ok(format!("{rows:?}"))
         }),
         Box::new(|on| {
-            let of_texts = NgramFileOrder::Texts(ranks.clone());
+            let of_texts = NgramOrder::Texts(ranks.clone());
             let (is_kept, mut rows) = with_files(on, Some(of_texts), None)?;
             let of_row = |row: &(Vec<u32>, Vec<(u32, u32)>)| {
                 let words = row.0.iter();
@@ -599,7 +595,6 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
             let ngrams = words.chunks(2).zip(counts).step_by(97);
             let mut all = Vec::new();
             for (words, count) in ngrams {
-                let count = u64::from(count);
                 assert_eq!(PhraseCount::run_on(&words, segment, on)?, count);
                 let places = PhrasePositions::run_on(&words, segment, on)?;
                 assert_eq!(places.len() as u64, count);
@@ -655,6 +650,7 @@ fn a_file_that_does_not_fit_is_done_in_parts() {
 fn all_ngrams(n: usize) -> NgramQuestion {
     NgramQuestion {
         set: n.into(),
+        order: FileOrder::File,
         top: None,
         rows: None,
         segments: 1,
@@ -662,13 +658,16 @@ fn all_ngrams(n: usize) -> NgramQuestion {
     }
 }
 
-fn joined(answer: CountAnswer) -> (Vec<u32>, Vec<u32>) {
+fn joined(answer: NgramAnswer<WithCounts>) -> (Vec<u32>, Vec<u64>) {
     let parts = answer
         .into_parts()
         .unwrap()
         .into_iter()
-        .map(NgramCountPart::into_plain);
-    let parts = parts.map(|part| (part.words, part.counts));
+        .map(NgramsPart::into_plain);
+    let parts = parts.map(|part| {
+        let counts = WithCounts::counts(&part).collect::<Vec<u64>>();
+        (part.words, counts)
+    });
     let (words, counts): (Vec<_>, Vec<_>) = parts.unzip();
     (words.concat(), counts.concat())
 }

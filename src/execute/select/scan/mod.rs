@@ -6,16 +6,18 @@
 
 pub(super) mod boundary;
 mod catalog;
-mod count_ordered;
 mod counted;
-mod device_ngrams;
 mod files;
 mod files_with;
 mod large_ngrams;
-mod ngram_tables;
+mod ngram_cursor;
+mod ngram_marks;
+mod ngram_matcher;
+mod ngram_rows;
 mod ngrams;
 mod nothing;
 mod occurrences;
+mod odd_ngrams;
 mod ordered_ngrams;
 mod plan;
 mod question;
@@ -27,6 +29,7 @@ mod selection;
 mod term_vectors;
 #[cfg(test)]
 mod tests;
+mod text_rows;
 mod top;
 mod word_tables;
 mod words;

@@ -4,39 +4,38 @@
 //! by `=` or `IN` are looked up by their words; other conditions are decided once for each distinct n-gram where rows are
 //! merged.
 
-use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::FileOrder;
-use zipfdb_sql::query::{Collation, NgramsColumn};
+use zipfdb_sql::query::NgramsColumn;
 use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::Description;
 use super::super::ordered::sort_until;
-use super::super::word_order::text_order;
 use super::boundary::ScanRequest;
-use super::count_ordered;
-use super::counted::{CountedCursor, CountedNgram, add_up, merge, stored_totals};
-use super::device_ngrams::DeviceNgramCursor;
-use super::large_ngrams::{LargeNgrams, RowsByText};
-use super::ngram_tables::{NgramCursor, NgramFileCursor, top_of_files};
+use super::counted::{CountedCursor, CountedNgram, merge, stored_totals};
+use super::large_ngrams;
+use super::ngram_matcher::NgramMatcher;
+use super::ngram_rows::{NgramRowPayload, rows_of_parts, rows_on_device};
 use super::occurrences::{NgramPlaces, WindowCursor, WordWindows};
-use super::ordered_ngrams::OrderedNgramFileCursor;
+use super::odd_ngrams::OddNgrams;
+use super::ordered_ngrams;
 use super::plan::{ScanPath, ScanPlan, size_of_segments};
 use super::question::{Grain, MergedOrder, ScanQuestion, SequenceColumn};
-use super::rows::{RowCursor, SequenceScan, SequenceTask};
-use super::selection::{WantedWords, bytes_of, is_text};
+use super::rows::{RowCursor, SequenceRows, SequenceScan, SequenceTask};
+use super::selection::{WantedWords, bytes_of};
+use super::text_rows::TextRows;
 use crate::Result;
 use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use crate::answer::{
-    AllNgrams, CorpusView, CountOrder, FileAnswer, Ngram, NgramAnswer, NgramFileOrder,
-    NgramFilePart, NgramOrder, NgramsPart, PhrasePlace, PlaceRanges, SpreadPlan, Top,
+    CorpusView, CountedNgrams, NgramAnswer, NgramOrder, NgramRequest, NgramsPart, PhrasePlace,
+    PlaceRanges, SpreadPlan, Top, WithCounts, WithFiles,
 };
 use crate::api::snapshot::Snapshot;
-use crate::batch::TextDictionary;
+use crate::batch::BATCH_ROWS;
 
 /// What EXPLAIN says of rows that are made part by part.
 const LARGE: &str = "in parts: all rows may take more than memory_limit";
@@ -75,8 +74,8 @@ pub(super) fn scan(
         Description::new("n-grams", format!("{what} in {files} files"), None)
     };
     let has_order = |order: &MergedOrder| match order {
-        MergedOrder::Text(_) => question.grain == Grain::FileWord,
         // Conditions and bounds on counts leave few n-grams, which are sorted after they were chosen.
+        MergedOrder::Text(_) => question.grain == Grain::FileWord || question.has_all_texts(),
         MergedOrder::Count { .. } => question.has_all_texts() && question.top.is_none(),
     };
     let order = (question.wanted_order).filter(|order| !is_large && has_order(order));
@@ -131,11 +130,13 @@ fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
             paths.push(ScanPath::totals(files.len() as u64));
         }
         Grain::All | Grain::Word if files.is_all() => {
-            let plan = with_texts(stored.plan_ngrams(n, None)?, question);
+            let plan = with_texts(stored.plan_ngrams::<WithCounts>(n, None)?, question);
             paths.push(ScanPath::planned(Strategy::Weights, &plan));
         }
         Grain::All | Grain::Word => {
-            let plan = question.view().plan_ngrams_in(n, files.numbers())?;
+            let plan = question
+                .view()
+                .plan_ngrams_in::<WithCounts>(n, files.numbers())?;
             let plan = with_texts(plan, question);
             paths.push(ScanPath::planned(Strategy::Weights, &plan));
             paths.push(of_all_files(question)?);
@@ -169,15 +170,15 @@ fn with_texts<'a>(plan: SpreadPlan<'a>, question: &ScanQuestion) -> SpreadPlan<'
 /// N-grams with their files, those of others left out.
 fn of_all_files(question: &ScanQuestion) -> Result<ScanPath> {
     let stored = question.view().stored();
-    let plan = with_texts(stored.plan_ngram_files(question.n, None)?, question);
+    let plan = with_texts(stored.plan_ngrams::<WithFiles>(question.n, None)?, question);
     Ok(ScanPath::planned(Strategy::FileWeights, &plan))
 }
 
 /// N-grams of the files that are asked for alone, if that is estimated to be faster than those of all files.
 fn of_chosen_files(question: &ScanQuestion) -> Result<Option<ScanPath>> {
     let (view, n) = (question.view(), question.n);
-    let all = with_texts(view.stored().plan_ngram_files(n, None)?, question);
-    let chosen = view.plan_ngram_files_in(n, question.files.numbers())?;
+    let all = with_texts(view.stored().plan_ngrams::<WithFiles>(n, None)?, question);
+    let chosen = view.plan_ngrams_in::<WithFiles>(n, question.files.numbers())?;
     let chosen = with_texts(chosen, question);
     let is_chosen = !all.is_demanded() && chosen.cost() < all.cost();
     Ok(is_chosen.then(|| ScanPath::planned(Strategy::FileWeights, &chosen)))
@@ -185,148 +186,107 @@ fn of_chosen_files(question: &ScanQuestion) -> Result<Option<ScanPath>> {
 
 fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let (question, grain) = (&task.question, task.question.grain);
-    if grain == Grain::Occurrence {
-        if task.strategy == Strategy::Parents {
-            return found(task);
-        }
+    // A look at all words pays where all n-grams are decided.
+    if task.strategy != Strategy::Parents && question.has_all_places() {
+        question.prepare_ngram_marks()?;
+    }
+    let is_table =
+        task.is_large || matches!(task.strategy, Strategy::Weights | Strategy::FileWeights);
+    match grain {
+        Grain::Occurrence if task.strategy == Strategy::Parents => found(task),
         // Conditions are those of n-grams.
-        let wanted = WantedWords { marks: None };
-        return Ok(Box::new(WindowCursor::new(question, wanted)));
-    }
-    if task.is_large {
-        return start_large(task);
-    }
-    // What passes conditions is known only row by row.
-    let top = task.top.filter(|_| question.has_all_texts());
-    if task.strategy == Strategy::Weights && grain == Grain::Word && !has_spaces(question)? {
-        match (task.order, top) {
-            (None, Some(_)) => {
-                let parts = counted_ngrams(task, top)?;
-                return Ok(Box::new(NgramCursor::new(question, parts)));
-            }
-            (None, None) => {
-                return Ok(match all_ngrams(task, NgramOrder::Words)? {
-                    NgramAnswer::Parts(parts) => Box::new(NgramCursor::new(question, parts)),
-                    NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
-                });
-            }
-            (Some(order), _) => {
-                if let Some(ordered) = ngrams_by_count(task, order)? {
-                    return Ok(ordered);
+        Grain::Occurrence => Ok(Box::new(WindowCursor::new(
+            question,
+            WantedWords { marks: None },
+        ))),
+        Grain::Word | Grain::FileWord if is_table => {
+            // What passes conditions is known only row by row.
+            let top = task.top.filter(|_| question.has_all_texts());
+            match OddNgrams::find(task)? {
+                None => tables(task, top),
+                Some(odd) => {
+                    // Those that are put in places of their own leave as many others among the first.
+                    let top = top.map(|top| top.with_more(odd.rows_max()));
+                    Ok(odd.among(tables(task, top)?))
                 }
             }
         }
-    }
-    let is_table = task.strategy == Strategy::FileWeights && grain == Grain::FileWord;
-    if is_table && question.files.is_all() {
-        if task.order.is_none() {
-            if !has_spaces(question)? {
-                return start_file_table(task);
+        Grain::All | Grain::File if is_table => totals(question, tables(task, None)?),
+        _ => {
+            let mut counted = match task.strategy {
+                Strategy::Totals => stored_totals(question),
+                Strategy::Parents => look_up(task)?,
+                _ => expand(question)?,
+            };
+            merge(&mut counted, grain, &mut question.interrupt().pace())?;
+            if matches!(grain, Grain::Word | Grain::FileWord) {
+                let rows = TextRows::new(question, task.order, |take| {
+                    (counted.iter()).try_for_each(|row| take((&row.words, row.file, row.times)))
+                });
+                return Ok(Box::new(rows?));
             }
-        } else if let Some(ordered) = ordered_files(task)? {
-            return Ok(ordered);
+            Ok(CountedCursor::boxed(counted))
         }
     }
-    let mut counted = match task.strategy {
-        Strategy::Totals => stored_totals(question),
-        Strategy::Parents => look_up(task)?,
-        Strategy::Weights => weights(task)?,
-        Strategy::FileWeights => file_weights(task)?,
-        _ => expand(question)?,
-    };
-    merge(&mut counted, grain, &mut question.interrupt().pace())?;
-    if matches!(grain, Grain::Word | Grain::FileWord) {
-        merge_texts(question, &mut counted)?;
-    }
-    if let Some(top) = task.top {
-        top.retain(&mut counted, |row| row.times);
-    }
-    if let Some(order) = task.order {
-        sort_rows(question, &mut counted, order)?;
-    }
-    Ok(CountedCursor::boxed(counted))
 }
 
-/// The table of n-grams with their files, or the rows of it that are used.
-fn start_file_table(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
-    let (question, n) = (&task.question, task.question.n);
-    if let Some(top) = task.top.filter(|_| question.has_all_texts()) {
-        let used = task.answer(move |view, run| {
-            top_of_files(top, view.top_ngram_files(n, top, run)?, n, run.stop)
-        })?;
-        return Ok(CountedCursor::boxed(used));
+/// The rows of n-grams as tables have them, equal words once, or those of them that `top` uses.
+fn tables(task: &SequenceTask, top: Option<Top>) -> Result<Box<dyn RowCursor>> {
+    let question = &task.question;
+    if task.is_large {
+        return large_ngrams::rows(task);
     }
-    Ok(match all_with_files(task, NgramFileOrder::Words)? {
-        NgramAnswer::Parts(parts) => Box::new(NgramFileCursor::new(question, parts)),
-        NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::with_files(question, rows)),
+    let order = match task.order {
+        None => NgramOrder::Words,
+        Some(MergedOrder::Text(_)) => NgramOrder::Texts(ranks_of_texts(question)?),
+        Some(MergedOrder::Count {
+            descending,
+            by_text,
+        }) => NgramOrder::Counts {
+            descending,
+            ranks: by_text.then(|| ranks_of_texts(question)).transpose()?,
+        },
+    };
+    match question.grain {
+        Grain::File | Grain::FileWord => {
+            let answer = ngrams_with_files(task, &order, top)?;
+            rows_of(question, answer, order)
+        }
+        _ => rows_of(question, counted_ngrams(task, &order, top)?, order),
+    }
+}
+
+/// The rows of an answer in an order.
+fn rows_of<P: NgramRowPayload>(
+    question: &Arc<ScanQuestion>,
+    answer: NgramAnswer<P>,
+    order: NgramOrder,
+) -> Result<Box<dyn RowCursor>> {
+    match (answer, order) {
+        (NgramAnswer::OnDevice(rows), _) => Ok(rows_on_device::<P>(question, rows)),
+        (NgramAnswer::Parts(parts), NgramOrder::Words) => Ok(rows_of_parts(question, parts)),
+        (NgramAnswer::Parts(parts), order) => ordered_ngrams::rows_of(question, parts, order),
+    }
+}
+
+/// For each word a rank: texts of n-grams without odd words compare as the ranks of their words one after the other.
+fn ranks_of_texts(question: &ScanQuestion) -> Result<Arc<[u32]>> {
+    question.ask(|view, _| {
+        view.vocabulary()?;
+        Ok(view.byte_ranks().into())
     })
 }
 
-/// N-grams with their files in order of texts, if the ranks of words tell it.
-fn ordered_files(task: &SequenceTask) -> Result<Option<Box<dyn RowCursor>>> {
-    let question = &task.question;
-    let Some(ranks) = ranks_of_texts(question)? else {
-        return Ok(None);
-    };
-    Ok(Some(
-        match all_with_files(task, NgramFileOrder::Texts(ranks.clone()))? {
-            NgramAnswer::Parts(parts) => {
-                Box::new(OrderedNgramFileCursor::new(question, parts, ranks)?)
-            }
-            NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::with_files(question, rows)),
-        },
-    ))
-}
-
-/// All n-grams in order of their counts, if the ranks of words tell the order of texts where that is asked for.
-fn ngrams_by_count(task: &SequenceTask, order: MergedOrder) -> Result<Option<Box<dyn RowCursor>>> {
-    let question = &task.question;
-    let MergedOrder::Count {
-        descending,
-        by_text,
-    } = order
-    else {
-        return Ok(None);
-    };
-    let ranks = match by_text {
-        false => None,
-        true => match ranks_of_texts(question)? {
-            None => return Ok(None),
-            ranks => ranks,
-        },
-    };
-    let order = CountOrder { descending, ranks };
-    Ok(Some(
-        match all_ngrams(task, NgramOrder::Count(order.clone()))? {
-            NgramAnswer::Parts(parts) => count_ordered::by_count(question, parts, &order)?,
-            NgramAnswer::OnDevice(rows) => Box::new(DeviceNgramCursor::new(question, rows)),
-        },
-    ))
-}
-
-/// For each word a rank: texts of n-grams compare as the ranks of their words one after the other. None if no ranks tell their
-/// order.
-fn ranks_of_texts(question: &ScanQuestion) -> Result<Option<Arc<[u32]>>> {
-    let words = TextDictionary::words(question.view());
-    let on = (question.snapshot.pool(), question.interrupt());
-    let order = text_order(&words, true, Collation::Binary, on)?;
-    Ok(order.map(|order| order.ranks(&words).unwrap_or_default().into()))
-}
-
-/// Rows part by part.
-fn start_large(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
-    let question = &task.question;
-    let mut rows = LargeNgrams::new(task)?;
-    if matches!(question.grain, Grain::Word | Grain::FileWord) {
-        if has_spaces(question)? {
-            return Ok(Box::new(RowsByText::new(rows, question)?));
-        }
-        return Ok(Box::new(rows));
-    }
+/// Adds up the rows of a cursor: all, or by file.
+fn totals(question: &ScanQuestion, mut cursor: Box<dyn RowCursor>) -> Result<Box<dyn RowCursor>> {
     let mut times = vec![0; question.snapshot.files().len().max(1)];
-    while let Some(row) = rows.next()? {
-        if question.passes_ngram(row.words(question.n))? {
-            times[row.file as usize] += row.times;
+    let mut has_more = true;
+    while has_more {
+        question.interrupt().check()?;
+        let mut rows = SequenceRows::new(BATCH_ROWS);
+        has_more = cursor.fill(question, &mut rows)?;
+        for (&file, &more) in rows.files.iter().zip(&rows.times) {
+            times[file as usize] += more;
         }
     }
     // Files are u32.
@@ -335,165 +295,76 @@ fn start_large(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     Ok(CountedCursor::boxed(counted.collect()))
 }
 
-/// Sorts as values compare: by text and files, or by count.
-fn sort_rows(
-    question: &ScanQuestion,
-    counted: &mut Vec<CountedNgram>,
-    order: MergedOrder,
-) -> Result<()> {
-    let mut pace = question.interrupt().pace();
-    let mut texts: Vec<((bool, Vec<u8>), CountedNgram)> = Vec::with_capacity(counted.len());
-    for row in counted.drain(..) {
-        let text = Ngram::new(question.view(), &row.words).text();
-        pace.work(text.len())?;
-        // What is not text is a BLOB, and comes after all texts.
-        texts.push(((!is_text(&text), text), row));
-    }
-    let rank = |row: &CountedNgram| match order {
-        MergedOrder::Text(FileOrder::File) => Reverse(0),
-        MergedOrder::Count {
-            descending: false, ..
-        } => Reverse(!row.times),
-        _ => Reverse(row.times),
-    };
-    sort_until(&mut texts, &mut pace, |left, right| {
-        let by_count = rank(&left.1).cmp(&rank(&right.1));
-        let by_text = left.0.cmp(&right.0);
-        let [first, second] = match order {
-            MergedOrder::Text(_) => [by_text, by_count],
-            MergedOrder::Count { .. } => [by_count, by_text],
-        };
-        first.then(second).then(left.1.file.cmp(&right.1.file))
-    })?;
-    counted.extend(texts.into_iter().map(|(_, row)| row));
-    Ok(())
-}
-
-/// Makes one row of each text, or of each text and file. Rows of equal words stand next to each other; different words make
-/// the same text only if one holds a space.
-fn merge_texts(question: &ScanQuestion, counted: &mut Vec<CountedNgram>) -> Result<()> {
-    if question.grain == Grain::Word {
-        counted.iter_mut().for_each(|row| row.file = 0);
-    }
-    if !has_spaces(question)? {
-        add_up(counted, |left, right| {
-            left.file == right.file && left.words == right.words
+/// The n-grams of the files that are asked for: all, in this order if a device has them, or those that `top` uses.
+fn counted_ngrams(
+    task: &SequenceTask,
+    order: &NgramOrder,
+    top: Option<Top>,
+) -> Result<NgramAnswer<WithCounts>> {
+    let (question, n) = (&task.question, task.question.n);
+    if !question.files.is_all() && task.strategy == Strategy::FileWeights {
+        let parts = ngrams_with_files(task, &NgramOrder::Words, None)?.into_parts()?;
+        let wanted = question.clone();
+        let is_wanted = move |file| wanted.files.has(file);
+        let counted = question.ask(move |_, _| {
+            let parts = parts.into_par_iter();
+            Ok(parts.map(|part| counted_in(part, n, &is_wanted)).collect())
         });
-        return Ok(());
+        return counted.map(NgramAnswer::Parts);
     }
-    let mut pace = question.interrupt().pace();
-    let mut same: HashMap<(Vec<u8>, u32), CountedNgram> = HashMap::new();
-    for row in counted.drain(..) {
-        pace.step()?;
-        let text = Ngram::new(question.view(), &row.words).text();
-        let times = row.times;
-        same.entry((text, row.file))
-            .and_modify(|kept| kept.times += times)
-            .or_insert(row);
-    }
-    counted.extend(same.into_values());
-    sort_until(counted, &mut pace, by_file_and_words)
+    let request = NgramRequest {
+        files: (!question.files.is_all()).then(|| question.files.numbers().to_vec()),
+        ..request_of(n, order, top)
+    };
+    task.answer(move |view, run| view.ngrams(request, run))
 }
 
-fn by_file_and_words(left: &CountedNgram, right: &CountedNgram) -> Ordering {
-    (left.file, &left.words).cmp(&(right.file, &right.words))
-}
-
-/// Whether a word holds a space.
-fn has_spaces(question: &ScanQuestion) -> Result<bool> {
-    question.ask(|view, _| {
-        let vocabulary = view.vocabulary()?;
-        // Words are numbered by u32.
-        let words = (0..vocabulary.len() as u32).into_par_iter();
-        Ok(words.any(|word| vocabulary.word(word).contains(&b' ')))
-    })
-}
-
-/// The n-grams of the files that are asked for, or those that `top` uses.
-fn counted_ngrams(task: &SequenceTask, top: Option<Top>) -> Result<Vec<NgramsPart>> {
-    let (files, n) = (&task.question.files, task.question.n);
-    let some = (!files.is_all()).then(|| files.numbers().to_vec());
-    task.answer(move |view, run| match &some {
-        None => view.ngrams(n, top, run),
-        Some(files) => view.ngrams_in(n, files, top, run),
-    })
-}
-
-/// All n-grams of the files that are asked for, in this order if a device has them.
-fn all_ngrams(task: &SequenceTask, order: NgramOrder) -> Result<AllNgrams> {
-    match task.question.files.is_all() {
-        true => {
-            let n = task.question.n;
-            task.answer(move |view, run| view.ngram_rows(n, order, run))
-        }
-        false => counted_ngrams(task, None).map(NgramAnswer::Parts),
+/// All n-grams, in this order if a device has them, or those that `top` uses.
+fn request_of(n: usize, order: &NgramOrder, top: Option<Top>) -> NgramRequest {
+    NgramRequest {
+        rows: top.is_none().then(|| order.clone()),
+        top,
+        ..NgramRequest::all(n)
     }
 }
 
-fn weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
-    let (question, n) = (&task.question, task.question.n);
-    let mut counted = Vec::new();
-    let mut pace = question.interrupt().pace();
-    for part in counted_ngrams(task, None)? {
-        for (words, times) in part.into_counted().iter(n) {
-            pace.step()?;
-            if question.passes_ngram(words)? {
-                counted.push(CountedNgram {
-                    words: words.into(),
-                    file: 0,
-                    times,
-                });
-            }
+/// The n-grams of a part that wanted files have, with their counts in these.
+fn counted_in(
+    part: NgramsPart<WithFiles>,
+    n: usize,
+    is_wanted: &impl Fn(u32) -> bool,
+) -> NgramsPart<WithCounts> {
+    let part = part.into_plain();
+    let (mut words, mut counts) = (Vec::new(), Vec::new());
+    for (row, ngram) in part.words.chunks_exact(n).enumerate() {
+        let files = part.files.row(row).iter();
+        let files = files.filter(|entry| is_wanted(entry.0));
+        let times: u64 = files.map(|entry| u64::from(entry.1)).sum();
+        if times > 0 {
+            words.extend_from_slice(ngram);
+            counts.push(times);
         }
     }
-    Ok(counted)
+    NgramsPart::Plain(CountedNgrams { words, counts })
 }
 
-/// N-grams with their files, others than those that are asked for among them.
-fn file_table(task: &SequenceTask) -> Result<Vec<NgramFilePart>> {
-    let (question, n) = (&task.question, task.question.n);
-    if !question.files.is_all() && of_chosen_files(question)?.is_some() {
-        let files = question.files.numbers().to_vec();
-        return task.answer(move |view, run| view.ngram_files_in(n, &files, run));
-    }
-    let of_files = order_of_files(task);
-    task.answer(move |view, run| view.ngram_files(n, of_files, run))
-}
-
-/// All n-grams with the files, of which all are asked for; in this order if a device has them.
-fn all_with_files(task: &SequenceTask, rows: NgramFileOrder) -> Result<FileAnswer> {
-    let (n, of_files) = (task.question.n, order_of_files(task));
-    task.answer(move |view, run| view.ngram_file_rows(n, of_files, rows, run))
-}
-
-/// In which order the files of an n-gram are asked for.
-fn order_of_files(task: &SequenceTask) -> FileOrder {
-    let of_files = task.order.and_then(MergedOrder::of_text);
-    of_files.unwrap_or(FileOrder::File)
-}
-
-fn file_weights(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
+/// N-grams with their files, others than those that are asked for perhaps among them: all, in this order if a device has them, or
+/// those that `top` uses.
+fn ngrams_with_files(
+    task: &SequenceTask,
+    order: &NgramOrder,
+    top: Option<Top>,
+) -> Result<NgramAnswer<WithFiles>> {
     let question = &task.question;
-    let mut counted = Vec::new();
-    let mut pace = question.interrupt().pace();
-    for part in file_table(task)? {
-        let part = part.into_plain();
-        for (row, words) in part.words.chunks_exact(question.n).enumerate() {
-            pace.step()?;
-            let files = part.files.row(row).iter();
-            let mut files = files.filter(|entry| question.files.has(entry.0)).peekable();
-            if files.peek().is_none() || !question.passes_ngram(words)? {
-                continue;
-            }
-            let words: Arc<[u32]> = words.into();
-            counted.extend(files.map(|&(file, times)| CountedNgram {
-                words: words.clone(),
-                file,
-                times: u64::from(times),
-            }));
-        }
-    }
-    Ok(counted)
+    let is_chosen = !question.files.is_all() && of_chosen_files(question)?.is_some();
+    let of_files = task.order.and_then(MergedOrder::of_text);
+    let request = NgramRequest {
+        files: is_chosen.then(|| question.files.numbers().to_vec()),
+        order: of_files.unwrap_or(FileOrder::File),
+        // Counts in files that are not asked for would be among the first.
+        ..request_of(question.n, order, top.filter(|_| question.files.is_all()))
+    };
+    task.answer(move |view, run| view.ngrams(request, run))
 }
 
 /// Counts by expanding the files.
@@ -507,14 +378,13 @@ fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
         *counts.entry((words, file)).or_default() += 1;
     }
     let mut counted = Vec::with_capacity(counts.len());
-    let mut pace = question.interrupt().pace();
+    let (mut pace, mut matcher) = (question.interrupt().pace(), NgramMatcher::new(question));
     for ((words, file), times) in counts {
         pace.step()?;
-        if question.passes_ngram(&words)? {
+        if matcher.passes(&words)? {
             counted.push(CountedNgram { words, file, times });
         }
     }
-    sort_until(&mut counted, &mut pace, by_file_and_words)?;
     Ok(counted)
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::ordered::sort_until;
+use super::ngram_matcher::NgramMatcher;
 use super::question::{ScanQuestion, SequencePlace};
 use super::rows::{BUFFER, BUFFER_MAX, RowCursor, SequenceRows};
 use super::selection::WantedWords;
@@ -101,6 +102,7 @@ impl RowCursor for WindowCursor {
             self.windows.next += count;
             return Ok(count > 0);
         }
+        let mut matcher = NgramMatcher::new(question);
         let windows = words.windows(question.n).take(rows.room());
         let count = windows.len();
         for window in windows.filter(|window| is_of_one_file(window)) {
@@ -111,7 +113,7 @@ impl RowCursor for WindowCursor {
             } else {
                 self.words.clear();
                 self.words.extend(window.iter().map(|word| word.word));
-                question.passes_ngram(&self.words)?
+                matcher.passes(&self.words)?
             };
             if is_wanted {
                 rows.push_window(window, question)?;

@@ -1,30 +1,31 @@
-//! The cursor of n-grams with their files in order of their texts.
+//! N-grams in order of their texts, or of their counts.
 //!
 //! Texts compare as the ranks of their words, so n-grams that begin with one word come together, and in the tables they lie
 //! together. Invariant: a unit has all n-grams of its first words, units ascend, and a unit is sorted when it is read: tables that it
-//! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one unit.
+//! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, and by counts, all n-grams are
+//! one unit.
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::{NgramFiles, PackedNgramFiles};
 
-use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
-use super::ngram_tables::{NGRAMS_AHEAD, ngram_of};
+use super::super::number_keys::{sorted_by_counts, sorted_ngrams, where_rows_are_sorted};
+use super::ngram_cursor::{MakeRows, NgramCursor};
+use super::ngram_rows::NgramRowPayload;
 use super::question::ScanQuestion;
-use super::rows::{NgramRows, NgramRowsAhead, RowCursor, SequenceRows};
+use super::rows::{RowCursor, concatenated};
 use crate::Result;
-use crate::answer::NgramFilePart;
+use crate::answer::{NgramOrder, NgramPayload, NgramsPart};
+use crate::segment::cache::Reservation;
 
-/// A unit has so many n-grams: enough to be sorted by all threads.
+/// N-grams of a unit: enough to be sorted by all threads.
 const UNIT_NGRAMS: usize = 1 << 17;
 
 /// All n-grams are one unit if units together would unpack each table more often than this.
 const UNPACKED_MAX: usize = 6;
 
-/// The n-grams of a table that begin with one word.
+/// The n-grams of a table that begin with one word, or all of it.
 #[derive(Clone, Copy)]
 struct WordRows {
     rank: u32,
@@ -33,78 +34,81 @@ struct WordRows {
     end: u32,
 }
 
-/// A table that is unpacked each time a unit needs it, unless it came unpacked.
-enum StoredTable {
-    Plain(Arc<NgramFiles>),
-    Packed(PackedNgramFiles),
-}
-
-impl StoredTable {
-    fn unpacked(&self) -> Arc<NgramFiles> {
-        match self {
-            StoredTable::Plain(plain) => plain.clone(),
-            StoredTable::Packed(packed) => Arc::new(packed.unpacked()),
-        }
-    }
-}
-
-/// Gives n-grams with their files in order of their texts.
-pub(super) struct OrderedNgramFileCursor {
+/// N-grams in an order.
+struct OrderedNgrams<P: NgramPayload> {
     question: Arc<ScanQuestion>,
-    tables: Vec<StoredTable>,
-    /// By word; empty if numbers are in order.
-    ranks: Arc<[u32]>,
+    /// Unpacked each time that a unit needs them, unless they came unpacked.
+    tables: Vec<NgramsPart<P>>,
+    order: NgramOrder,
     /// In order of ranks.
     words: Vec<WordRows>,
     /// The units that are left, as the ends of their words, the last first.
     ends: Vec<usize>,
     /// The unit whose rows are begun, and its first n-gram that is not.
-    unit: Arc<SortedUnit>,
+    unit: Arc<SortedUnit<P>>,
     next: usize,
-    rows: NgramRowsAhead,
+    reservation: Reservation,
 }
 
 /// The n-grams that are read.
-#[derive(Default)]
-struct SortedUnit {
+struct SortedUnit<P: NgramPayload> {
     /// The words that it has end here.
     end: usize,
     /// The tables that it needs, by number.
-    tables: Vec<(u32, Arc<NgramFiles>)>,
+    tables: Vec<(u32, Arc<P::Table>)>,
+    /// The words and counts of its n-grams, if nothing else is told of them.
+    joined: Option<(Vec<u32>, Vec<u64>)>,
     /// The number in the unit of the first of each range of rows: a place in `tables`, and the first row there.
     ranges: Vec<(usize, usize, usize)>,
     /// Numbers of n-grams.
     order: Vec<u32>,
 }
 
-impl OrderedNgramFileCursor {
-    /// Of n-grams whose texts compare as the ranks of their words.
-    pub(super) fn new(
+/// The rows of n-grams in an order other than by the numbers of words, from parts that are in that one. There are fewer than 2^32.
+///
+/// # Errors
+/// If the statement has to end.
+pub(super) fn rows_of<P: NgramRowPayload>(
+    question: &Arc<ScanQuestion>,
+    tables: Vec<NgramsPart<P>>,
+    order: NgramOrder,
+) -> Result<Box<dyn RowCursor>> {
+    let mut ordered = OrderedNgrams::new(question, tables, order)?;
+    let ahead = question.work_ahead();
+    Ok(NgramCursor::boxed(question, ahead, move || ordered.next()))
+}
+
+impl<P: NgramRowPayload> OrderedNgrams<P> {
+    fn new(
         question: &Arc<ScanQuestion>,
-        tables: Vec<NgramFilePart>,
-        ranks: Arc<[u32]>,
-    ) -> Result<OrderedNgramFileCursor> {
+        tables: Vec<NgramsPart<P>>,
+        order: NgramOrder,
+    ) -> Result<OrderedNgrams<P>> {
         let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
-        let count = |(table, part): (usize, &NgramFilePart)| {
+        let rows_of = |(table, part): (usize, &NgramsPart<P>)| {
             interrupt.check()?;
+            // Tables and rows are counted by u32.
+            let all = |rank, start, end| WordRows {
+                rank,
+                table: table as u32,
+                start,
+                end,
+            };
+            let (None, Some(ranks)) = order.keys() else {
+                return Ok(vec![all(0, 0, part.len() as u32)]);
+            };
             let part = part.plain();
             let mut found: Vec<WordRows> = Vec::new();
-            for (row, words) in (0..).zip(part.words.chunks(n)) {
-                let rank = ranks.get(words[0] as usize).copied().unwrap_or(words[0]);
+            for (row, words) in (0..).zip(P::words(&part).chunks(n)) {
+                let rank = ranks[words[0] as usize];
                 match found.last_mut() {
                     Some(last) if last.rank == rank => last.end += 1,
-                    // Tables and rows are counted by u32.
-                    _ => found.push(WordRows {
-                        rank,
-                        table: table as u32,
-                        start: row,
-                        end: row + 1,
-                    }),
+                    _ => found.push(all(rank, row, row + 1)),
                 }
             }
             Ok(found)
         };
-        let found = pool.install(|| tables.par_iter().enumerate().map(count).collect());
+        let found = pool.install(|| tables.par_iter().enumerate().map(rows_of).collect());
         let found: Result<Vec<Vec<WordRows>>> = found;
         let mut words = found?.concat();
         words.sort_by_key(|word| word.rank);
@@ -113,19 +117,21 @@ impl OrderedNgramFileCursor {
             ends = vec![words.len()];
         }
         ends.reverse();
-        let stored = |part| match part {
-            NgramFilePart::Plain(plain) => StoredTable::Plain(Arc::new(plain)),
-            NgramFilePart::Packed(packed) => StoredTable::Packed(packed),
-        };
-        Ok(OrderedNgramFileCursor {
+        Ok(OrderedNgrams {
             question: question.clone(),
-            tables: tables.into_iter().map(stored).collect(),
-            ranks,
+            tables,
+            order,
             words,
             ends,
-            unit: Arc::default(),
+            unit: Arc::new(SortedUnit {
+                end: 0,
+                tables: Vec::new(),
+                joined: None,
+                ranges: Vec::new(),
+                order: Vec::new(),
+            }),
             next: 0,
-            rows: NgramRowsAhead::new(question),
+            reservation: question.context.reservation(),
         })
     }
 
@@ -134,30 +140,61 @@ impl OrderedNgramFileCursor {
         let question = &self.question;
         let words = &self.words[self.unit.end..end];
         let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
-        let before = &self.unit.tables;
+        let (before, is_last) = (&self.unit.tables, self.ends.is_empty());
         let mut needed: Vec<u32> = words.iter().map(|word| word.table).collect();
         needed.sort_unstable();
         needed.dedup();
-        let table = |number: u32| match before.binary_search_by_key(&number, |table| table.0) {
-            Ok(place) => before[place].clone(),
-            Err(_) => (number, self.tables[number as usize].unpacked()),
+        let table = |(number, part): (u32, &mut NgramsPart<P>)| {
+            needed.binary_search(&number).ok()?;
+            let table = match before.binary_search_by_key(&number, |table| table.0) {
+                Ok(place) => before[place].1.clone(),
+                Err(_) if is_last => Arc::new(part.take().into_plain()),
+                Err(_) => Arc::new(part.plain().into_owned()),
+            };
+            Some((number, table))
         };
-        let tables: Vec<(u32, Arc<NgramFiles>)> =
-            pool.install(|| needed.into_par_iter().map(table).collect());
-        let rows = words.iter().map(|word| (word.end - word.start) as usize);
-        let unit = where_rows_are_sorted(rows.sum(), pool, interrupt, |stop| {
-            let (mut ranges, mut of_rows) = (Vec::with_capacity(words.len()), Vec::new());
+        // Tables are counted by u32.
+        let count = self.tables.len() as u32;
+        let parts = (0..count).into_par_iter().zip(&mut self.tables);
+        let mut tables: Vec<(u32, Arc<P::Table>)> =
+            pool.install(|| parts.filter_map(table).collect());
+        let rows: usize = (words.iter().map(|word| (word.end - word.start) as usize)).sum();
+        let row_bytes = n * size_of::<u32>() + size_of::<u64>() + size_of::<u32>();
+        self.reservation.cover(rows * row_bytes);
+        let (descending, ranks) = self.order.keys();
+        let unit = where_rows_are_sorted(rows, pool, interrupt, |stop| {
+            let (mut ranges, mut pieces) = (Vec::with_capacity(words.len()), Vec::new());
+            let mut first = 0;
             for word in words {
                 // All tables of its words are there.
                 let place = tables.partition_point(|(number, _)| *number < word.table);
-                let (start, end) = (word.start as usize, word.end as usize);
-                ranges.push((of_rows.len() / n, place, start));
-                of_rows.extend_from_slice(&tables[place].1.words[start * n..end * n]);
+                let rows = word.start as usize..word.end as usize;
+                ranges.push((first, place, rows.start));
+                first += rows.len();
+                pieces.push((&*tables[place].1, rows));
+            }
+            let words_of_pieces = pieces
+                .iter()
+                .map(|(table, rows)| &P::words(table)[rows.start * n..rows.end * n]);
+            let words = concatenated(words_of_pieces.collect());
+            let counts = P::joined_counts(&pieces);
+            let order = match descending {
+                None => sorted_ngrams(&words, n, ranks.unwrap_or_default(), stop)?,
+                Some(descending) => {
+                    let counts = counts.as_deref().unwrap_or_default();
+                    sorted_by_counts(&words, n, counts, (descending, ranks), stop)?
+                }
+            };
+            if is_last && counts.is_some() {
+                // Nothing reads them any more, and freeing takes as long as copying.
+                tables.into_par_iter().for_each(drop);
+                tables = Vec::new();
             }
             Ok(SortedUnit {
                 end,
+                joined: counts.map(|counts| (words, counts)),
                 ranges,
-                order: sorted_ngrams(&of_rows, n, &self.ranks, stop)?,
+                order,
                 tables,
             })
         })?;
@@ -165,23 +202,41 @@ impl OrderedNgramFileCursor {
         Ok(())
     }
 
-    /// Begins to make some rows; `false` if all are begun.
-    fn begin(&mut self) -> Result<bool> {
+    /// The next piece.
+    fn next(&mut self) -> Result<Option<MakeRows>> {
         while self.next == self.unit.order.len() {
             let Some(end) = self.ends.pop() else {
-                return Ok(false);
+                return Ok(None);
             };
             self.open(end)?;
         }
-        let places = self.next..self.unit.order.len().min(self.next + NGRAMS_AHEAD);
+        let places = self.next..self.unit.order.len().min(self.next + P::AHEAD);
         self.next = places.end;
-        let (unit, question) = (self.unit.clone(), self.question.clone());
-        self.rows.begin(move || unit.rows_of(places, &question));
-        Ok(true)
+        let unit = self.unit.clone();
+        Ok(Some(Box::new(move |matcher, made| {
+            if let Some((words, counts)) = &unit.joined {
+                let n = matcher.question().n;
+                for &ngram in &unit.order[places] {
+                    let ngram = ngram as usize;
+                    let words = &words[ngram * n..(ngram + 1) * n];
+                    if matcher.passes(words)? {
+                        made.with_room().push_counted(words, 0, counts[ngram]);
+                    }
+                }
+                return Ok(());
+            }
+            for &ngram in &unit.order[places] {
+                let ngram = ngram as usize;
+                let range = unit.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
+                let (first, place, start) = unit.ranges[range];
+                P::push_row(&unit.tables[place].1, start + ngram - first, matcher, made)?;
+            }
+            Ok(())
+        })))
     }
 }
 
-/// Where units of so many n-grams end, by words.
+/// Where units of at least `ngrams` n-grams end, by words.
 fn unit_ends(words: &[WordRows], ngrams: usize) -> Vec<usize> {
     let (mut ends, mut end, mut held) = (Vec::new(), 0, 0);
     for same in words.chunk_by(|left, right| left.rank == right.rank) {
@@ -209,29 +264,6 @@ fn tables_of_units(words: &[WordRows], ends: &[usize]) -> usize {
         tables.len()
     });
     units.sum()
-}
-
-impl SortedUnit {
-    /// The rows of some n-grams, by their places in order: those of n-grams that pass.
-    fn rows_of(&self, places: Range<usize>, question: &ScanQuestion) -> Result<NgramRows> {
-        let mut rows = NgramRows::new();
-        for &ngram in &self.order[places] {
-            let ngram = ngram as usize;
-            let range = self.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
-            let (first, place, start) = self.ranges[range];
-            let table = &self.tables[place].1;
-            let (words, files) = ngram_of(table, start + ngram - first, question.n);
-            rows.push(words, files, |entry| entry, question)?;
-        }
-        Ok(rows)
-    }
-}
-
-impl RowCursor for OrderedNgramFileCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        while !self.rows.is_full() && self.begin()? {}
-        self.rows.give(question.n, rows)
-    }
 }
 
 #[cfg(test)]

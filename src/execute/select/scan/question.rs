@@ -4,8 +4,8 @@
 //! file (`files`), once for each word or n-gram (`text_filters`), or for each occurrence (`passes_place`).
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use zipfdb_kernels::FileOrder;
 
@@ -13,10 +13,12 @@ use super::super::context::Context;
 use super::boundary::{
     OrderKey, Properties, RequestedColumn, RowOrder, ScanColumn, ScanRequest, passes,
 };
+use super::ngram_marks::NgramWordMarks;
 use super::selection::{FileSelection, WordSelection, places};
-use crate::answer::{CorpusView, Ngram, PlaceRanges, Top};
+use crate::answer::{CorpusView, PlaceRanges, Top};
 use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};
 
@@ -71,6 +73,8 @@ pub(super) struct ScanQuestion {
     pub(super) files: FileSelection,
     /// Conditions on words and their lengths, or on n-grams.
     pub(super) text_filters: Arc<[ColumnFilter]>,
+    /// What words say of those on n-grams.
+    ngram_marks: OnceLock<Option<NgramWordMarks>>,
     /// Conditions on `position` or `offset`.
     place_filters: Vec<ColumnFilter>,
     /// Where these can be true.
@@ -154,6 +158,7 @@ impl ScanQuestion {
             columns,
             grain,
             text_filters: text_filters.into(),
+            ngram_marks: OnceLock::new(),
             places,
             place_filters,
             limit: request.limit,
@@ -259,11 +264,20 @@ impl ScanQuestion {
         WordSelection::numbers(snapshot, filters, self.text, value, self.interrupt())
     }
 
-    /// Whether an n-gram passes.
-    pub(super) fn passes_ngram(&self, words: &[u32]) -> Result<bool> {
-        passes(&self.text_filters, |_| {
-            text_or_blob(Ngram::new(self.view(), words).text())
-        })
+    /// What words say of the conditions on n-grams, once that was prepared.
+    pub(super) fn ngram_marks(&self) -> Option<&NgramWordMarks> {
+        self.ngram_marks.get().and_then(Option::as_ref)
+    }
+
+    /// Looks at all words with the conditions on n-grams.
+    pub(super) fn prepare_ngram_marks(&self) -> Result<()> {
+        if !self.has_all_texts() {
+            let (filters, n) = (self.text_filters.clone(), self.n);
+            let marks = self.ask(move |view, _| NgramWordMarks::new(view, &filters, n))?;
+            // Prepared once, before threads decide n-grams.
+            drop(self.ngram_marks.set(marks));
+        }
+        Ok(())
     }
 
     /// Whether an n-gram with a text passes.
@@ -358,6 +372,11 @@ impl ScanQuestion {
 
     pub(super) fn interrupt(&self) -> &Interrupt {
         &self.context.interrupt
+    }
+
+    /// Work that threads of the pool do before it is asked for; nothing is begun.
+    pub(super) fn work_ahead<A: Send + 'static>(&self) -> WorkAhead<A> {
+        WorkAhead::new(&self.context.pool, self.interrupt())
     }
 
     /// Whether what is at hand may answer in place of a plan: no strategy is forced, no device is demanded, and EXPLAIN does not ask.

@@ -6,11 +6,13 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use zipfdb_sql::setting::Strategy;
 
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::Operator;
 use super::boundary::{Properties, Scan};
+use super::ngram_matcher::NgramMatcher;
 use super::plan::ScanPlan;
 use super::question::{MergedOrder, ScanQuestion, SequenceColumn, SequencePlace};
 use crate::Result;
@@ -18,7 +20,6 @@ use crate::answer::path::Run;
 use crate::answer::{CorpusView, Occurrence, Top};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
 use crate::expression::integer_of_count;
-use crate::runtime::ahead::WorkAhead;
 
 /// Words or n-grams that are made, or looked at between two checks whether the statement has to end.
 pub(super) const BUFFER: usize = 1024;
@@ -43,13 +44,33 @@ pub(super) struct SequenceRows {
     pub(super) times: Vec<u64>,
 }
 
-/// The words of an n-gram, and its files with counts.
-pub(super) type NgramWithFiles<'a> = (&'a [u32], &'a [(u32, u32)]);
+/// Parts one behind the other, put together by all threads of the pool that runs this.
+pub(super) fn concatenated<T: Copy + Default + Send + Sync>(parts: Vec<&[T]>) -> Vec<T> {
+    let mut all = vec![T::default(); parts.iter().map(|part| part.len()).sum()];
+    let mut left = &mut all[..];
+    let tasks = parts.into_iter().map(|part| {
+        let (place, behind) = mem::take(&mut left).split_at_mut(part.len());
+        left = behind;
+        (place, part)
+    });
+    let tasks: Vec<(&mut [T], &[T])> = tasks.collect();
+    (tasks.into_par_iter()).for_each(|(place, part)| place.copy_from_slice(part));
+    all
+}
 
 /// Gives rows.
 pub(super) trait RowCursor: Send {
     /// Appends rows that come next, some or none, for which there is room; `false` if there are no more. There is room for one.
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool>;
+
+    /// Appends rows until they are enough for a batch; `false` if there are no more.
+    fn fill(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+        let mut has_more = true;
+        while has_more && rows.room() > 0 && !rows.are_enough {
+            has_more = self.advance(question, rows)?;
+        }
+        Ok(has_more)
+    }
 }
 
 impl SequenceRows {
@@ -58,6 +79,10 @@ impl SequenceRows {
             rows_max,
             ..SequenceRows::default()
         }
+    }
+
+    pub(super) fn rows_max(&self) -> usize {
+        self.rows_max
     }
 
     pub(super) fn len(&self) -> usize {
@@ -103,6 +128,19 @@ impl SequenceRows {
         self.words.extend_from_slice(&others.words[words]);
         self.files.extend_from_slice(&others.files[rows.clone()]);
         self.times.extend_from_slice(&others.times[rows]);
+    }
+
+    /// Leaves out the n-grams of `n` words that are not wanted.
+    pub(super) fn retain(&mut self, n: usize, is_wanted: impl Fn(&[u32]) -> bool) {
+        if self.words.chunks_exact(n).all(&is_wanted) {
+            return;
+        }
+        let all = mem::replace(self, SequenceRows::new(self.rows_max));
+        for (row, words) in all.words.chunks_exact(n).enumerate() {
+            if is_wanted(words) {
+                self.push_counted(words, all.files[row], all.times[row]);
+            }
+        }
     }
 
     /// Appends an occurrence if its place is wanted.
@@ -221,6 +259,50 @@ impl SequenceRows {
     }
 }
 
+/// Rows of n-grams that were made together, some of which are given.
+#[derive(Default)]
+pub(super) struct RowPiece {
+    rows: SequenceRows,
+    /// The first row that is not given.
+    next: usize,
+}
+
+impl RowPiece {
+    pub(super) fn new(rows: SequenceRows) -> RowPiece {
+        RowPiece { rows, next: 0 }
+    }
+
+    /// The words of `n` words each, file and count of a row.
+    pub(super) fn row(&self, n: usize, row: usize) -> (&[u32], u32, u64) {
+        let words = &self.rows.words[row * n..(row + 1) * n];
+        (words, self.rows.files[row], self.rows.times[row])
+    }
+
+    /// The rows that are not given.
+    pub(super) fn left(&self) -> Range<usize> {
+        self.next..self.rows.len()
+    }
+
+    /// Appends rows of `n` words up to `end`, as many as there is room for, or says that there are enough: rows that would have to be
+    /// parted wait for the next batch.
+    pub(super) fn give(&mut self, n: usize, end: usize, rows: &mut SequenceRows) {
+        let (is_first, count) = (rows.len() == 0, end - self.next);
+        if is_first && count == self.rows.len() && count <= rows.room() {
+            *rows = SequenceRows {
+                rows_max: rows.rows_max,
+                are_enough: false,
+                ..mem::take(&mut self.rows)
+            };
+        } else if is_first || count <= rows.room() {
+            let end = self.next + count.min(rows.room());
+            rows.push_range(n, &self.rows, self.next..end);
+            self.next = end;
+        } else {
+            rows.are_enough = true;
+        }
+    }
+}
+
 /// Rows of n-grams with their files, as many together as become a batch.
 pub(super) struct NgramRows {
     full: Vec<SequenceRows>,
@@ -241,18 +323,35 @@ impl NgramRows {
     pub(super) fn push<E: Copy>(
         &mut self,
         words: &[u32],
-        mut entries: &[E],
+        entries: &[E],
         read: impl Fn(E) -> (u32, u32) + Copy,
-        question: &ScanQuestion,
+        matcher: &mut NgramMatcher<'_>,
     ) -> Result<()> {
-        if !question.has_all_texts() && !question.passes_ngram(words)? {
+        let (files, passes_all) = (&matcher.question().files, matcher.passes_all());
+        if files.is_all() && passes_all {
+            self.push_entries(words, entries, read);
             return Ok(());
         }
+        let wanted = entries.iter().filter(|entry| files.has(read(**entry).0));
+        let wanted: Vec<E> = wanted.copied().collect();
+        if !wanted.is_empty() && matcher.passes(words)? {
+            self.push_entries(words, &wanted, read);
+        }
+        Ok(())
+    }
+
+    /// Appends all rows of an n-gram.
+    #[inline]
+    fn push_entries<E: Copy>(
+        &mut self,
+        words: &[u32],
+        mut entries: &[E],
+        read: impl Fn(E) -> (u32, u32) + Copy,
+    ) {
         while !entries.is_empty() {
             let pushed = self.with_room().push_files(words, entries, read);
             entries = &entries[pushed..];
         }
-        Ok(())
     }
 
     /// Appends some n-grams of a table that pass. `append` appends the counts of those in a range to others. Without texts in rows
@@ -262,8 +361,9 @@ impl NgramRows {
         words: &[u32],
         rows: Range<usize>,
         append: impl Fn(Range<usize>, &mut Vec<u64>),
-        question: &ScanQuestion,
+        matcher: &mut NgramMatcher<'_>,
     ) -> Result<()> {
+        let question = matcher.question();
         let n = question.n;
         let Range { mut start, end } = rows;
         while start < end {
@@ -272,11 +372,7 @@ impl NgramRows {
                 true => end.min(start + piece.room()),
                 false => start + 1,
             };
-            let passes = question.has_all_texts() || {
-                let words = &words[start * n..next * n];
-                question.passes_ngram(words)?
-            };
-            if passes {
+            if question.has_all_texts() || matcher.passes(&words[start * n..next * n])? {
                 if question.tells_texts() {
                     piece.words.extend_from_slice(&words[start * n..next * n]);
                 }
@@ -288,6 +384,12 @@ impl NgramRows {
         Ok(())
     }
 
+    /// The rows, as many together as become a batch.
+    pub(super) fn into_batches(mut self) -> std::vec::IntoIter<SequenceRows> {
+        self.full.push(self.last);
+        self.full.into_iter()
+    }
+
     /// The rows that come last, with room for one more.
     pub(super) fn with_room(&mut self) -> &mut SequenceRows {
         if self.last.room() == 0 {
@@ -295,74 +397,6 @@ impl NgramRows {
             self.full.push(mem::replace(&mut self.last, next));
         }
         &mut self.last
-    }
-}
-
-/// Rows of n-grams that threads of the pool make before they are asked for.
-pub(super) struct NgramRowsAhead {
-    ahead: WorkAhead<NgramRows>,
-    /// What was made and is not given: first the rows from `next` on of `piece`.
-    piece: SequenceRows,
-    next: usize,
-    made: std::vec::IntoIter<SequenceRows>,
-}
-
-impl NgramRowsAhead {
-    pub(super) fn new(question: &ScanQuestion) -> NgramRowsAhead {
-        NgramRowsAhead {
-            ahead: WorkAhead::new(&question.context.pool, question.interrupt()),
-            piece: SequenceRows::default(),
-            next: 0,
-            made: Vec::new().into_iter(),
-        }
-    }
-
-    /// The same with so much work that is begun for each thread.
-    pub(super) fn of_each_thread(mut self, work: usize) -> NgramRowsAhead {
-        self.ahead = self.ahead.of_each_thread(work);
-        self
-    }
-
-    /// Whether rows should be given before more are begun.
-    pub(super) fn is_full(&self) -> bool {
-        self.ahead.is_full()
-    }
-
-    /// Begins to make rows.
-    pub(super) fn begin(&mut self, make: impl FnOnce() -> Result<NgramRows> + Send + 'static) {
-        self.ahead.begin(make);
-    }
-
-    /// Appends some of the rows of `n` words that were begun, or none, or says that there are enough; `false` if all are given.
-    /// Rows that would have to be parted wait for the next batch.
-    pub(super) fn give(&mut self, n: usize, rows: &mut SequenceRows) -> Result<bool> {
-        if self.next == self.piece.len() {
-            self.next = 0;
-            let Some(piece) = self.made.next() else {
-                self.piece = SequenceRows::default();
-                let Some(mut made) = self.ahead.next()? else {
-                    return Ok(false);
-                };
-                made.full.push(made.last);
-                self.made = made.full.into_iter();
-                return Ok(true);
-            };
-            self.piece = piece;
-        }
-        let (is_first, left) = (rows.len() == 0, self.piece.len() - self.next);
-        if is_first && self.next == 0 && left <= rows.room() {
-            *rows = SequenceRows {
-                rows_max: rows.rows_max,
-                ..mem::take(&mut self.piece)
-            };
-        } else if is_first || left <= rows.room() {
-            let end = self.next + left.min(rows.room());
-            rows.push_range(n, &self.piece, self.next..end);
-            self.next = end;
-        } else {
-            rows.are_enough = true;
-        }
-        Ok(true)
     }
 }
 
@@ -445,7 +479,7 @@ impl Operator for SequenceScan {
             none => none.insert((self.start)(&self.task)?),
         };
         let mut rows = SequenceRows::new(rows_max.max(1));
-        while rows.room() > 0 && !rows.are_enough && cursor.advance(question, &mut rows)? {}
+        cursor.fill(question, &mut rows)?;
         Ok((rows.len() > 0).then(|| rows.into_batch(question)))
     }
 }

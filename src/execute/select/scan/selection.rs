@@ -254,7 +254,7 @@ pub(super) fn bytes_of(value: &Value) -> Option<&[u8]> {
 }
 
 /// Words that one task decides at least.
-const TASK_WORDS: usize = 1 << 10;
+pub(super) const TASK_WORDS: usize = 1 << 10;
 
 /// Whether a word is a TEXT and not a BLOB.
 pub(super) fn is_text(word: &[u8]) -> bool {

@@ -1,0 +1,146 @@
+//! Rows of n-grams put together by their texts, in an order that texts tell.
+//!
+//! Invariant: no two rows are of one text and file, and rows come in the order that was asked for, those of equal keys none. Rows are
+//! sorted within memory and spilled beyond.
+
+use std::sync::Arc;
+
+use zipfdb_kernels::FileOrder;
+use zipfdb_sql::query::Collation;
+
+use super::super::key::{KeyOrder, push_key};
+use super::super::sorter::{Sorted, Sorter};
+use super::super::spill::Record;
+use super::counted::CountedNgram;
+use super::question::{MergedOrder, ScanQuestion};
+use super::rows::{RowCursor, SequenceRows};
+use crate::answer::Ngram;
+use crate::expression::text_or_blob;
+use crate::{Result, Value};
+
+/// What the row of an n-gram is compared by in an order; without one by its text and file.
+pub(super) fn key_of(
+    question: &ScanQuestion,
+    order: Option<MergedOrder>,
+    (words, file, times): (&[u32], u32, u64),
+) -> Vec<u8> {
+    let text = text_or_blob(Ngram::new(question.view(), words).text());
+    // Counts are below 2^63: files have fewer words.
+    let (file, times) = (Value::Integer(file.into()), Value::Integer(times as i64));
+    let ascending = KeyOrder::ascending(Collation::Binary);
+    let by_count = KeyOrder {
+        descending: !matches!(
+            order,
+            Some(MergedOrder::Count {
+                descending: false,
+                ..
+            })
+        ),
+        ..ascending
+    };
+    let [text, file, times] = [(&text, ascending), (&file, ascending), (&times, by_count)];
+    let values = match order {
+        None | Some(MergedOrder::Text(FileOrder::File)) => vec![text, file],
+        Some(MergedOrder::Text(FileOrder::Count)) => vec![text, times, file],
+        Some(MergedOrder::Count { .. }) => vec![times, text],
+    };
+    let mut key = Vec::new();
+    for (value, order) in values {
+        push_key(value, order, &mut key);
+    }
+    key
+}
+
+/// Takes a row: words, file and count.
+type TakeRow<'a> = dyn FnMut((&[u32], u32, u64)) -> Result<()> + 'a;
+
+/// Gives rows in order.
+pub(super) struct TextRows {
+    sorted: Sorted,
+    /// The first record that has not been read.
+    next: Option<Record>,
+}
+
+impl TextRows {
+    /// The rows that `give` has taken, of each text and file one, in an order.
+    ///
+    /// # Errors
+    /// If a run cannot be written or read, and those of `give`.
+    pub(super) fn new(
+        question: &ScanQuestion,
+        order: Option<MergedOrder>,
+        give: impl FnOnce(&mut TakeRow<'_>) -> Result<()>,
+    ) -> Result<TextRows> {
+        let mut rows = TextRows::sorted(question, None, give)?;
+        if matches!(order, None | Some(MergedOrder::Text(FileOrder::File))) {
+            return Ok(rows);
+        }
+        TextRows::sorted(question, order, |take| {
+            while let Some((_, row)) = rows.next()? {
+                take((&row.words, row.file, row.times))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The rows by their keys in an order, those of equal ones together.
+    fn sorted(
+        question: &ScanQuestion,
+        order: Option<MergedOrder>,
+        give: impl FnOnce(&mut TakeRow<'_>) -> Result<()>,
+    ) -> Result<TextRows> {
+        let context = &question.context;
+        let (memory, pace) = (context.memory, context.pace());
+        let mut sorter = Sorter::new(memory, context.reservation(), &context.spill, pace, None);
+        give(&mut |(words, file, times)| {
+            let mut payload = times.to_le_bytes().to_vec();
+            let numbers = [&file].into_iter().chain(words);
+            payload.extend(numbers.flat_map(|number| number.to_le_bytes()));
+            sorter.push(&key_of(question, order, (words, file, times)), &payload)
+        })?;
+        let mut sorted = sorter.finish()?;
+        let next = sorted.next()?;
+        Ok(TextRows { sorted, next })
+    }
+
+    /// The next row and its key; none at the end.
+    ///
+    /// # Errors
+    /// If a run cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<(Vec<u8>, CountedNgram)>> {
+        let Some((key, payload)) = self.next.take() else {
+            return Ok(None);
+        };
+        let mut row = row_of(&payload);
+        self.next = self.sorted.next()?;
+        while let Some((_, payload)) = self.next.take_if(|(next, _)| *next == key) {
+            row.times += row_of(&payload).times;
+            self.next = self.sorted.next()?;
+        }
+        Ok(Some((key, row)))
+    }
+}
+
+impl RowCursor for TextRows {
+    fn advance(&mut self, _: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+        let row = self.next()?;
+        if let Some((_, row)) = &row {
+            rows.push_counted(&row.words, row.file, row.times);
+        }
+        Ok(row.is_some())
+    }
+}
+
+/// The row of a payload. Its checksum has been compared, so it is as long as it was written.
+fn row_of(payload: &[u8]) -> CountedNgram {
+    let (times, numbers) = payload.split_at(size_of::<u64>());
+    let mut numbers = numbers.chunks_exact(size_of::<u32>()).map(|bytes| {
+        let bytes = bytes.first_chunk().copied();
+        u32::from_le_bytes(bytes.unwrap_or_default())
+    });
+    CountedNgram {
+        file: numbers.next().unwrap_or_default(),
+        times: u64::from_le_bytes(times.first_chunk().copied().unwrap_or_default()),
+        words: numbers.collect::<Arc<[u32]>>(),
+    }
+}
