@@ -212,6 +212,7 @@ fn ngrams_come_from_devices_in_any_order() {
         }
         for n in [1, 3] {
             for (with_file, end) in [
+                ("", "ORDER BY ngram"),
                 ("", "ORDER BY n DESC, ngram"),
                 ("", "ORDER BY n DESC, ngram DESC"),
                 ("", "ORDER BY n DESC, ngram LIMIT 7"),

@@ -13,7 +13,7 @@ use super::*;
 use crate::Database;
 use crate::Value;
 use crate::runtime::interrupt::Interrupt;
-use crate::segment::StructureKind;
+use crate::segment::{NgramStructure, StructureKind};
 use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
 
 /// The scan that expands every file.
@@ -357,6 +357,147 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
                     );
                 }
             }
+        }
+    }
+}
+
+/// A text in which words at these places of each hundred are odd, or of the same length and plain. A vowel sign behind a space is
+/// a word that begins with the space, and one of control characters or of bytes that are no UTF-8 is none that ranks order.
+fn odd_text(seed: u64, words: usize, tokenizer: Tokenizer, is_odd: bool) -> Vec<u8> {
+    let mut next = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut text = Vec::new();
+    for place in 0..words {
+        let odd: &[u8] = match (place % 100, tokenizer, is_odd) {
+            (0 | 37 | 38, Tokenizer::Unicode, true) => "a  \u{93e} b".as_bytes(),
+            (39, Tokenizer::Unicode, true) => "a  \u{fb9}".as_bytes(),
+            (0 | 37 | 38, _, true) => b"a\x01 \xff b",
+            (39, _, true) => b"a \xffx",
+            (0 | 37 | 38 | 39, ..) => b"a plain b",
+            _ => b"",
+        };
+        text.extend_from_slice(odd);
+        text.extend_from_slice([&b" "[..], b" a ", b" b ", b" the cat "][next(4) as usize]);
+    }
+    text
+}
+
+fn odd_database(tokenizer: Tokenizer, segment_size: u64, is_odd: bool) -> Database {
+    let database = Database::options().threads(2).in_memory().unwrap();
+    let settings = CorpusSettings {
+        tokenizer,
+        segment_size,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (number, words) in [0, 1, 60, 700, 200].into_iter().enumerate() {
+        let text = odd_text(number as u64 + 1, words, tokenizer, is_odd);
+        fs::write(folder.path().join(format!("f{number}")), text).unwrap();
+    }
+    corpus
+        .copy_from(folder.path(), &CopyOptions::default())
+        .unwrap();
+    database
+}
+
+/// Items and what follows conditions: n-grams with and without files, the first ones, and all in each order.
+const NGRAM_ROWS: [(&str, &str); 11] = [
+    ("ngram, COUNT(*)", "GROUP BY ngram"),
+    (
+        "ngram, COUNT(*) AS n",
+        "GROUP BY ngram ORDER BY n DESC, ngram LIMIT 5",
+    ),
+    (
+        "ngram, COUNT(*) AS n",
+        "GROUP BY ngram ORDER BY n, ngram LIMIT 3",
+    ),
+    (
+        "ngram, COUNT(*) AS n",
+        "GROUP BY ngram HAVING n BETWEEN 2 AND 4",
+    ),
+    (
+        "ngram, COUNT(*) AS n",
+        "GROUP BY ngram ORDER BY n DESC, ngram",
+    ),
+    ("ngram, COUNT(*) AS n", "GROUP BY ngram ORDER BY ngram"),
+    (
+        "ngram, COUNT(*) AS n",
+        "GROUP BY ngram HAVING n > 1 ORDER BY ngram LIMIT 4",
+    ),
+    (
+        "ngram, file, COUNT(*) AS n",
+        "GROUP BY ngram, file ORDER BY n DESC, ngram, file LIMIT 7",
+    ),
+    ("ngram, file, COUNT(*) AS n", "GROUP BY ngram, file"),
+    (
+        "ngram, file, COUNT(*) AS n",
+        "GROUP BY ngram, file ORDER BY ngram, file",
+    ),
+    (
+        "ngram, file, COUNT(*) AS n",
+        "GROUP BY ngram, file ORDER BY ngram, n DESC, file",
+    ),
+];
+
+#[test]
+fn ngrams_with_odd_words_are_rows_of_their_texts_in_every_order() {
+    let edits = [
+        "",
+        "INSERT INTO c (file, offset, content) VALUES ('f3', 5, 'a  \u{93e} b'), ('f4', 100, ' cat  \u{93e} ');
+         INSERT INTO c (file, content) VALUES ('new', 'the cat  \u{93e} the cat a  \u{93e} b')",
+        "DELETE FROM c WHERE file = 'f2'; REPLACE INTO c (file, content) VALUES ('f4', 'a  \u{93e} b the')",
+    ];
+    for tokenizer in [Tokenizer::Unicode, Tokenizer::Whitespace] {
+        for segment_size in [1 << 30, 1000] {
+            let database = odd_database(tokenizer, segment_size, true);
+            if segment_size < 1 << 30 {
+                let snapshot = database.inner().snapshot("c", &Interrupt::never()).unwrap();
+                let stored = snapshot.view().stored();
+                stored.build_ngrams(NgramStructure::Suffixes).unwrap();
+            }
+            for edit in edits {
+                database.execute(edit).unwrap();
+                for (n, condition) in [
+                    (1, ""),
+                    (2, ""),
+                    (3, ""),
+                    (3, "file <> 'f4'"),
+                    (3, "ngram LIKE 'a %'"),
+                    (2, "ngram LIKE '%b' AND file IN ('f3', 'f4')"),
+                    (2, "ngram LIKE '% \u{fb9}%'"),
+                    (3, "ngram GLOB '*b a*'"),
+                    (2, "ngram REGEXP '^(a|the) .*[b\u{93e}]$'"),
+                ] {
+                    for (items, rest) in NGRAM_ROWS {
+                        let rest = with(condition, rest);
+                        let sql = format!("SELECT {items} FROM ngrams('c', {n}) {rest}");
+                        assert!(check(&database, &sql) >= 2, "{sql}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn odd_words_change_no_path_of_ngrams() {
+    for segment_size in [1 << 30, 1000] {
+        let [odd, plain] = [true, false].map(|is_odd| {
+            let database = odd_database(Tokenizer::Unicode, segment_size, is_odd);
+            database.execute("SET device = 'cpu'").unwrap();
+            database
+        });
+        for (items, rest) in NGRAM_ROWS {
+            let sql = format!("EXPLAIN SELECT {items} FROM ngrams('c', 3) {rest}");
+            let names = |database: &Database| -> Vec<String> {
+                let lines = values(database.query(&sql).unwrap()).into_iter();
+                // Without estimates.
+                let lines = lines.map(|line| format!("{line:?}"));
+                lines
+                    .map(|line| line.split(" (about").next().unwrap().to_owned())
+                    .collect()
+            };
+            assert_eq!(names(&odd), names(&plain), "{sql}");
         }
     }
 }
