@@ -9,7 +9,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -23,7 +22,7 @@ use zipfdb_test_model::killed::{check_commits, random_changes};
 use zipfdb_test_model::{Change, State, observe, possible};
 use zipfdb_test_support::harness::{Random, contents, copy_directory};
 
-/// Acts on the same directory, one after the other.
+/// Acts on one directory in a row.
 const CHAIN: usize = 8;
 
 /// How long a process that is stopped or ends may take for it.
@@ -486,18 +485,12 @@ struct Reader(Running);
 
 impl Reader {
     fn start(path: &Path) -> Reader {
-        let mut reader = command(&["reader-beside", path.to_str().unwrap()]);
-        reader.stdin(Stdio::piped());
-        Reader(Running::start(reader))
+        Reader(Running::reader("reader-beside", path))
     }
 
     /// What it saw of each corpus must be of one of `states`.
-    fn end(mut self, states: &[State]) -> Outcome {
-        drop(self.0.child.stdin.take());
-        let ended = self.0.end();
-        ended
-            .is_clean()
-            .map_err(|problem| format!("reader: {problem}"))?;
+    fn end(self, states: &[State]) -> Outcome {
+        let ended = self.0.end_reader()?;
         let corpora = states.iter().flatten();
         let known: BTreeSet<String> = corpora
             .map(|(name, texts)| format!("{name} {}", fingerprint(texts)))

@@ -110,6 +110,23 @@ impl Running {
         }
     }
 
+    /// Starts a child that reads the database until [`Running::end_reader`].
+    pub fn reader(kind: &str, path: &Path) -> Running {
+        let mut reader = command(&[kind, path.to_str().unwrap()]);
+        reader.stdin(Stdio::piped());
+        Running::start(reader)
+    }
+
+    /// Ends a reader, which must not have failed.
+    pub fn end_reader(mut self) -> Outcome<Ended> {
+        drop(self.child.stdin.take());
+        let ended = self.end();
+        ended
+            .is_clean()
+            .map_err(|problem| format!("reader: {problem}"))?;
+        Ok(ended)
+    }
+
     /// Its output so far.
     pub fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()

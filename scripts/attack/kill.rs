@@ -4,7 +4,6 @@
 //! acknowledged, but for those whose durability promises nothing; readers see such states only, in their order.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use zipfdb::Database;
@@ -60,18 +59,12 @@ struct Beside(Running);
 
 impl Beside {
     fn start(path: &Path) -> Beside {
-        let mut reader = command(&["reader", path.to_str().unwrap()]);
-        reader.stdin(Stdio::piped());
-        Beside(Running::start(reader))
+        Beside(Running::reader("reader", path))
     }
 
     /// What it saw must be some of `states`, in their order.
-    fn end(mut self, states: &[State]) -> Outcome {
-        drop(self.0.child.stdin.take());
-        let ended = self.0.end();
-        ended
-            .is_clean()
-            .map_err(|problem| format!("reader: {problem}"))?;
+    fn end(self, states: &[State]) -> Outcome {
+        let ended = self.0.end_reader()?;
         for word in ["error", "warning"] {
             if let Some(line) = ended.lines(word).next() {
                 return Err(format!("reader: {word} {line}"));
