@@ -42,7 +42,7 @@ pub trait Schema {
         Vec::new()
     }
 
-    /// The path of the database, as messages show it, if there is none at it yet.
+    /// The path as messages show it, if no database exists there yet.
     fn missing_database(&self) -> Option<String> {
         None
     }

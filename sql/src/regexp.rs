@@ -84,7 +84,7 @@ impl fmt::Display for RegexpFault {
     }
 }
 
-/// Parses a pattern that may take so many bytes of memory when it is compiled.
+/// Parses a pattern, which may take `memory_limit` bytes of memory when it is compiled.
 ///
 /// # Errors
 /// If it is no regular expression, or takes more than that or `limits` allow.

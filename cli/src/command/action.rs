@@ -101,7 +101,7 @@ fn import<W: Output>(session: &mut Session<W>, path: &Path, name: &str) -> Resul
             ..CopyOptions::default()
         };
         let report = corpus.copy_from(path, &options);
-        // Signals do not reach what cleans up behind it.
+        // From here on a signal does not interrupt: the corpus must be dropped.
         drop(running);
         if is_new && report.is_err() {
             database.drop_corpus(name)?;

@@ -545,7 +545,7 @@ fn a_mistyped_path_is_told_and_makes_no_database() {
 fn a_warning_is_given_once_and_without_fields() {
     let directory = directory_with_database();
     let path = directory.path().join("c.zdb");
-    // Nobody else can mend the manifest meanwhile.
+    // No other process opens the database, so the manifest stays damaged.
     let holder = zipfdb::Database::open(&path).unwrap();
     let manifest = fs::read(path.join("MANIFEST")).unwrap();
     fs::write(path.join("MANIFEST"), "damaged").unwrap();
