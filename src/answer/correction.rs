@@ -107,9 +107,10 @@ pub(super) fn merge(
         visit(MergeStep::Changed(ngram, is_stored.then_some(end), changes))?;
         row = end + usize::from(is_stored);
     }
-    match row < rows {
-        true => visit(MergeStep::Same(row..rows)),
-        false => Ok(()),
+    if row < rows {
+        visit(MergeStep::Same(row..rows))
+    } else {
+        Ok(())
     }
 }
 

@@ -47,9 +47,10 @@ impl StoredView {
                     parts.push(MergedPart {
                         rows,
                         words: (0..count).map(|word| vocabulary.number(at, word)).collect(),
-                        files: match P::HAS_FILES {
-                            true => self.file_numbers(at)?,
-                            false => Vec::new(),
+                        files: if P::HAS_FILES {
+                            self.file_numbers(at)?
+                        } else {
+                            Vec::new()
                         },
                     });
                 }

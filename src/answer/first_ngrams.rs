@@ -45,7 +45,7 @@ impl CorpusView {
         let stored = self.stored();
         let segments = stored.segments().len() as u64;
         let has_suffixes = |index: usize| stored.segment_at(index).has(WordSuffixes::KIND);
-        // The first of all are not the first of those that occur seldom enough.
+        // With an upper bound on counts the most frequent n-grams of a segment may all be above it.
         let is_cut_above = top.limit < u64::MAX && top.counts.1 < u64::MAX;
         if !top.descending
             || is_cut_above
@@ -105,9 +105,10 @@ impl CorpusView {
         let counted = sought
             .into_par_iter()
             .map(|(window, change, (count, given))| {
-                let count = match given == segments {
-                    true => count,
-                    false => self.stored_ngram_count(&window[..n], Run::until(run.stop))?,
+                let count = if given == segments {
+                    count
+                } else {
+                    self.stored_ngram_count(&window[..n], Run::until(run.stop))?
                 };
                 let subject = || format!("the n-gram {:?}", Ngram::new(self, &window[..n]));
                 Ok((window, changed(count, change, subject)?))

@@ -79,9 +79,10 @@ impl StoredView {
             let row = (size_of::<u32>() * (n + 1)) as f64;
             let bytes_of = |count: u32| {
                 let ngrams = f64::from(count) * (crossing / words).min(1.0);
-                let files = match with_files {
-                    true => f64::from(count) * size_of::<(u32, u32)>() as f64,
-                    false => 0.0,
+                let files = if with_files {
+                    f64::from(count) * size_of::<(u32, u32)>() as f64
+                } else {
+                    0.0
                 };
                 ngrams * row + files
             };
@@ -129,9 +130,10 @@ impl StoredView {
             // The words and files of the only segment have the numbers of those of the corpus.
             return Ok(found);
         }
-        let numbers = match P::HAS_FILES {
-            true => self.file_numbers(part.segment)?,
-            false => Vec::new(),
+        let numbers = if P::HAS_FILES {
+            self.file_numbers(part.segment)?
+        } else {
+            Vec::new()
         };
         let numbered = found.into_iter().map(|table| {
             let mut table = table.into_plain();

@@ -31,7 +31,7 @@ pub(super) type DeviceResult<T> = std::result::Result<T, GpuError>;
 /// The rows of some lists that are of one n-gram: the list and the place there of each.
 pub(super) type RowPlaces<'a> = &'a [(usize, usize)];
 
-/// What is told of n-grams.
+/// The values of n-grams: their counts, or their files with counts.
 pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
     /// Sorted n-grams as they are read.
     type Table: Clone + Debug + Default + Send + Sync;
@@ -41,7 +41,7 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
     type DevicePart;
     /// All n-grams on a device until their rows are made.
     type DeviceRows: Debug + Send + Sync;
-    /// What is told of merged n-grams, without their words.
+    /// The values of merged n-grams, without their words.
     type Rows: Default + Send + Sync;
 
     const HAS_FILES: bool;

@@ -86,9 +86,10 @@ impl<P: NgramPayload> PartitionOperation for NgramCounting<P> {
             cost: |_, segment| Some(P::grammar_work(segment.extent()) / segment.thread_count()),
             run: |question, segment, run| {
                 let grammar = segment.word_grammar()?;
-                let lists = match P::HAS_FILES {
-                    true => segment.rule_files(question.set.n, run.stop)?,
-                    false => None,
+                let lists = if P::HAS_FILES {
+                    segment.rule_files(question.set.n, run.stop)?
+                } else {
+                    None
                 };
                 let grammar = (grammar.view(), grammar.weights());
                 let begin = Instant::now();
@@ -226,9 +227,10 @@ impl SegmentView {
 
     /// What the files of n-grams of n words are added up from; none if that needs nothing.
     fn rule_files(&self, n: usize, stop: &AtomicBool) -> Result<Option<&RuleFiles>> {
-        match n > 1 && self.files()?.len() > 1 {
-            true => self.pin_until(stop).map(Some),
-            false => Ok(None),
+        if n > 1 && self.files()?.len() > 1 {
+            self.pin_until(stop).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
@@ -725,17 +727,18 @@ fn plan_of(grammar: &WordGrammar) -> NgramPlan {
     let counts = grammar.weights()[..view.terminal_count as usize].iter();
     let words: u64 = counts.map(|&count| u64::from(count)).sum();
     let symbols = (view.symbols.len() + view.root.len()) as u64;
-    match words <= symbols * SYMBOL_WORDS_MAX {
-        true => NgramPlan {
+    if words <= symbols * SYMBOL_WORDS_MAX {
+        NgramPlan {
             structure: NgramStructure::Suffixes,
             price: words as f64 * SUFFIX_BUILD_COST,
             bytes: words * SUFFIX_BYTES,
-        },
-        false => NgramPlan {
+        }
+    } else {
+        NgramPlan {
             structure: NgramStructure::Table,
             price: symbols as f64 * TABLE_BUILD_COST,
             bytes: symbols * TABLE_BYTES,
-        },
+        }
     }
 }
 

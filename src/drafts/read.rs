@@ -153,9 +153,10 @@ impl<'a> Reader<'a> {
             let mut bytes = 0;
             for text in (first..self.texts.len()).take(FILES_MAX) {
                 bytes = self.texts.bytes(text).saturating_add(bytes);
-                let bytes_max = match text == first {
-                    true => self.chunk_bytes,
-                    false => self.shared_bytes,
+                let bytes_max = if text == first {
+                    self.chunk_bytes
+                } else {
+                    self.shared_bytes
                 };
                 if bytes > bytes_max as u64 {
                     break;
@@ -442,9 +443,10 @@ mod tests {
             let sources = vec![source(&top, "file", &SENTENCES.repeat(400))];
             let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
             let change = || change(&sources[0]);
-            let read = match is_in_order {
-                true => read_while(&InOrder(&texts), chunks, change),
-                false => read_while(&texts, chunks, change),
+            let read = if is_in_order {
+                read_while(&InOrder(&texts), chunks, change)
+            } else {
+                read_while(&texts, chunks, change)
             };
             (read.map_err(|error| error.to_string()), texts.grown().len())
         };

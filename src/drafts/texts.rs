@@ -448,11 +448,14 @@ impl OpenFile {
         let metadata = self.file.metadata()?;
         let bytes = metadata.len();
         let is_same = bytes == self.opened_bytes && metadata.modified()? == self.modified;
-        match is_same {
-            true if bytes == self.bytes => Ok(Growth::Nothing),
-            true => Ok(Growth::BeforeItWasOpened),
-            false if bytes > self.opened_bytes => Ok(Growth::AfterIt),
-            false => Err(changed()),
+        if is_same && bytes == self.bytes {
+            Ok(Growth::Nothing)
+        } else if is_same {
+            Ok(Growth::BeforeItWasOpened)
+        } else if bytes > self.opened_bytes {
+            Ok(Growth::AfterIt)
+        } else {
+            Err(changed())
         }
     }
 
@@ -528,9 +531,10 @@ impl FileInOrder<'_> {
                 count => checksum.update(&buffer[..count]),
             }
         }
-        match checksum.finalize() == self.checksum.clone().finalize() {
-            true => Ok(()),
-            false => Err(changed()),
+        if checksum.finalize() == self.checksum.clone().finalize() {
+            Ok(())
+        } else {
+            Err(changed())
         }
     }
 }

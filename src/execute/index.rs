@@ -86,11 +86,14 @@ pub(super) fn drop_index(
 ) -> Result<()> {
     let shared = session.shared();
     let is_same = |record: &IndexRecord| record.answers_to(name);
-    let absent = || match if_exists {
-        true => Ok(()),
-        false => Err(Error::Storage(StorageError::NoSuchIndex {
-            index: name.to_owned(),
-        })),
+    let absent = || {
+        if if_exists {
+            Ok(())
+        } else {
+            Err(Error::Storage(StorageError::NoSuchIndex {
+                index: name.to_owned(),
+            }))
+        }
     };
     // For an index that is not there nothing is locked or created.
     if !shared.fresh()?.store.indexes()?.iter().any(is_same) {

@@ -51,9 +51,10 @@ pub(crate) fn execute_many(
         }
     }
     // All plans are of one statement: either all are queries or none is.
-    match queries.is_empty() {
-        true => Ok(Rows::new(columns, rows.into_iter()).with_notices(notices)),
-        false => select_many(session, queries, interrupt),
+    if queries.is_empty() {
+        Ok(Rows::new(columns, rows.into_iter()).with_notices(notices))
+    } else {
+        select_many(session, queries, interrupt)
     }
 }
 

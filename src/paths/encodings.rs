@@ -238,12 +238,11 @@ impl TextDecoder {
             })
         };
         match decoding.charset {
-            Charset::Standard(encoding) => {
-                TextDecoder::Standard(Box::new(match decoding.has_mark {
-                    true => encoding.new_decoder_with_bom_removal(),
-                    false => encoding.new_decoder_without_bom_handling(),
-                }))
-            }
+            Charset::Standard(encoding) => TextDecoder::Standard(Box::new(if decoding.has_mark {
+                encoding.new_decoder_with_bom_removal()
+            } else {
+                encoding.new_decoder_without_bom_handling()
+            })),
             Charset::Utf32Le => utf32(u32::from_le_bytes),
             Charset::Utf32Be => utf32(u32::from_be_bytes),
         }
@@ -298,9 +297,10 @@ impl Utf32Decoder {
             if self.filled < self.unit.len() {
                 let is_cut = is_last && filled > 0;
                 self.filled = if is_cut { 0 } else { self.filled };
-                let result = match is_cut {
-                    true => DecoderResult::Malformed(filled, 0),
-                    false => DecoderResult::InputEmpty,
+                let result = if is_cut {
+                    DecoderResult::Malformed(filled, 0)
+                } else {
+                    DecoderResult::InputEmpty
                 };
                 return (result, read, written);
             }

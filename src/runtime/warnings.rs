@@ -20,9 +20,10 @@ impl Warnings {
         }
         let path = PathText(database).to_string();
         // One about a file of the database begins with its path.
-        match warning.starts_with(&path) {
-            true => tracing::warn!("{warning}"),
-            false => tracing::warn!("{path}: {warning}"),
+        if warning.starts_with(&path) {
+            tracing::warn!("{warning}")
+        } else {
+            tracing::warn!("{path}: {warning}")
         }
         warnings.push(warning);
     }

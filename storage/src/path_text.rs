@@ -29,9 +29,10 @@ pub fn restored(name: &str) -> Cow<'_, [u8]> {
     let plain = Cow::Borrowed(name.as_bytes());
     let bytes = without_escapes(name);
     // What would not be escaped so again is no escaped name. Each level is shorter than the one before.
-    match bytes.len() < name.len() && escaped(&bytes) == name {
-        true => Cow::Owned(bytes),
-        false => plain,
+    if bytes.len() < name.len() && escaped(&bytes) == name {
+        Cow::Owned(bytes)
+    } else {
+        plain
     }
 }
 
@@ -71,9 +72,10 @@ fn with_escapes(part: &[u8]) -> String {
     for chunk in part.utf8_chunks() {
         let valid = chunk.valid();
         for (at, character) in valid.char_indices() {
-            match character == '\\' && escape_at(&valid.as_bytes()[at..]).is_some() {
-                true => escape(&mut name, b'\\'),
-                false => name.push(character),
+            if character == '\\' && escape_at(&valid.as_bytes()[at..]).is_some() {
+                escape(&mut name, b'\\')
+            } else {
+                name.push(character)
             }
         }
         for &byte in chunk.invalid() {

@@ -664,9 +664,10 @@ impl Store {
         match &self.shared.follower {
             Some(follower) => follower.follow(&self.shared.log),
             None if self.is_missing() => {
-                match missing::is_missing(&*self.shared.backend, &self.shared.location.path)? {
-                    true => Ok(Followed::Same),
-                    false => Ok(Followed::Changed),
+                if missing::is_missing(&*self.shared.backend, &self.shared.location.path)? {
+                    Ok(Followed::Same)
+                } else {
+                    Ok(Followed::Changed)
                 }
             }
             None if self.shared.is_reader() => Ok(Followed::Changed),

@@ -36,9 +36,10 @@ pub(super) fn is_missing(backend: &dyn Backend, path: &Path) -> Result<bool> {
         let above = parent(path);
         let has_place =
             !backend.is_file_system() || backend.exists(above).map_err(io_error(above, "open"))?;
-        return match has_place {
-            true => Ok(true),
-            false => Err(io_error(above, "open")(io::ErrorKind::NotFound.into())),
+        return if has_place {
+            Ok(true)
+        } else {
+            Err(io_error(above, "open")(io::ErrorKind::NotFound.into()))
         };
     }
     let segments = path.join(SEGMENTS_NAME);
@@ -51,12 +52,14 @@ pub(super) fn is_missing(backend: &dyn Backend, path: &Path) -> Result<bool> {
     let names = backend.list(path).map_err(io_error(path, "open"))?;
     let has = |of: &[&str]| names.iter().any(|name| of.iter().any(|own| name == own));
     let is_first = |name| FIRST.iter().any(|first| name == first);
-    match names.iter().all(is_first) {
-        true => Ok(true),
-        false if has(&OURS) => Err(without_segments(path)),
-        false => Err(Error::NotADatabase {
+    if names.iter().all(is_first) {
+        Ok(true)
+    } else if has(&OURS) {
+        Err(without_segments(path))
+    } else {
+        Err(Error::NotADatabase {
             path: path.to_path_buf(),
-        }),
+        })
     }
 }
 

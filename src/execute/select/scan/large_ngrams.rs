@@ -69,9 +69,10 @@ pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let question = &task.question;
     let by_file = matches!(question.grain, Grain::File | Grain::FileWord);
     // Files that are gone are left out where files are told.
-    match by_file || (question.files.is_all() && question.view().has_gone_files()) {
-        true => rows_of::<WithFiles>(task, by_file),
-        false => rows_of::<WithCounts>(task, by_file),
+    if by_file || (question.files.is_all() && question.view().has_gone_files()) {
+        rows_of::<WithFiles>(task, by_file)
+    } else {
+        rows_of::<WithCounts>(task, by_file)
     }
 }
 
@@ -120,9 +121,10 @@ fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box
             while let Some(table) = tables.next()? {
                 P::each_row(&table, n, |words, file, times| {
                     pace.step()?;
-                    let file = match P::HAS_FILES {
-                        true => view.file_now(file),
-                        false => Some(0),
+                    let file = if P::HAS_FILES {
+                        view.file_now(file)
+                    } else {
+                        Some(0)
                     };
                     match file {
                         Some(file) => write::<P>(words, file, times as i64, writer),

@@ -112,19 +112,23 @@ impl NgramWordMarks {
         let is_out = words
             .first()
             .is_some_and(|&first| self.marks[first as usize] & IS_OUT_OF_RANGE != 0);
-        match all & IS_ODD != 0 {
-            true => NgramVerdict::Unknown,
-            false if is_out || !has_literal => NgramVerdict::Fails,
-            false if self.is_enough => NgramVerdict::Matches,
-            false => NgramVerdict::Unknown,
+        if all & IS_ODD != 0 {
+            NgramVerdict::Unknown
+        } else if is_out || !has_literal {
+            NgramVerdict::Fails
+        } else if self.is_enough {
+            NgramVerdict::Matches
+        } else {
+            NgramVerdict::Unknown
         }
     }
 }
 
 fn is_equal(text: &[u8], other: &[u8], ignores_case: bool) -> bool {
-    match ignores_case {
-        true => text.eq_ignore_ascii_case(other),
-        false => text == other,
+    if ignores_case {
+        text.eq_ignore_ascii_case(other)
+    } else {
+        text == other
     }
 }
 

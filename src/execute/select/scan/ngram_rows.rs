@@ -95,7 +95,7 @@ pub(super) trait NgramRowPayload: NgramPayload {
         made: &mut NgramRows,
     ) -> Result<()>;
 
-    /// The counts of ranges of tables, if nothing else is told of n-grams.
+    /// The counts of ranges of tables; none if n-grams have files.
     fn joined_counts(_ranges: &[(&Self::Table, Range<usize>)]) -> Option<Vec<u64>> {
         None
     }

@@ -62,9 +62,10 @@ impl OddNgrams {
                     Grain::FileWord => file,
                     _ => 0,
                 };
-                match matcher.passes(words)? {
-                    true => take((words, file, 1)),
-                    false => Ok(()),
+                if matcher.passes(words)? {
+                    take((words, file, 1))
+                } else {
+                    Ok(())
                 }
             })
         })?;
@@ -112,9 +113,12 @@ fn odd_words(question: &ScanQuestion, order: Option<MergedOrder>) -> Result<Opti
         Some(MergedOrder::Text(_)) => true,
         Some(MergedOrder::Count { by_text, .. }) => by_text,
     };
-    let is_odd = move |word: &[u8]| match is_by_text {
-        true => word.iter().any(|&byte| byte <= b' ') || !is_text(word),
-        false => word.contains(&b' '),
+    let is_odd = move |word: &[u8]| {
+        if is_by_text {
+            word.iter().any(|&byte| byte <= b' ') || !is_text(word)
+        } else {
+            word.contains(&b' ')
+        }
     };
     question.ask(move |view, _| {
         let vocabulary = view.vocabulary()?;

@@ -56,7 +56,7 @@ struct SortedUnit<P: NgramPayload> {
     end: usize,
     /// The tables that it needs, by number.
     tables: Vec<(u32, Arc<P::Table>)>,
-    /// The words and counts of its n-grams, if nothing else is told of them.
+    /// The words and counts of its n-grams; none if they have files.
     joined: Option<(Vec<u32>, Vec<u64>)>,
     /// The number in the unit of the first of each range of rows: a place in `tables`, and the first row there.
     ranges: Vec<(usize, usize, usize)>,
