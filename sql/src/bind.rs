@@ -40,6 +40,11 @@ pub trait Schema {
         Vec::new()
     }
 
+    /// The path of the database, as messages show it, if there is none at it yet.
+    fn missing_database(&self) -> Option<String> {
+        None
+    }
+
     /// All views.
     fn views(&self) -> Vec<ViewDefinition> {
         Vec::new()
@@ -235,9 +240,12 @@ impl Binder<'_> {
                 Hint::new(format!("the table function is `{function}('corpus')`"))
             }
             "ngrams" => Hint::new("the table function is `ngrams('corpus', 2)`"),
-            _ if candidates.is_empty() => {
-                Hint::new("there are no corpora yet; `CREATE CORPUS name` makes one")
-            }
+            _ if candidates.is_empty() => match self.schema.missing_database() {
+                Some(path) => Hint::new(format!(
+                    "there is no database at {path} yet; `CREATE CORPUS name` makes it"
+                )),
+                None => Hint::new("there are no corpora yet; `CREATE CORPUS name` makes one"),
+            },
             _ => did_you_mean(name, &candidates, "corpora are"),
         };
         Err(self.no_such(at, NameKind::Corpus, name, hint))
@@ -298,15 +306,11 @@ impl Binder<'_> {
 
     fn path(&self, operand: &Operand, what: &str) -> Result<String> {
         let path = self.text(operand, what)?;
-        if path.is_empty() || path.contains('\0') {
-            return Err(Error::OutOfRange {
-                at: self.source.at(operand.at),
-                what: what.to_owned(),
-                bounds: "a path".to_owned(),
-                found: format!("'{}'", shorten(&path)),
-                hint: Hint::NONE,
-            });
-        }
-        Ok(path)
+        let fault = match path {
+            _ if path.is_empty() => "is empty",
+            _ if path.contains('\0') => "has a NUL character, which no path has",
+            path => return Ok(path),
+        };
+        Err(self.conflict(operand.at, format!("{what} {fault}"), Hint::NONE))
     }
 }

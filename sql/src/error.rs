@@ -222,7 +222,9 @@ pub enum ParserFailure {
 impl fmt::Display for ParserFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ParserFailure::NoThread(kind) => write!(f, "no thread to parse on: {kind}"),
+            ParserFailure::NoThread(_) => f.write_str(
+                "the system starts no thread to parse on; hint: other processes, or fewer threads, leave room for one",
+            ),
             ParserFailure::Panicked => {
                 f.write_str("the parser failed on this statement, which is a bug")
             }

@@ -23,9 +23,22 @@ impl Schema for Corpora {
     }
 }
 
+/// A database that does not exist yet.
+struct Missing;
+
+impl Schema for Missing {
+    fn corpora(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn missing_database(&self) -> Option<String> {
+        Some("a.zdb".to_owned())
+    }
+}
+
 const CORPORA: Corpora = Corpora(&["reviews", "books"]);
 
-fn error_of(statement: &str, schema: &Corpora, parameters: &[Value]) -> Error {
+fn error_of(statement: &str, schema: &dyn Schema, parameters: &[Value]) -> Error {
     let parameters: Vec<Arc<Value>> = parameters.iter().cloned().map(Arc::new).collect();
     let plan = parse(statement).and_then(|statements| {
         let plans: Result<Vec<_>> = statements
@@ -138,6 +151,11 @@ fn unknown_names() {
     assert_eq!(
         empty.to_string(),
         "1:7: no such corpus \"reviews\"; hint: there are no corpora yet; `CREATE CORPUS name` makes one"
+    );
+    let missing = error_of("CHECK reviews", &Missing, &[]);
+    assert_eq!(
+        missing.to_string(),
+        "1:7: no such corpus \"reviews\"; hint: there is no database at a.zdb yet; `CREATE CORPUS name` makes it"
     );
 }
 

@@ -47,13 +47,14 @@ pub(crate) fn insert(
             let value = place.and_then(|place| values.get_mut(place));
             value.map_or(Value::Null, |value| std::mem::replace(value, Value::Null))
         };
-        let Value::Text(name) = take(file) else {
-            return Err(wrong(number, "file", "it is no TEXT"));
+        let name = take(file);
+        let Value::Text(name) = name else {
+            return Err(wrong_type(number, "file", &name, "TEXT"));
         };
         let text = match take(content) {
             Value::Text(text) => Bytes::from(text),
             Value::Blob(bytes) => Bytes::from(bytes),
-            _ => return Err(wrong(number, "content", "it is neither TEXT nor BLOB")),
+            other => return Err(wrong_type(number, "content", &other, "TEXT or BLOB")),
         };
         let offset = match offset {
             None => None,
@@ -65,7 +66,7 @@ pub(crate) fn insert(
                         format!("{offset} is negative; hint: offsets count from 0"),
                     )
                 })?),
-                _ => return Err(wrong(number, "offset", "it is no INTEGER")),
+                other => return Err(wrong_type(number, "offset", &other, "INTEGER")),
             },
         };
         bytes = bytes.saturating_add(text.len());
@@ -106,6 +107,23 @@ pub(crate) fn delete(
     }
     session.edit(corpus, EditBatch::Delete(files), interrupt)?;
     Ok(Rows::none().with_notices(notices))
+}
+
+/// What is said of a value that is of no type that its column takes.
+fn wrong_type(row: usize, column: &str, found: &Value, expected: &str) -> Error {
+    let reason = match (found, expected) {
+        (Value::Null, _) => format!("NULL stands where {expected} is expected"),
+        (_, "TEXT") => format!(
+            "{} stands where TEXT is expected; hint: CAST(x AS TEXT) makes it one",
+            found.type_name()
+        ),
+        (_, "INTEGER") => format!(
+            "{} stands where INTEGER is expected; hint: an offset is a number of bytes, from 0",
+            found.type_name()
+        ),
+        _ => format!("{} stands where {expected} is expected", found.type_name()),
+    };
+    wrong(row, column, reason)
 }
 
 fn wrong(row: usize, column: &str, reason: impl Into<String>) -> Error {

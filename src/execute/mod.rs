@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use zipfdb_sql::Plan;
 use zipfdb_sql::plan::{Encoding, Ingest, OnConflict as PlanOnConflict, OnError as PlanOnError};
-use zipfdb_storage::{CorpusSettings, IngestMode, Tokenizer};
+use zipfdb_storage::{CorpusSettings, IngestMode, PathText, Tokenizer};
 
 use crate::api::rows::Rows;
 use crate::api::session::Session;
@@ -122,7 +122,7 @@ fn execute_until(
             let corpus = session.corpus(&corpus)?;
             let report = copy_from(&corpus, path.as_ref(), &options, interrupt)?;
             for skipped in report.unreadable {
-                tracing::warn!("skipped {}: {}", skipped.path.display(), skipped.reason);
+                tracing::warn!("skipped {}: {}", PathText(&skipped.path), skipped.reason);
             }
             Ok(Rows::none().with_notices(report.notices))
         }

@@ -29,6 +29,7 @@ pub(crate) use convert::{
 };
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, ColumnMatcher, FilterSplit, mirrored};
+pub(crate) use pattern::{FixedRun, Pattern};
 pub(crate) use program::{Layout, Program, operands};
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::runtime::interrupt::Pace;
 use crate::{Error, Result, Value};
 
 pub(super) use self::element::Element;
-pub(crate) use self::runs::NeededLiteral;
+pub(crate) use self::runs::{FixedRun, NeededLiteral};
 
 /// Most bytes of a pattern of LIKE or GLOB, as in SQLite.
 const PATTERN_BYTES_MAX: usize = 50_000;
@@ -81,6 +81,14 @@ impl Pattern {
         match self {
             Pattern::Runs(runs) => runs.literal(bytes_max),
             Pattern::Regexp(_) => None,
+        }
+    }
+
+    /// The texts that every match has, one behind the other; none if that is not known.
+    pub(crate) fn fixed_runs(&self) -> Option<Vec<FixedRun>> {
+        match self {
+            Pattern::Runs(runs) => runs.fixed_runs(),
+            Pattern::Regexp(regexp) => regexp.fixed_run().map(|run| vec![run]),
         }
     }
 

@@ -64,6 +64,15 @@ pub fn count_words(tokenizer: Tokenizer, text: &[u8]) -> u64 {
     count.0
 }
 
+/// Whether no word has this text within it, whatever stands around it. Of texts that are in no word some are not told.
+pub fn is_never_within_word(tokenizer: Tokenizer, text: &str) -> bool {
+    match tokenizer {
+        Tokenizer::Unicode => unicode::has_boundary(text.as_bytes()),
+        Tokenizer::Alnum => !text.chars().all(char::is_alphanumeric),
+        Tokenizer::Whitespace => text.contains(char::is_whitespace),
+    }
+}
+
 /// Counts words.
 struct WordCounter(u64);
 

@@ -12,6 +12,46 @@ const SEED: u64 = 20_260_201;
 
 type Token = (bool, Vec<u8>);
 
+/// Characters that join others or keep them apart, of all kinds.
+fn joining_text() -> impl Strategy<Value = String> {
+    let characters: Vec<char> = "aZ_07 \t\r\n-@/'\".:,;\u{e9}\u{93e}\u{308}\u{200d}\u{345}\u{5d0}\u{30a2}\u{1f1e6}\u{a0}\u{ad}"
+        .chars()
+        .collect();
+    prop::collection::vec(prop::sample::select(characters), 0..12).prop_map(String::from_iter)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn what_is_never_within_a_word_is_in_none(text in joining_text()) {
+        for tokenizer in [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace] {
+            for (start, end) in words(tokenizer, text.as_bytes()) {
+                let word = &text[start..end];
+                prop_assert!(!is_never_within_word(tokenizer, word), "{tokenizer:?} {word:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_never_within_a_word_is_told_of_ascii() {
+    let never = |tokenizer, texts: &[&str]| {
+        texts
+            .iter()
+            .all(|text| is_never_within_word(tokenizer, text))
+    };
+    assert!(never(
+        Tokenizer::Unicode,
+        &["a b", "b ", " b", "a@", "-b", "a\tb", ".,"]
+    ));
+    assert!(never(Tokenizer::Alnum, &["a b", " ", "_", "-", "\u{301}"]));
+    assert!(never(Tokenizer::Whitespace, &["a b", " ", "\u{a0}"]));
+    for text in ["a", "a'b", "a.b", "1,2", "_", "@", " ", "  ", "\u{e9}"] {
+        assert!(!is_never_within_word(Tokenizer::Unicode, text), "{text:?}");
+    }
+}
+
 #[derive(Default)]
 struct Collector(Vec<Token>);
 

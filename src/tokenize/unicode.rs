@@ -30,6 +30,17 @@ pub fn is_other(byte: u8) -> bool {
     byte < 0x80 && !is_core(byte) && !is_middle(byte)
 }
 
+/// Whether two bytes of ASCII stand side by side in a text between which there is a boundary, whatever is around them. Spaces join,
+/// and so do the two of a line break, which are no word and in none.
+pub fn has_boundary(text: &[u8]) -> bool {
+    let is_boundary = |pair: &[u8]| {
+        let is_middles = is_middle(pair[0]) && is_middle(pair[1]);
+        let has_other = is_other(pair[0]) || is_other(pair[1]);
+        pair.is_ascii() && pair != b"  " && (is_middles || has_other)
+    };
+    text.windows(2).any(is_boundary)
+}
+
 /// Hands the words of the cutter's text to it.
 pub fn words<S: Sink>(cutter: &mut Cutter<'_, S>) {
     let text = cutter.text;

@@ -401,12 +401,13 @@ impl Binder<'_> {
             _ if is_encoding(&label) => Encoding::Named(label),
             _ => {
                 let names = [
-                    "bytes", "auto", "utf-8", "utf-16", "utf-16le", "utf-16be", "latin-1",
+                    "bytes", "auto", "utf-8", "utf-16", "utf-16le", "utf-16be", "utf-32",
+                    "utf-32le", "utf-32be", "latin-1",
                 ];
                 let hint = did_you_mean(
                     &name,
                     &names,
-                    "encodings are those of the Encoding Standard, such as",
+                    "encodings are utf-32 and those of the Encoding Standard, such as",
                 );
                 return Err(self.no_such(operand.at, NameKind::Encoding, &name, hint));
             }
@@ -457,8 +458,10 @@ impl Binder<'_> {
 
 /// Whether a name in lower case is one of an encoding.
 fn is_encoding(label: &str) -> bool {
-    matches!(label, "utf16" | "latin-1")
-        || encoding_rs::Encoding::for_label_no_replacement(label.as_bytes()).is_some()
+    matches!(
+        label,
+        "utf16" | "utf32" | "utf-32" | "utf-32le" | "utf-32be" | "latin-1"
+    ) || encoding_rs::Encoding::for_label_no_replacement(label.as_bytes()).is_some()
 }
 
 /// Reads `64MiB`, `512 KiB`, `1000`: a whole number and perhaps a unit, whose case does not matter.

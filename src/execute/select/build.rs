@@ -23,6 +23,7 @@ use super::row::{Input, Operator};
 use super::scan::{self, Fetch, Nothing, OrderKey, Properties, Scan, Sourced};
 use super::sort::Sort;
 use super::union::Union;
+use super::unmatched::UnmatchedNotices;
 use super::values::Values;
 use crate::api::session::Session;
 use crate::batch::Batch;
@@ -37,6 +38,8 @@ pub(super) struct Builder<'a> {
     pub(super) plan: Plan,
     /// Opens scans; tests give their own.
     pub(super) open: OpenScan,
+    /// What is said of comparisons with the answers of subqueries.
+    pub(super) notices: UnmatchedNotices,
 }
 
 pub(super) type OpenScan = fn(&Arc<Session>, scan::ScanRequest, &Context) -> Result<Box<dyn Scan>>;
@@ -75,6 +78,8 @@ impl Builder<'_> {
             return self.plain_block(query, written);
         }
         let (block, reservation) = self.answered(query, written)?;
+        let asked = (self.context.binding, &self.context.interrupt);
+        self.notices.look_at(self.session, query, &block, asked);
         let input = self.plain_block(query, &block)?;
         Ok(Box::new(Reserved {
             input,

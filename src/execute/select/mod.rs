@@ -42,9 +42,11 @@ mod sorter;
 mod spill;
 mod subquery;
 mod union;
+mod unmatched;
 mod value_numbers;
 mod values;
 mod word_order;
+mod word_text;
 
 use std::sync::Arc;
 
@@ -55,6 +57,7 @@ use self::build::{Builder, OpenScan};
 use self::context::{Context, KnownLookups};
 use self::explain::{Explained, Plan};
 use self::row::Input;
+use self::unmatched::UnmatchedNotices;
 use crate::api::rows::{Column, Row, RowSource, Rows};
 use crate::api::session::Session;
 use crate::batch::{BATCH_ROWS, Batch};
@@ -88,7 +91,8 @@ fn select_from(
     open: OpenScan,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let notices = literals::settle(session, &mut queries);
+    literals::settle(session, &mut queries);
+    let notices = unmatched::notices(session, &queries, interrupt);
     let context = Context::new(session, interrupt);
     if context.settings.strategy.is_none() {
         intersections::settle(&mut queries);
@@ -108,9 +112,11 @@ fn select_from(
         input: None,
         rest: None,
         ahead: 1,
+        notices,
     };
     // So that what is wrong with a query is known before its rows are asked for.
     answers.begin()?;
+    let notices = std::mem::take(&mut answers.notices).into_notices();
     let rows = Rows::of(columns, answers).with_interrupt(handle);
     Ok(rows.with_notices(notices))
 }
@@ -138,7 +144,8 @@ fn explain_from(
     interrupt: &Interrupt,
 ) -> Result<Rows> {
     let mut queries = [query.clone()];
-    let notices = literals::settle(session, &mut queries);
+    literals::settle(session, &mut queries);
+    let mut notices = unmatched::notices(session, &queries, interrupt);
     let context = Context::new(session, interrupt).explained();
     if context.settings.strategy.is_none() {
         intersections::settle(&mut queries);
@@ -152,8 +159,10 @@ fn explain_from(
             false => Explained::Operators,
         }),
         open,
+        notices: UnmatchedNotices::default(),
     };
     let mut input = builder.query(&query)?;
+    notices.add_all(std::mem::take(&mut builder.notices));
     if analyze {
         while input.next_batch(BATCH_ROWS)?.is_some() {}
     }
@@ -163,7 +172,8 @@ fn explain_from(
     };
     let lines = lines.into_iter();
     let rows = lines.map(|line| Ok(Row::new(vec![Value::Text(line)])));
-    Ok(Rows::new(vec![Column::new("plan")], rows).with_notices(notices))
+    let rows = Rows::new(vec![Column::new("plan")], rows);
+    Ok(rows.with_notices(notices.into_notices()))
 }
 
 /// The rows of one query after the other, each as often as it occurs.
@@ -183,6 +193,8 @@ struct QueryRows {
     /// Rows to ask for when the next one is wanted: few at first, for few may be wanted.
     ahead: usize,
     pace: Pace,
+    /// What is said of the queries that have begun, until the first rows are asked for.
+    notices: UnmatchedNotices,
 }
 
 /// How many times as many rows are asked for when so many were not enough.
@@ -210,8 +222,10 @@ impl QueryRows {
             context: self.context.clone(),
             plan: Plan::new(Explained::Nothing),
             open: self.open,
+            notices: UnmatchedNotices::default(),
         };
         self.input = Some(builder.query(&query)?);
+        self.notices.add_all(builder.notices);
         self.context.binding += 1;
         Ok(true)
     }

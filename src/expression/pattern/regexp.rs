@@ -12,7 +12,9 @@ use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchError};
+use regex_syntax::hir::{HirKind, Look};
 
+use super::runs::FixedRun;
 use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
@@ -52,6 +54,31 @@ impl Regexp {
         Ok(Regexp {
             regex,
             dfa: OnceLock::new(),
+        })
+    }
+
+    /// The text that it is, if it is nothing else, perhaps between anchors.
+    pub(super) fn fixed_run(&self) -> Option<FixedRun> {
+        let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
+        let hir = parser.parse(self.regex.as_str()).ok()?;
+        let mut parts = match hir.kind() {
+            HirKind::Concat(parts) => &parts[..],
+            _ => std::slice::from_ref(&hir),
+        };
+        let is_look = |part: &regex_syntax::hir::Hir, look| *part.kind() == HirKind::Look(look);
+        let is_first = parts.first().is_some_and(|part| is_look(part, Look::Start));
+        parts = &parts[usize::from(is_first)..];
+        let is_last = parts.last().is_some_and(|part| is_look(part, Look::End));
+        parts = &parts[..parts.len() - usize::from(is_last)];
+        let [part] = parts else { return None };
+        let HirKind::Literal(literal) = part.kind() else {
+            return None;
+        };
+        let text = std::str::from_utf8(&literal.0).ok()?.to_owned();
+        Some(FixedRun {
+            text,
+            is_first,
+            is_last,
         })
     }
 

@@ -24,6 +24,16 @@ pub(crate) struct NeededLiteral {
     pub(crate) is_enough: bool,
 }
 
+/// A text that every text which matches a pattern has, but for the case of ASCII letters where the pattern leaves that open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FixedRun {
+    pub(crate) text: String,
+    /// Whether every match begins with it.
+    pub(crate) is_first: bool,
+    /// Whether every match ends with it.
+    pub(crate) is_last: bool,
+}
+
 /// A pattern as runs.
 #[derive(Debug, Clone)]
 pub(crate) struct ElementRuns {
@@ -114,6 +124,47 @@ impl ElementRuns {
             is_enough,
             bytes,
         })
+    }
+
+    /// As [`super::Pattern::fixed_runs`].
+    pub(super) fn fixed_runs(&self) -> Option<Vec<FixedRun>> {
+        let between = self
+            .between
+            .iter()
+            .map(|run| (&run.elements[..], false, false));
+        let first = (&self.first[..], true, self.last.is_none());
+        let last = self.last.as_deref().map(|last| (last, false, true));
+        let mut fixed = Vec::new();
+        for (elements, is_first, is_last) in [first].into_iter().chain(between).chain(last) {
+            let mut run = FixedRun {
+                text: String::new(),
+                is_first,
+                is_last: false,
+            };
+            for element in elements {
+                let character = match element {
+                    Element::One(code) | Element::Letter(code) => char::from_u32(*code),
+                    Element::Never => return None,
+                    Element::Any | Element::Many | Element::Set { .. } => None,
+                };
+                match character {
+                    Some(character) => run.text.push(character),
+                    None => {
+                        let next = FixedRun {
+                            text: String::new(),
+                            is_first: false,
+                            is_last: false,
+                        };
+                        fixed.push(std::mem::replace(&mut run, next));
+                    }
+                }
+            }
+            run.is_last = is_last;
+            fixed.push(run);
+        }
+        // An empty one says something only if it is all there is.
+        fixed.retain(|run| !run.text.is_empty() || run.is_first && run.is_last);
+        Some(fixed)
     }
 
     pub(super) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
