@@ -28,7 +28,7 @@ use crate::output::Format;
     after_long_help = AFTER_LONG_HELP,
 )]
 pub struct Arguments {
-    /// Directory of the database; created if it is missing (unless --readonly)
+    /// Directory of the database; the first change creates it if it is missing
     #[arg(value_name = "DB")]
     pub database: Option<PathBuf>,
 
@@ -57,8 +57,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Value of a parameter, `?1` or `:name`, of the statements: NAME=VALUE, NUMBER=VALUE, or that of the next number. A number,
-    /// NULL, 'text' or X'00' is what it is in SQL, anything else is text
+    /// Value of a parameter, `?1` or `:name`, of the statements: NAME=VALUE, NUMBER=VALUE, or that of the next number. 7, -1.5,
+    /// NULL, 'text' and X'00' are what they are in SQL; anything else, also 007 and 1e5, is text
     #[arg(
         long = "param",
         value_name = "[NAME=]VALUE",

@@ -1,6 +1,7 @@
 //! Values for the parameters of statements, as `--param` and `.parameter` set them.
 //!
-//! Invariant: a statement gets a value for each of its parameters or does not run.
+//! Invariant: a statement gets a value for each of its parameters or does not run. What is no text by its quotes and would not be
+//! written back as it was given is text: `007` is no other word than `007`.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +79,10 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// A value as it is written: a number, NULL, text in quotes, a BLOB as in SQL; anything else is text.
+/// Digits of a real that the database writes back.
+const REAL_DIGITS: usize = 15;
+
+/// A value as it is written: NULL, text in quotes, a BLOB as in SQL, or a number that is written so; anything else is text.
 fn literal(written: &str) -> Value {
     let quoted = |text: &str| Some(text.strip_prefix('\'')?.strip_suffix('\'')?.to_owned());
     if let Some(text) = quoted(written).filter(|text| !text.replace("''", "").contains('\'')) {
@@ -91,20 +95,24 @@ fn literal(written: &str) -> Value {
     {
         return Value::Blob(bytes);
     }
-    if written.eq_ignore_ascii_case("null") {
+    if written == "NULL" {
         return Value::Null;
     }
-    if let Ok(number) = written.parse::<i64>() {
-        return Value::Integer(number);
+    let integer = written.parse().map(Value::Integer);
+    let real = written.parse().map(Value::Real);
+    let is_same = |value: &Value| value.to_string() == written;
+    if let Some(integer) = integer.ok().filter(is_same) {
+        return integer;
     }
-    let is_number = written.bytes().any(|byte| byte.is_ascii_digit())
-        && written
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-    match written.parse::<f64>() {
-        Ok(number) if is_number && number.is_finite() => Value::Real(number),
-        _ => Value::Text(written.to_owned()),
-    }
+    let digits = written.bytes().filter(u8::is_ascii_digit).count();
+    let is_plain = written
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte));
+    let real = real.ok().filter(|real| {
+        let is_negative_zero = *real == Value::Real(0.0) && written.starts_with('-');
+        is_plain && digits <= REAL_DIGITS && !is_negative_zero && is_same(real)
+    });
+    real.unwrap_or_else(|| Value::Text(written.to_owned()))
 }
 
 /// The bytes that hexadecimal digits stand for.
@@ -127,12 +135,10 @@ mod tests {
         for (written, value) in [
             ("7", Value::Integer(7)),
             ("-7", Value::Integer(-7)),
-            (
-                "9223372036854775808",
-                Value::Real(9_223_372_036_854_775_808.0),
-            ),
-            ("1.5e3", Value::Real(1500.0)),
-            ("null", Value::Null),
+            ("-1.5", Value::Real(-1.5)),
+            ("0.1", Value::Real(0.1)),
+            ("2.0", Value::Real(2.0)),
+            ("NULL", Value::Null),
             ("'7'", Value::Text("7".into())),
             ("'it''s'", Value::Text("it's".into())),
             ("'", Value::Text("'".into())),
@@ -141,9 +147,50 @@ mod tests {
             ("x'0'", Value::Text("x'0'".into())),
             ("two words", Value::Text("two words".into())),
             ("inf", Value::Text("inf".into())),
+            ("nan", Value::Text("nan".into())),
             ("", Value::Text(String::new())),
         ] {
             assert_eq!(literal(written), value, "{written}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_written_back_the_same_is_text() {
+        let database = Database::in_memory().unwrap();
+        for written in [
+            "007",
+            "+5",
+            "-0",
+            "1e5",
+            "1.5e3",
+            "1E5",
+            "1.10",
+            "1.",
+            ".5",
+            "-0.0",
+            "9223372036854775808",
+            "0.1234567890123456789",
+            "1234567890.1234567",
+            "null",
+            "Null",
+        ] {
+            assert_eq!(literal(written), Value::Text(written.into()), "{written}");
+        }
+        for written in [
+            "0",
+            "-7",
+            "9223372036854775807",
+            "0.1",
+            "-1.5",
+            "0.0001",
+            "123456789.012345",
+            "99999999999999.9",
+        ] {
+            let value = literal(written);
+            assert!(!matches!(value, Value::Text(_)), "{written}");
+            let sql = "SELECT CAST(? AS TEXT)";
+            let row = database.query_with(sql, &[value]).unwrap().next().unwrap();
+            assert_eq!(row.unwrap()[0], Value::from(written));
         }
     }
 

@@ -491,6 +491,106 @@ fn parameters_come_from_arguments_and_commands() {
 }
 
 #[test]
+fn parameters_are_the_words_that_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("agents.txt"),
+        "agents 007 and 7, 1e5 and null, 1.10",
+    )
+    .unwrap();
+    let run = |arguments: &[&str]| run(zipf().current_dir(&directory).args(arguments));
+    let import = "CREATE CORPUS c; COPY c FROM 'agents.txt'";
+    assert_eq!(run(&["c.zdb", "-c", import]).rows(), "");
+    for word in ["007", "7", "1e5", "null", "1.10"] {
+        let sql = "SELECT word FROM c WHERE word = ?";
+        let ended = run(&["--param", word, "c.zdb", "-c", sql]);
+        assert_eq!(ended.rows(), format!("word\n{word}\n"));
+        let set = format!(".parameter set w {word}");
+        let sql = "SELECT word FROM c WHERE word = :w";
+        let ended = run(&["c.zdb", "-c", &set, "-c", sql]);
+        assert_eq!(ended.rows(), format!("word\n{word}\n"));
+    }
+    let sql = "SELECT typeof(?1), typeof(?2), typeof(?3), ?1 + 1 AS two";
+    let ended = run(&[
+        "--param", "1", "--param", "1.5", "--param", "NULL", "-c", sql,
+    ]);
+    assert!(ended.rows().ends_with("integer,real,null,2\n"), "{ended:?}");
+}
+
+#[test]
+fn a_mistyped_path_is_told_and_makes_no_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |sql: &str| run(zipf().current_dir(&directory).args(["c.zbd", "-c", sql]));
+    for sql in ["SELECT word FROM c", "COPY c FROM '.'", ".schema c"] {
+        let ended = run(sql);
+        assert_eq!((ended.code, ended.rows.as_str()), (Some(1), ""));
+        let hint = "hint: there is no database at c.zbd yet";
+        assert!(ended.messages.contains(hint), "{ended:?}");
+    }
+    let ended = run(".corpora");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(
+        ended.messages,
+        "notice: there is no database at c.zbd yet; hint: the first change makes it\n"
+    );
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    assert_eq!(
+        run("CREATE CORPUS c; SELECT corpus FROM corpora()").rows(),
+        "corpus\nc\n"
+    );
+    assert!(is_database(&directory.path().join("c.zbd")));
+}
+
+#[test]
+fn a_warning_is_given_once_and_without_fields() {
+    let directory = directory_with_database();
+    let path = directory.path().join("c.zdb");
+    // Nobody else can mend the manifest meanwhile.
+    let holder = zipfdb::Database::open(&path).unwrap();
+    let manifest = fs::read(path.join("MANIFEST")).unwrap();
+    fs::write(path.join("MANIFEST"), "damaged").unwrap();
+    let sql = "SELECT COUNT(*) AS n FROM c; SELECT 1 AS one; SELECT COUNT(*) AS n FROM c";
+    let ended = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
+    assert_eq!(
+        (ended.code, ended.rows.as_str()),
+        (Some(0), "n\n11\none\n1\nn\n11\n")
+    );
+    let lines: Vec<&str> = ended.messages.lines().collect();
+    assert_eq!(lines.len(), 1, "{ended:?}");
+    assert!(
+        lines[0].starts_with("warning: c.zdb: the manifest cannot be used"),
+        "{ended:?}"
+    );
+    assert!(!lines[0].contains("database="), "{ended:?}");
+    fs::write(path.join("MANIFEST"), manifest).unwrap();
+    drop(holder);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_is_not_utf8_is_shown_as_it_can_be_given() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = directory_with_database();
+    let texts = directory.path().join("more");
+    let strange = texts.join(std::ffi::OsStr::from_bytes(b"na\xefme.txt"));
+    fs::create_dir(&texts).unwrap();
+    std::os::unix::fs::symlink("nowhere", &strange).unwrap();
+    let run = |sql: &str| run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
+    let ended = run("COPY c FROM 'more'");
+    assert!(
+        ended
+            .messages
+            .starts_with("error: more/na\\xefme.txt: No such file"),
+        "{ended:?}"
+    );
+    fs::remove_file(&strange).unwrap();
+    fs::write(&strange, "found").unwrap();
+    assert_eq!(run("COPY c FROM 'more/na\\xefme.txt'").rows(), "");
+    let sql = "SELECT word FROM c WHERE file = 'na\\xefme.txt'";
+    assert_eq!(run(sql).rows(), "word\nfound\n");
+}
+
+#[test]
 fn rows_are_written_to_standard_output_in_their_place() {
     let directory = directory_with_database();
     let sql = "SELECT 1 AS one; COPY (SELECT DISTINCT word FROM c WHERE word GLOB '[bt]*' ORDER BY word) TO '-'; SELECT 2 AS two";
