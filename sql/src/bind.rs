@@ -3,10 +3,12 @@
 //! Invariant: every "no such ..." error of the SQL front end is made here, with its place and a hint. It knows the names
 //! of corpora and columns, no more: whether a file exists is found when the plan is carried out.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::lex::SourceText;
+use crate::limits::REGEXP_MEMORY_MAX;
 use crate::plan::Plan;
 use crate::suggest::did_you_mean;
 use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
@@ -45,6 +47,11 @@ pub trait Schema {
         None
     }
 
+    /// Bytes of memory that compiling a regular expression may take.
+    fn regexp_memory_limit(&self) -> u64 {
+        REGEXP_MEMORY_MAX
+    }
+
     /// All views.
     fn views(&self) -> Vec<ViewDefinition> {
         Vec::new()
@@ -72,6 +79,7 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
         schema,
         parameters,
         views: 0,
+        regexp_work: &Cell::new(0),
     };
     // A view refuses parameters, whatever their values.
     let is_view = matches!(statement.kind, StatementKind::CreateView { .. });
@@ -167,6 +175,7 @@ pub fn columns(statement: &Statement, schema: &dyn Schema) -> Result<Vec<String>
         schema,
         parameters: &[],
         views: 0,
+        regexp_work: &Cell::new(0),
     };
     match &statement.kind {
         StatementKind::Select(query) => {
@@ -190,6 +199,8 @@ struct Binder<'a> {
     parameters: &'a [Arc<Value>],
     /// How many views there are around the text.
     views: usize,
+    /// Nanoseconds of work on regular expressions that are literals.
+    regexp_work: &'a Cell<u64>,
 }
 
 impl Binder<'_> {

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+pub(crate) use crate::quoted::{quote, shorten};
+
 /// A place in SQL text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -416,27 +418,3 @@ impl Error {
 
 /// `Result` with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
-
-const QUOTE_MAX: usize = 60;
-
-/// The text in double quotes, without control characters and at most `QUOTE_MAX` characters long.
-pub(crate) fn quote(text: &str) -> String {
-    format!("\"{}\"", shorten(text))
-}
-
-/// The text without control characters and at most `QUOTE_MAX` characters long.
-pub(crate) fn shorten(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text.chars();
-    for character in rest.by_ref().take(QUOTE_MAX) {
-        if character.is_control() {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    if rest.next().is_some() {
-        shown.push_str("...");
-    }
-    shown
-}

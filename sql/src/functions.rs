@@ -36,8 +36,8 @@ pub(crate) fn find(name: &str) -> Option<Named> {
     Some(NAMES[index].1)
 }
 
-/// All names.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+/// The names of all functions.
+pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }
 

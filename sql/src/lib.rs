@@ -42,6 +42,8 @@ mod parse;
 mod parse_query;
 pub mod plan;
 pub mod query;
+mod quoted;
+pub mod regexp;
 pub mod setting;
 mod split;
 mod statement;
@@ -56,8 +58,11 @@ pub use bind::{
     SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, ViewDefinition, bind, columns, is_corpus_name,
 };
 pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
+#[doc(hidden)]
+pub use functions::names as function_names;
 pub use parse::{parse, parse_statement};
 pub use plan::Plan;
+pub use quoted::{SHOWN_BYTES_MAX, grouped, quote, shorten};
 pub use split::{Pending, StatementStream, StatementText};
 pub use substr::substr_range;
 pub use syntax::Statement;

@@ -1,7 +1,8 @@
 //! The limits that a statement is held to before it is parsed.
 //!
 //! Invariant: together they bound the time, the memory and the stack that any text can take. They are checked by `split`
-//! (text), `lex` (tokens, names, numbers), `translate` and `parse` (nesting) and `bind` (columns, which `*` may multiply).
+//! (text), `lex` (tokens, names, numbers), `translate` and `parse` (nesting), `bind` (columns, which `*` may multiply) and
+//! `regexp`.
 
 /// Bytes of one statement.
 pub const STATEMENT_BYTES_MAX: usize = 16 << 20;
@@ -39,6 +40,15 @@ pub const NUMBER_BYTES_MAX: usize = 400;
 
 /// The highest parameter number, as in SQLite.
 pub const PARAMETERS_MAX: usize = 32_766;
+
+/// Bytes of a regular expression, whose syntax tree takes a hundred times as much.
+pub const REGEXP_BYTES_MAX: usize = 100_000;
+
+/// Bytes of memory that compiling one regular expression may take. This bounds the time too, which is up to 4 ns a byte.
+pub const REGEXP_MEMORY_MAX: u64 = 64 << 20;
+
+/// Characters that classes of one regular expression may have where it ignores case, which looks each of them up.
+pub(crate) const REGEXP_FOLDED_MAX: u64 = 1 << 25;
 
 /// The stack of the thread that parses statements which may be deep.
 pub(crate) const PARSER_STACK_BYTES: usize = 64 << 20;

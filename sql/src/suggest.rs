@@ -10,9 +10,12 @@ use crate::error::{Hint, quote, shorten};
 /// Names longer than this get no suggestion.
 const SUGGEST_BYTES_MAX: usize = 64;
 
-/// Candidates to compare with, and to list, at most.
+/// Candidates to compare with at most.
 const COMPARED_MAX: usize = 10_000;
+
+/// Candidates that are listed at most, and the bytes of all their names.
 const LISTED_MAX: usize = 16;
+const LISTED_BYTES_MAX: usize = 400;
 
 /// The candidate that `name` was most likely meant to be.
 pub(crate) fn nearest<'a>(
@@ -48,13 +51,11 @@ pub(crate) fn nearest<'a>(
 
 /// `did you mean "x"?`, else the list of all candidates after `listed` if there are few, else nothing.
 pub(crate) fn did_you_mean(name: &str, candidates: &[&str], listed: &str) -> Hint {
+    let bytes: usize = candidates.iter().map(|candidate| candidate.len()).sum();
     if let Some(candidate) = nearest(name, candidates.iter().copied()) {
         Hint::new(format!("did you mean {}?", quote(candidate)))
-    } else if !candidates.is_empty() && candidates.len() <= LISTED_MAX {
-        let shown: Vec<String> = candidates
-            .iter()
-            .map(|candidate| shorten(candidate))
-            .collect();
+    } else if (1..=LISTED_MAX).contains(&candidates.len()) && bytes <= LISTED_BYTES_MAX {
+        let shown: Vec<String> = candidates.iter().map(shorten).collect();
         Hint::new(format!("{listed} {}", shown.join(", ")))
     } else {
         Hint::NONE
@@ -89,6 +90,7 @@ mod tests {
             |candidates: &[&str]| did_you_mean("zebra", candidates, "corpora are").to_string();
         assert_eq!(hint(&["a", "b"]), "; hint: corpora are a, b");
         assert_eq!(hint(&["a"; 100]), "");
+        assert_eq!(hint(&["a".repeat(LISTED_BYTES_MAX + 1).as_str()]), "");
         assert_eq!(hint(&[]), "");
     }
 }

@@ -500,6 +500,9 @@ fn types_arguments_and_ranges() {
         COPY reviews FROM 'x' WITH (encoding = 'klingon')
         SELECT word FROM reviews WHERE word REGEXP 'it''s (a'
         SELECT regexp('[z-a]', word) FROM reviews
+        SELECT regexp_extract(word, '(a|b') FROM reviews
+        SELECT regexp_replace(word, 'it''s a*b\w{2000}', '') FROM reviews
+        SELECT word REGEXP '(?:(?:a{1000}){1000}){1000}' FROM reviews
         CREATE CORPUS " c"
         CREATE CORPUS c WITH (tokenizer = 1)
         CREATE CORPUS c WITH (segment_size = 65535)

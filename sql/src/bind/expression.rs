@@ -11,7 +11,6 @@ use super::arena::Arena;
 use super::blocks::Surroundings;
 use super::from::{NameIndex, Scope};
 use crate::error::Result;
-use crate::functions::Named;
 use crate::query::{Affinity, Aggregate, Collation, Expression, ExpressionId};
 use crate::syntax::{Name, NodeId, NodeKind, Nodes, Select};
 
@@ -204,16 +203,8 @@ impl<'a> Expressions<'a> {
         if let Some(function) = self.aggregate_of(id) {
             return self.aggregate(id, function, form);
         }
-        match &node.kind {
-            NodeKind::Call { named, .. } => {
-                self.check_call(id)?;
-                if let (Some(Named::Matcher(matcher)), Some(pattern)) = (named, operands.first()) {
-                    self.check_pattern(*matcher, *pattern)?;
-                }
-            }
-            NodeKind::Match { matcher, .. } => self.check_pattern(*matcher, operands[1])?,
-            _ => {}
-        }
+        self.check_call(id)?;
+        self.check_pattern(&node.kind, operands)?;
         self.check_subquery(id)?;
         let row = match self.collect(operands, |bound| bound.row) {
             Ok(()) => Ok(self.make(id)),

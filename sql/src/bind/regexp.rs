@@ -1,25 +1,38 @@
 //! Regular expressions that are literals: what is wrong with one is said with its place in the statement.
 //!
-//! Invariant: what passes here may still be refused where it is compiled, as too large.
-
-use regex_syntax::ParserBuilder;
-use regex_syntax::ast::Span;
+//! Invariant: all of them together take a fraction of a second here, where nothing polls. Those that are left, and those that are no
+//! literals, are checked by the same rules where they are compiled.
 
 use super::Binder;
 use super::expression::Expressions;
 use crate::error::{Hint, Result, quote};
-use crate::query::Matcher;
+use crate::functions::Named;
+use crate::query::{Function, Matcher};
+use crate::regexp::parse;
 use crate::syntax::{NodeId, NodeKind};
 use crate::value::Value;
 
+/// Nanoseconds of work on all regular expressions of a statement.
+const WORK_MAX: u64 = 200_000_000;
+
 impl Expressions<'_> {
-    /// Checks a pattern of REGEXP if it is a literal.
-    pub(super) fn check_pattern(&self, matcher: Matcher, pattern: NodeId) -> Result<()> {
-        let node = self.nodes.node(pattern);
-        match &node.kind {
-            NodeKind::Literal(Value::Text(text)) if matcher == Matcher::Regexp => {
-                self.binder.check_regexp(text, node.at)
-            }
+    /// Checks the regular expression of a node that matches one, if it is a literal.
+    pub(super) fn check_pattern(&self, kind: &NodeKind, operands: &[NodeId]) -> Result<()> {
+        let index = match kind {
+            NodeKind::Match {
+                matcher: Matcher::Regexp,
+                ..
+            } => 1,
+            NodeKind::Call { named, .. } => match named {
+                Some(Named::Matcher(Matcher::Regexp)) => 0,
+                Some(Named::Scalar(Function::RegexpExtract | Function::RegexpReplace)) => 1,
+                _ => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        let node = operands.get(index).map(|operand| self.nodes.node(*operand));
+        match node.map(|node| (&node.kind, node.at)) {
+            Some((NodeKind::Literal(Value::Text(text)), at)) => self.binder.check_regexp(text, at),
             _ => Ok(()),
         }
     }
@@ -28,24 +41,26 @@ impl Expressions<'_> {
 impl Binder<'_> {
     /// Checks a regular expression that is a literal at a byte of the statement.
     fn check_regexp(&self, pattern: &str, at: usize) -> Result<()> {
-        // As the database compiles it.
-        let mut parser = ParserBuilder::new().utf8(false).build();
-        let Err(error) = parser.parse(pattern) else {
+        if self.regexp_work.get() > WORK_MAX {
             return Ok(());
+        }
+        let fault = match parse(pattern, self.schema.regexp_memory_limit()) {
+            Ok(parsed) => {
+                self.regexp_work
+                    .update(|work| work.saturating_add(parsed.work));
+                return Ok(());
+            }
+            Err(fault) => fault,
         };
-        let (reason, span): (String, &Span) = match &error {
-            regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),
-            regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span()),
-            _ => return Ok(()),
+        let place = match fault.byte() {
+            None => at,
+            // Behind the quote; quotes in the text are written twice.
+            Some(byte) => {
+                let before = pattern.get(..byte).unwrap_or(pattern);
+                at + 1 + before.len() + before.matches('\'').count()
+            }
         };
-        let offset = span.start.offset;
-        // Behind the quote; quotes in the text are written twice.
-        let before = pattern.get(..offset).unwrap_or(pattern);
-        let place = at + 1 + before.len() + before.matches('\'').count();
-        let message = format!(
-            "regular expression {} is not valid: {reason}",
-            quote(pattern)
-        );
-        Err(self.conflict(place, message, Hint::NONE))
+        let message = format!("regular expression {}: {fault}", quote(pattern));
+        Err(self.conflict(place, message, Hint::maybe(fault.hint())))
     }
 }

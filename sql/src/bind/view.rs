@@ -120,6 +120,7 @@ impl Binder<'_> {
             source: &statement.source,
             schema: self.schema,
             parameters: &[],
+            regexp_work: self.regexp_work,
             views: if view.is_temporary {
                 self.views
             } else {
