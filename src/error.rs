@@ -1,6 +1,7 @@
 //! The one error type of the database.
 //!
-//! Every message says where, what, and what to do next if there is something.
+//! Every message says where, what, and what to do next if there is something. Invariant: of a text of the user it shows the
+//! beginning (`quote`), of a path the ends (`PathText`), so no message is longer than some hundred bytes.
 //! Errors of the SQL front end and of the store pass through unchanged, with
 //! `source()` set, so nothing is said twice. Paths are shown by `PathText` and
 //! errors of the operating system by `IoReason`.
@@ -9,6 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use zipfdb_storage::{IoReason, PathText};
+
+use zipfdb_sql::quote;
 
 /// What a database operation can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +26,7 @@ pub enum Error {
     Storage(#[from] zipfdb_storage::Error),
 
     /// No file of this name in the corpus.
-    #[error("no such file \"{file}\" in corpus \"{corpus}\"{}", hint(.nearest))]
+    #[error("no such file {} in corpus {}{}", quote(.file), quote(.corpus), hint(.nearest))]
     NoSuchFile {
         /// The corpus that was asked.
         corpus: String,
@@ -35,10 +38,12 @@ pub enum Error {
 
     /// Files of these names are already in the corpus; nothing was copied.
     #[error(
-        "corpus \"{corpus}\" already has a file \"{file}\" ({path}){}; hint: nothing was copied, \
+        "corpus {} already has a file {} ({}){}; hint: nothing was copied, \
          WITH (on_conflict = 'skip') leaves files that are there as they are, 'replace' replaces them",
-        and_others(.others, *.more),
-        path = PathText(.path)
+        quote(.corpus),
+        quote(.file),
+        PathText(.path),
+        and_others(.others, *.more)
     )]
     FileExists {
         /// The corpus that was written to.
@@ -177,9 +182,10 @@ pub enum Error {
 
     /// A corpus takes no more text: much of it is pending, and recompressing it fails.
     #[error(
-        "corpus \"{corpus}\" takes no more text: {pending} bytes of edits are pending in memory, and recompressing them \
-         fails: {reason}; hint: DELETE and DROP CORPUS make room on the disk, RECOMPRESS {corpus} tries again at once, ALTER \
-         CORPUS {corpus} SET (recompress_threshold = ...) allows more"
+        "corpus {corpus} takes no more text: {pending} bytes of edits are pending in memory, and recompressing them \
+         fails: {reason}; hint: DELETE and DROP CORPUS make room on the disk, RECOMPRESS tries again at once, ALTER CORPUS \
+         {corpus} SET (recompress_threshold = ...) allows more",
+        corpus = quote(.corpus)
     )]
     Held {
         /// The corpus that was written to.
@@ -250,7 +256,7 @@ pub(crate) fn no_threads(reason: impl std::error::Error) -> Error {
 
 fn hint(nearest: &Option<String>) -> String {
     match nearest {
-        Some(name) => format!("; hint: did you mean \"{name}\"?"),
+        Some(name) => format!("; hint: did you mean {}?", quote(name)),
         None => String::new(),
     }
 }
@@ -283,17 +289,93 @@ fn spill_hint(source: &io::Error) -> &'static str {
 }
 
 fn and_others(others: &[String], more: usize) -> String {
+    /// Bytes of names that are listed.
+    const LISTED_BYTES_MAX: usize = 200;
     if more == 0 {
         return String::new();
     }
-    let others: Vec<String> = others.iter().map(|name| format!("\"{name}\"")).collect();
-    let rest = if others.len() < more { ", ..." } else { "" };
-    format!(" and {more} more of these: {}{rest}", others.join(", "))
+    let mut listed = String::new();
+    let mut count = 0;
+    for name in others.iter().map(quote) {
+        if listed.len() + name.len() > LISTED_BYTES_MAX {
+            break;
+        }
+        listed.push_str(if count == 0 { ": " } else { ", " });
+        listed.push_str(&name);
+        count += 1;
+    }
+    let rest = if 0 < count && count < more {
+        ", ..."
+    } else {
+        ""
+    };
+    format!(" and {more} more of these{listed}{rest}")
 }
 
 fn and_more(more: usize) -> String {
     match more {
         0 => String::new(),
         more => format!(" (and {more} more)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_short_however_long_names_and_paths_are() {
+        let name = "n\u{e4}me/".repeat(200_000);
+        let path = PathBuf::from(&name);
+        let source = || io::Error::from(io::ErrorKind::NotFound);
+        let errors = [
+            Error::NoSuchFile {
+                corpus: name.clone(),
+                file: name.clone(),
+                nearest: Some(name.clone()),
+            },
+            Error::FileExists {
+                corpus: name.clone(),
+                file: name.clone(),
+                path: path.clone(),
+                others: vec![name.clone(); 3],
+                more: 9,
+            },
+            Error::Unreadable {
+                path: path.clone(),
+                reason: "it is a directory".into(),
+                more: 9,
+            },
+            Error::Io {
+                action: "open",
+                path: path.clone(),
+                source: source(),
+            },
+            Error::Spill {
+                directory: path,
+                source: source(),
+            },
+            Error::Held {
+                corpus: name,
+                pending: 1,
+                reason: "the disk is full".into(),
+            },
+        ];
+        for error in errors {
+            let told = error.to_string();
+            assert!(told.len() < 1_000, "{} bytes: {told}", told.len());
+        }
+    }
+
+    #[test]
+    fn other_files_are_named_as_far_as_there_is_room() {
+        let others = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(and_others(&[], 0), "");
+        assert_eq!(and_others(&others, 2), " and 2 more of these: \"a\", \"b\"");
+        assert_eq!(
+            and_others(&others, 5),
+            " and 5 more of these: \"a\", \"b\", ..."
+        );
+        assert_eq!(and_others(&["x".repeat(300)], 5), " and 5 more of these");
     }
 }

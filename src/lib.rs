@@ -69,6 +69,8 @@ pub use runtime::interrupt::InterruptHandle;
 pub use runtime::progress::{NoProgress, Progress};
 pub use zipfdb_kernels::give_back_large_blocks;
 pub use zipfdb_kernels::gompresso::{Elimination, PackCodec, PackOptions, PackedError};
+#[doc(hidden)]
+pub use zipfdb_sql::shorten;
 pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText, Value};
 pub use zipfdb_storage::{
     CorpusSettings, Durability, Error as StorageError, IngestMode, IoReason, PathText, Section,

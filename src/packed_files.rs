@@ -15,7 +15,6 @@ use zipfdb_kernels::gompresso::{
     BlockEntry, BlockPacker, BlockUnpacker, ENTRY_SIZE, HEADER_SIZE, PackHeader, PackOptions,
     PackedError, PackedPart, References,
 };
-use zipfdb_storage::PathText;
 
 use crate::error::io_error;
 use crate::execute::ExportFile;

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use zipfdb_kernels::NGRAM_WORDS_MAX;
+use zipfdb_sql::quote;
 use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
@@ -248,10 +249,8 @@ impl PendingView {
 
     /// How an error calls an n-gram.
     pub(super) fn ngram_subject(&self, words: &[u32]) -> String {
-        let words = words
-            .iter()
-            .map(|&word| String::from_utf8_lossy(self.word(word)));
-        format!("the n-gram \"{}\"", words.collect::<Vec<_>>().join(" "))
+        let words: Vec<&[u8]> = words.iter().map(|&word| self.word(word)).collect();
+        format!("the n-gram {}", quote(&words.join(&b' ')))
     }
 
     /// The number of a word.

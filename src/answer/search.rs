@@ -16,6 +16,7 @@ use zipfdb_kernels::{
     GrammarView, Lengths, Parents, Structures, WordPlaces, WordTerminals, cost_without_parents,
     locate, locate_in_file,
 };
+use zipfdb_sql::shorten;
 use zipfdb_storage::{FileEntry, IndexKind};
 
 use super::corpus_view::CorpusView;
@@ -933,7 +934,7 @@ impl StoredView {
 
 fn no_such_word(file: &str, position: u64) -> Error {
     Error::Invalid {
-        subject: file.to_owned(),
+        subject: shorten(file),
         reason: format!("it has no word number {position}"),
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zipfdb_sql::{Schema, ViewDefinition};
+use zipfdb_sql::{Schema, ViewDefinition, quote};
 use zipfdb_storage::{CorpusSettings, PathText, Section, ViewRecord};
 
 use crate::api::corpus::Corpus;
@@ -17,6 +17,7 @@ use crate::api::snapshot::Snapshot;
 use crate::api::transaction::Transaction;
 use crate::overlay::EditBatch;
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result};
 
 /// What a database handle shares with its clones only.
@@ -158,7 +159,7 @@ impl Session {
             sql: sql.to_owned(),
         };
         let exists = || Error::Invalid {
-            subject: format!("view {name:?}"),
+            subject: format!("view {}", quote(name)),
             reason: "there is one of this name already; hint: `DROP VIEW` removes it".into(),
         };
         if self.temporary_views.lock().iter().any(is_same) {
@@ -215,7 +216,7 @@ impl Session {
         })?;
         if !is_there && !if_exists {
             return Err(Error::Invalid {
-                subject: format!("view {name:?}"),
+                subject: format!("view {}", quote(name)),
                 reason: "there is none of this name any more".into(),
             });
         }
@@ -319,6 +320,11 @@ impl Schema for Session {
         let temporary = temporary.into_iter().map(|view| define(view, true));
         let stored = stored.into_iter().map(|view| define(view, false));
         temporary.chain(stored).collect()
+    }
+
+    fn regexp_memory_limit(&self) -> u64 {
+        let settings = *self.shared().runtime.settings.lock();
+        ValueMemory::new(&settings).row_bytes()
     }
 
     fn section_columns(&self) -> Vec<String> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
+use zipfdb_sql::quote;
 
 use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
@@ -187,7 +188,7 @@ impl Snapshot {
     /// [`Error::Invalid`] if the corpus lacks one of them, they share a file with others, or edits are pending.
     pub(crate) fn of_segments(&self, corpus: &str, numbers: &[u64]) -> Result<Snapshot> {
         let refused = |reason: String| Error::Invalid {
-            subject: format!("corpus \"{corpus}\""),
+            subject: format!("corpus {}", quote(corpus)),
             reason,
         };
         let Some(partitions) = self.view.partitions() else {

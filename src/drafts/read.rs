@@ -382,7 +382,7 @@ mod tests {
     use super::super::texts::SourceTexts;
     use super::*;
     use crate::paths::encodings::TextEncoding;
-    use crate::paths::sources::{SourceIdentity, Source};
+    use crate::paths::sources::{Source, SourceIdentity};
     use std::fs::{self, File};
     use std::path::PathBuf;
     use std::time::{Duration, SystemTime};

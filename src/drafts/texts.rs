@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
-use crate::paths::sources::{SourceIdentity, SIZE_UNKNOWN, Source};
+use crate::paths::sources::{SIZE_UNKNOWN, Source, SourceIdentity};
 use crate::paths::streams;
 
 /// Texts to make segments of, in order of name.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: all files are counted, the first few are named.
 
+use zipfdb_sql::shorten;
 use zipfdb_storage::PathText;
 
 use crate::notice::Notice;
@@ -95,11 +96,11 @@ fn of_files<'a>(files: impl Iterator<Item = &'a Source>, what: &str) -> Option<S
 }
 
 fn listed(names: &[String]) -> String {
-    let shown = &names[..names.len().min(NAMED_MAX)];
-    let rest = if shown.len() < names.len() {
+    let listed: Vec<String> = names.iter().take(NAMED_MAX).map(shorten).collect();
+    let rest = if listed.len() < names.len() {
         ", ..."
     } else {
         ""
     };
-    format!("{}{rest}", shown.join(", "))
+    format!("{}{rest}", listed.join(", "))
 }

@@ -12,6 +12,8 @@ mod copy_notices;
 mod copy_to;
 mod edit;
 mod export;
+#[cfg(test)]
+mod hostile_tests;
 mod index;
 #[cfg(test)]
 mod limit_tests;
@@ -21,8 +23,8 @@ pub(crate) mod select;
 
 use std::sync::Arc;
 
-use zipfdb_sql::Plan;
 use zipfdb_sql::plan::{Encoding, Ingest, OnConflict as PlanOnConflict, OnError as PlanOnError};
+use zipfdb_sql::{Plan, quote};
 use zipfdb_storage::{CorpusSettings, IngestMode, PathText, Tokenizer};
 
 use crate::api::rows::Rows;
@@ -259,7 +261,7 @@ fn text_encoding(encoding: Encoding) -> Result<TextEncoding> {
         Encoding::Auto => TextEncoding::AUTO,
         Encoding::Named(name) => TextEncoding::named(&name).ok_or_else(|| Error::Invalid {
             subject: "encoding".into(),
-            reason: format!("no such encoding '{name}'"),
+            reason: format!("no such encoding {}", quote(&name)),
         })?,
     })
 }

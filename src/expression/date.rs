@@ -2,31 +2,41 @@
 //! (lang_datefunc.html).
 //!
 //! Invariant: what is no date, or outside of the years -4713 to 9999, gives NULL. There are no time zones but offsets: `localtime` and
-//! `utc` are refused.
+//! `utc` are refused. Formats and modifiers may be as long as other values: what is made of one is counted and polls.
 
 mod modifier;
 mod moment;
 
+use std::borrow::Cow;
+
 use zipfdb_sql::query::Function;
+use zipfdb_sql::shorten;
 
 use self::modifier::apply;
 use self::moment::{DAY, DateMoment, EPOCH, LAST};
-use super::convert::to_bytes;
+use super::convert::{text_or_blob, to_bytes};
+use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
 /// The value of `function(arguments)`; NULL for what is no date.
 ///
 /// # Errors
-/// If a modifier asks for a time zone.
-pub(super) fn call(function: Function, arguments: &[&Value]) -> Result<Value> {
+/// If a modifier asks for a time zone, the value is too long or the statement has to end.
+pub(super) fn call(
+    function: Function,
+    arguments: &[&Value],
+    memory: &ValueMemory,
+    pace: &mut Pace,
+) -> Result<Value> {
     let (pattern, arguments) = match (function, arguments.split_first()) {
         (Function::Strftime, Some((pattern, rest))) => match to_bytes(pattern) {
-            Some(pattern) => (pattern.into_owned(), rest),
+            Some(pattern) => (pattern, rest),
             None => return Ok(Value::Null),
         },
-        _ => (Vec::new(), arguments),
+        _ => (Cow::default(), arguments),
     };
-    let Some(mut moment) = moment(arguments)? else {
+    let Some(mut moment) = moment(arguments, memory)? else {
         return Ok(Value::Null);
     };
     let julian = moment.milliseconds();
@@ -38,12 +48,15 @@ pub(super) fn call(function: Function, arguments: &[&Value]) -> Result<Value> {
         Function::Date => Value::Text(moment.date_text()),
         Function::Time => Value::Text(moment.time_text()),
         Function::DateTime => Value::Text(format!("{} {}", moment.date_text(), moment.time_text())),
-        _ => moment.formatted(&pattern).map_or(Value::Null, Value::Text),
+        _ => {
+            let formatted = moment.formatted(&pattern, memory, pace)?;
+            formatted.map_or(Value::Null, text_or_blob)
+        }
     })
 }
 
 /// What arguments say: a date, a time or a number, and modifiers.
-fn moment(arguments: &[&Value]) -> Result<Option<DateMoment>> {
+fn moment(arguments: &[&Value], memory: &ValueMemory) -> Result<Option<DateMoment>> {
     let Some((first, modifiers)) = arguments.split_first() else {
         return Ok(Some(DateMoment::now()));
     };
@@ -56,19 +69,21 @@ fn moment(arguments: &[&Value]) -> Result<Option<DateMoment>> {
         return Ok(None);
     };
     for (index, modifier) in modifiers.iter().enumerate() {
-        let Some(text) = to_bytes(modifier) else {
+        let Some(written) = to_bytes(modifier) else {
             return Ok(None);
         };
-        let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
-        if matches!(&*text, "localtime" | "utc") {
+        let mut text = memory.buffer("a modifier", written.len() as u64)?;
+        text.extend_from_slice(&written);
+        text.make_ascii_lowercase();
+        if matches!(&*text, b"localtime" | b"utc") {
             return Err(Error::Invalid {
-                subject: format!("the modifier '{text}'"),
+                subject: format!("the modifier '{}'", shorten(&text)),
                 reason:
                     "there are no time zones; hint: an offset such as '+01:00' changes the time"
                         .into(),
             });
         }
-        if !apply(&mut moment, text.as_bytes(), index == 0) {
+        if !apply(&mut moment, &text, index == 0) {
             return Ok(None);
         }
     }

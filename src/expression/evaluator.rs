@@ -8,13 +8,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use zipfdb_sql::query::{BinaryOperator, Collation, Expression, ExpressionId, Function, Matcher};
+use zipfdb_sql::query::{BinaryOperator, Collation, Expression, ExpressionId, Function};
 
 use super::arithmetic::binary;
 use super::compare::{compare, compare_until, holds};
 use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
 use super::function::call;
-use super::pattern::{Element, Pattern};
+use super::pattern::Pattern;
 use super::program::{ConstantList, Node, Program};
 use super::regexp_call::RegexpCall;
 use crate::runtime::interrupt::Pace;
@@ -34,6 +34,7 @@ pub(crate) struct Evaluator<P> {
     /// The last pattern of each match whose pattern is not constant.
     patterns: HashMap<ExpressionId, (Value, Value, Option<Pattern>)>,
     memory: ValueMemory,
+    pattern_memory: ValueMemory,
     /// The values that were computed for the row at hand.
     held: Held,
     /// Looks whether the statement has to end, while values are borrowed.
@@ -45,6 +46,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     pub(crate) fn of(program: P) -> Evaluator<P> {
         let count = program.slot_count;
         let memory = program.memory.clone();
+        let pattern_memory = program.pattern_memory.clone();
         let pace = RefCell::new(program.interrupt.pace());
         Evaluator {
             program,
@@ -55,6 +57,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             patterns: HashMap::new(),
             held: memory.hold(),
             memory,
+            pattern_memory,
             pace,
         }
     }
@@ -297,7 +300,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 };
                 let (text, pattern) = (memory.copy(text)?, memory.copy(pattern)?);
                 let (matcher, negated) = (*matcher, *negated);
-                self.compile(id, matcher, pattern, escape)?;
+                self.compile(id, pattern, escape, |pattern, escape, memory| {
+                    Pattern::new(matcher, pattern, escape, memory)
+                })?;
                 let pattern = self.patterns.get(&id).and_then(|known| known.2.as_ref());
                 matched(pattern, &text, negated, self.pace.get_mut())?
             }
@@ -364,8 +369,13 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 if values.iter().any(|value| matches!(value, Value::Null)) {
                     return Ok(Step::Done(Value::Null));
                 }
-                let call = RegexpCall::new(*function, pattern, rest)?;
-                self.compile(id, Matcher::Regexp, call.pattern.clone(), None)?;
+                let call = RegexpCall::new(*function, pattern, rest, memory)?;
+                self.compile(
+                    id,
+                    call.pattern.clone().into_owned(),
+                    None,
+                    |pattern, _, memory| Pattern::with_groups(pattern, memory),
+                )?;
                 let compiled = self.patterns.get(&id).and_then(|known| known.2.as_ref());
                 call.apply(compiled, text, &self.memory, self.pace.get_mut())?
             }
@@ -394,31 +404,22 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     fn compile(
         &mut self,
         id: ExpressionId,
-        matcher: Matcher,
         pattern: Value,
         escape: Option<Value>,
+        compile: impl FnOnce(&Value, Option<&Value>, &ValueMemory) -> Result<Option<Pattern>>,
     ) -> Result<()> {
         let shown_escape = escape.clone().unwrap_or(Value::Null);
         let known = self.patterns.get(&id);
         let is_known = known.is_some_and(|known| known.0 == pattern && known.1 == shown_escape);
         if !is_known {
-            check_pattern(&pattern, &self.memory)?;
-            let compiled = Pattern::new(matcher, &pattern, escape.as_ref())?;
+            // The last one gives way first.
+            self.patterns.remove(&id);
+            self.pace.get_mut().check()?;
+            let compiled = compile(&pattern, escape.as_ref(), &self.pattern_memory)?;
             self.patterns.insert(id, (pattern, shown_escape, compiled));
         }
         Ok(())
     }
-}
-
-/// Whether a pattern may be compiled.
-///
-/// # Errors
-/// If what it is compiled to takes too much memory.
-pub(super) fn check_pattern(pattern: &Value, memory: &ValueMemory) -> Result<()> {
-    /// What a character may be compiled to.
-    const ELEMENT_BYTES: u64 = size_of::<Element>() as u64;
-    let bytes = memory::size(pattern).saturating_mul(ELEMENT_BYTES);
-    memory.check_alone("the compiled pattern", bytes)
 }
 
 /// What became of an expression.

@@ -75,6 +75,7 @@ impl FilterSplit {
         filter: &[ExpressionId],
         binding: u64,
         interrupt: &Interrupt,
+        memory: &ValueMemory,
     ) -> Result<FilterSplit> {
         let dependences = dependences(expressions);
         let mut groups: BTreeMap<usize, Vec<ExpressionId>> = BTreeMap::new();
@@ -86,7 +87,9 @@ impl FilterSplit {
             }
         }
         let columns = groups.into_iter().map(|(column, conjuncts)| {
-            ColumnFilter::new(expressions, column, conjuncts, binding, interrupt)
+            let layout = Layout::only(column);
+            let program = Program::new(expressions, &layout, binding, interrupt, memory)?;
+            ColumnFilter::new(expressions, column, conjuncts, Arc::new(program))
         });
         Ok(FilterSplit {
             columns: columns.collect::<Result<_>>()?,
@@ -100,11 +103,8 @@ impl ColumnFilter {
         expressions: &[Expression],
         column: usize,
         conjuncts: Vec<ExpressionId>,
-        binding: u64,
-        interrupt: &Interrupt,
+        program: Arc<Program>,
     ) -> Result<ColumnFilter> {
-        let layout = Layout::only(column);
-        let program = Arc::new(Program::new(expressions, &layout, binding, interrupt)?);
         let mut filter = ColumnFilter {
             column,
             values: None,
@@ -147,14 +147,6 @@ impl ColumnFilter {
             filter.values = Some(matching);
         }
         Ok(filter)
-    }
-
-    /// Counts the values that it computes with those of a statement.
-    pub(crate) fn count_in(&mut self, memory: &ValueMemory) {
-        self.evaluators.get_mut().clear();
-        let program = Arc::get_mut(&mut self.program);
-        let program = program.expect("only evaluators share the program, and there are none");
-        program.count_in(memory);
     }
 
     /// The column, by its index in the source.
@@ -527,7 +519,9 @@ fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -
         } if is_column(*text) => {
             let pattern = program.constant(*pattern);
             let pattern = pattern.filter(|pattern| to_bytes(pattern).is_some());
-            let compiled = pattern.and_then(|pattern| Pattern::new(*matcher, pattern, None).ok());
+            let memory = &program.pattern_memory;
+            let compiled =
+                pattern.and_then(|pattern| Pattern::new(*matcher, pattern, None, memory).ok());
             let prefix = compiled.flatten().map(|pattern| pattern.prefix());
             if let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) {
                 range.upper = behind_prefix(&prefix);
@@ -591,7 +585,14 @@ mod tests {
         let mut expressions = vec![Expression::Column(0), Expression::Column(1)];
         add(&mut expressions);
         let last = ExpressionId(u32::try_from(expressions.len()).unwrap() - 1);
-        FilterSplit::new(&expressions, &[last], 0, &Interrupt::never()).unwrap()
+        FilterSplit::new(
+            &expressions,
+            &[last],
+            0,
+            &Interrupt::never(),
+            &ValueMemory::default(),
+        )
+        .unwrap()
     }
 
     fn compare(comparison: Comparison, left: u32, right: u32) -> Expression {
@@ -691,7 +692,14 @@ mod tests {
             compare(Comparison::Greater, 0, 1),
         ];
         let filter = [ExpressionId(6), ExpressionId(5)];
-        let split = FilterSplit::new(&expressions, &filter, 0, &Interrupt::never()).unwrap();
+        let split = FilterSplit::new(
+            &expressions,
+            &filter,
+            0,
+            &Interrupt::never(),
+            &ValueMemory::default(),
+        )
+        .unwrap();
         assert_eq!(split.columns[0].values().unwrap(), [Value::from("b")]);
         assert_eq!(
             split.columns[0].range().lower,

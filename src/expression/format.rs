@@ -4,6 +4,7 @@
 //! precisions count bytes, and with the flag `!` characters.
 
 use super::convert::{text_or_blob, to_bytes, to_integer, to_real};
+use super::text::PART;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
@@ -38,6 +39,7 @@ pub(super) fn format(
             break;
         }
         let (conversion, taken) = Conversion::read(rest, &mut arguments);
+        output.pace.work(taken)?;
         rest = &rest[taken..];
         if !conversion.write(&mut arguments, &mut output)? {
             return Ok(text_or_blob(output.bytes));
@@ -70,8 +72,14 @@ impl Output<'_> {
 
     fn repeat(&mut self, bytes: &[u8], times: usize) -> Result<()> {
         self.grow(bytes.len().saturating_mul(times))?;
-        for _ in 0..times {
-            self.bytes.extend_from_slice(bytes);
+        let mut left = times;
+        while left > 0 {
+            let part = left.min(PART);
+            self.pace.work(part.saturating_mul(bytes.len()))?;
+            for _ in 0..part {
+                self.bytes.extend_from_slice(bytes);
+            }
+            left -= part;
         }
         Ok(())
     }
@@ -187,7 +195,7 @@ impl Conversion {
     fn digits_of(&self, number: u64, sign: Option<u8>, output: &mut Output<'_>) -> Result<()> {
         let mut digits = self.padded(number.to_string().into_bytes(), sign, output)?;
         if self.has_commas && self.letter != b'r' {
-            digits = with_commas(&digits);
+            digits = with_commas(&digits, output.pace)?;
         }
         if self.letter == b'r' {
             let suffix: &[u8] = match (number % 10, number / 10 % 10) {
@@ -250,6 +258,7 @@ impl Conversion {
         }
         let mut precision = self.precision.unwrap_or(6);
         output.grow(precision)?;
+        output.pace.work(EXACT)?;
         let is_general = matches!(self.letter, b'g' | b'G');
         if is_general {
             precision = precision.saturating_sub(1);
@@ -290,7 +299,7 @@ impl Conversion {
                 .map(|_| rest.next().unwrap_or(b'0'))
                 .collect();
             if self.has_commas {
-                field.extend(with_commas(&whole))
+                field.extend(with_commas(&whole, output.pace)?)
             } else {
                 field.extend(whole)
             }
@@ -301,8 +310,10 @@ impl Conversion {
         }
         let zeros = usize::try_from(-1 - exponent).unwrap_or(0).min(precision);
         output.grow(precision)?;
+        let length = field.len() + precision;
         field.resize(field.len() + zeros, b'0');
-        field.extend((zeros..precision).map(|_| rest.next().unwrap_or(b'0')));
+        field.extend(rest.take(precision - zeros));
+        field.resize(length, b'0');
         if drops_zeros && has_point {
             while field.last() == Some(&b'0') {
                 field.pop();
@@ -388,9 +399,12 @@ impl Conversion {
         let mut quoted = Vec::new();
         output.grow(text.len().saturating_mul(2).saturating_add(2))?;
         quoted.extend(has_quotes.then_some(quote));
-        for &byte in text {
-            quoted.push(byte);
-            quoted.extend((byte == quote).then_some(quote));
+        for part in text.chunks(PART) {
+            output.pace.work(part.len())?;
+            for &byte in part {
+                quoted.push(byte);
+                quoted.extend((byte == quote).then_some(quote));
+            }
         }
         quoted.extend(has_quotes.then_some(quote));
         self.text(&quoted, output)
@@ -425,15 +439,16 @@ fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-fn with_commas(digits: &[u8]) -> Vec<u8> {
+fn with_commas(digits: &[u8], pace: &mut Pace) -> Result<Vec<u8>> {
     let mut written = Vec::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.iter().enumerate() {
+        pace.work(1)?;
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
             written.push(b',');
         }
         written.push(*digit);
     }
-    written
+    Ok(written)
 }
 
 /// A real as digits, the first before the point, times a power of ten.

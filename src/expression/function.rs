@@ -76,7 +76,7 @@ pub(crate) fn call(
         | Function::JulianDay
         | Function::Strftime
         | Function::Time
-        | Function::UnixEpoch => date::call(function, arguments)?,
+        | Function::UnixEpoch => date::call(function, arguments, memory, pace)?,
         // The second argument of replace may decide before the third is looked at.
         Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory, pace)?,
         // All that follow are NULL if an argument is.

@@ -1,11 +1,15 @@
 //! `json_extract`, `->` and `->>`: parts of JSON texts, as SQLite has them (json1.html).
 //!
 //! A text is checked as a whole and then searched where it lies; nothing of it is built. Invariant: no depth of nesting uses the
-//! thread's stack, and what is not JSON (RFC 8259) is an error, but that strings may hold control characters.
+//! thread's stack, every pass over a text polls, and what is not JSON (RFC 8259) is an error, but that strings may hold control
+//! characters.
 
 use std::ops::Range;
 
+use zipfdb_sql::quote;
+
 use super::convert::{text_or_blob, to_bytes};
+use super::text::PART;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
@@ -33,8 +37,8 @@ pub(super) fn extract(
         let Some(path) = to_bytes(path) else {
             return Ok(Value::Null);
         };
-        return match root.at(&path)? {
-            Some(part) => part.value(memory),
+        return match root.at(&path, pace)? {
+            Some(part) => part.value(memory, pace),
             None => Ok(Value::Null),
         };
     }
@@ -46,8 +50,8 @@ pub(super) fn extract(
         if index > 0 {
             array.push(b',');
         }
-        match root.at(&path)? {
-            Some(part) => part.write(&mut array, memory)?,
+        match root.at(&path, pace)? {
+            Some(part) => part.write(&mut array, memory, pace)?,
             None => array.extend_from_slice(b"null"),
         }
     }
@@ -71,20 +75,22 @@ pub(super) fn arrow(
     };
     let root = Json::check(&text, pace)?;
     let part = match (path, &*written) {
-        (_, [b'$', ..]) => root.at(&written)?,
-        (Value::Integer(index), _) if *index < 0 => root.element_from_end(index.unsigned_abs()),
-        (Value::Integer(index), _) => root.element(index.unsigned_abs()),
-        (_, [b'[', .., b']']) => root.at(&[b"$", &*written].concat())?,
-        (_, name) => root.member(name),
+        (_, [b'$', steps @ ..]) => root.follow(&written, steps, pace)?,
+        (Value::Integer(index), _) if *index < 0 => {
+            root.element_from_end(index.unsigned_abs(), pace)?
+        }
+        (Value::Integer(index), _) => root.element(index.unsigned_abs(), pace)?,
+        (_, [b'[', .., b']']) => root.follow(&written, &written, pace)?,
+        (_, name) => root.member(name, pace)?,
     };
     match part {
         None => Ok(Value::Null),
         Some(part) if gives_json => {
             let mut written = Vec::new();
-            part.write(&mut written, memory)?;
+            part.write(&mut written, memory, pace)?;
             Ok(text_or_blob(written))
         }
-        Some(part) => part.value(memory),
+        Some(part) => part.value(memory, pace),
     }
 }
 
@@ -98,21 +104,21 @@ struct Json<'a> {
 impl<'a> Json<'a> {
     /// The value that the whole text is.
     fn check(text: &'a [u8], pace: &mut Pace) -> Result<Json<'a>> {
-        pace.work(text.len())?;
-        let malformed = |at: usize| Error::Invalid {
-            subject: "JSON".into(),
-            reason: format!("the text is malformed at byte {}", at + 1),
-        };
-        let mut scanner = Scanner { text, at: 0 };
-        scanner.spaces();
-        let begin = scanner.at;
-        scanner.value().ok_or_else(|| malformed(scanner.at))?;
-        let range = begin..scanner.at;
-        scanner.spaces();
-        if scanner.at == text.len() {
-            Ok(Json { text, range })
-        } else {
-            Err(malformed(scanner.at))
+        let mut scanner = Scanner { text, at: 0, pace };
+        let scanned = scanner.spaces().and_then(|()| {
+            let begin = scanner.at;
+            scanner.value()?;
+            let range = begin..scanner.at;
+            scanner.spaces()?;
+            Ok(range)
+        });
+        match scanned {
+            Ok(range) if scanner.at == text.len() => Ok(Json { text, range }),
+            Err(Fault::Ended(error)) => Err(error),
+            Ok(_) | Err(Fault::Malformed) => Err(Error::Invalid {
+                subject: "JSON".into(),
+                reason: format!("the text is malformed at byte {}", scanner.at + 1),
+            }),
         }
     }
 
@@ -121,12 +127,15 @@ impl<'a> Json<'a> {
     }
 
     /// The part at a path: `$`, then `.name`, `."name"`, `[0]`, `[#-1]`. What follows a part that is not there is not read.
-    fn at(&self, path: &[u8]) -> Result<Option<Json<'a>>> {
-        let wrong = || Error::Invalid {
-            subject: format!("JSON path \"{}\"", path.escape_ascii()),
-            reason: "it is none; hint: paths are as '$.name[0]'".into(),
-        };
-        let mut rest = path.strip_prefix(b"$").ok_or_else(wrong)?;
+    fn at(&self, path: &[u8], pace: &mut Pace) -> Result<Option<Json<'a>>> {
+        let steps = path.strip_prefix(b"$").ok_or_else(|| no_path(path))?;
+        self.follow(path, steps, pace)
+    }
+
+    /// As `at`, for what of a path follows the `$`.
+    fn follow(&self, path: &[u8], steps: &[u8], pace: &mut Pace) -> Result<Option<Json<'a>>> {
+        let wrong = || no_path(path);
+        let mut rest = steps;
         let mut part = self.clone();
         while let Some((first, behind)) = rest.split_first() {
             let found = match first {
@@ -146,7 +155,7 @@ impl<'a> Json<'a> {
                         }
                     };
                     rest = &behind[end..];
-                    part.member(name)
+                    part.member(name, pace)?
                 }
                 b'[' if part.bytes().first() != Some(&b'[') => return Ok(None),
                 b'[' => {
@@ -169,8 +178,8 @@ impl<'a> Json<'a> {
                     rest = &behind[end + 1..];
                     match (from_end, is_behind_end) {
                         (_, true) => None,
-                        (true, _) => part.element_from_end(index),
-                        (false, _) => part.element(index),
+                        (true, _) => part.element_from_end(index, pace)?,
+                        (false, _) => part.element(index, pace)?,
                     }
                 }
                 _ => return Err(wrong()),
@@ -184,91 +193,84 @@ impl<'a> Json<'a> {
     }
 
     /// The member of an object, the first of this name.
-    fn member(&self, name: &[u8]) -> Option<Json<'a>> {
-        let wanted = String::from_utf8_lossy(name);
-        self.parts().find_map(|(label, part)| {
-            let label = label?;
+    fn member(&self, name: &[u8], pace: &mut Pace) -> Result<Option<Json<'a>>> {
+        let mut parts = self.parts();
+        while let Some((label, part)) = parts.next(pace)? {
+            let Some(label) = label else { continue };
             let raw = &self.text[label.start + 1..label.end - 1];
-            let is_same = raw == name || raw.contains(&b'\\') && unescaped(raw) == *wanted;
-            is_same.then_some(part)
-        })
+            // An escape is longer than what it means.
+            let may_be_same = raw.len() > name.len() && raw.contains(&b'\\');
+            let is_same = raw == name
+                || may_be_same && unescaped(raw, pace)? == *String::from_utf8_lossy(name);
+            if is_same {
+                return Ok(Some(part));
+            }
+        }
+        Ok(None)
     }
 
     /// The element of an array.
-    fn element(&self, index: u64) -> Option<Json<'a>> {
-        self.elements().nth(usize::try_from(index).ok()?)
+    fn element(&self, index: u64, pace: &mut Pace) -> Result<Option<Json<'a>>> {
+        let mut left = index;
+        let mut parts = self.parts();
+        while let Some((label, part)) = parts.next(pace)? {
+            if label.is_some() {
+                return Ok(None);
+            }
+            if left == 0 {
+                return Ok(Some(part));
+            }
+            left -= 1;
+        }
+        Ok(None)
     }
 
     /// The element of an array, from 1 for the last.
-    fn element_from_end(&self, index: u64) -> Option<Json<'a>> {
-        let count = self.elements().count() as u64;
-        self.element(count.checked_sub(index)?)
-    }
-
-    fn elements(&self) -> impl Iterator<Item = Json<'a>> {
-        let parts = self.parts();
-        parts.filter_map(|(label, part)| label.is_none().then_some(part))
+    fn element_from_end(&self, index: u64, pace: &mut Pace) -> Result<Option<Json<'a>>> {
+        let mut count = 0u64;
+        let mut parts = self.parts();
+        while let Some((None, _)) = parts.next(pace)? {
+            count += 1;
+        }
+        match count.checked_sub(index) {
+            Some(index) => self.element(index, pace),
+            None => Ok(None),
+        }
     }
 
     /// What an array or an object holds, with names of members in their quotes.
-    fn parts(&self) -> impl Iterator<Item = (Option<Range<usize>>, Json<'a>)> + use<'a> {
-        let text = self.text;
-        let mut scanner = Scanner {
-            text,
-            at: self.range.start,
-        };
-        let opened = scanner.peek();
-        scanner.at += 1;
-        std::iter::from_fn(move || {
-            if !matches!(opened, Some(b'[' | b'{')) {
-                return None;
-            }
-            scanner.spaces();
-            if let Some(b',') = scanner.peek() {
-                scanner.at += 1;
-                scanner.spaces();
-            }
-            if matches!(scanner.peek(), Some(b']' | b'}') | None) {
-                return None;
-            }
-            let mut label = None;
-            if opened == Some(b'{') {
-                let begin = scanner.at;
-                scanner.string()?;
-                label = Some(begin..scanner.at);
-                scanner.spaces();
-                // The colon.
-                scanner.at += 1;
-                scanner.spaces();
-            }
-            let begin = scanner.at;
-            scanner.value()?;
-            let range = begin..scanner.at;
-            Some((label, Json { text, range }))
-        })
+    fn parts(&self) -> JsonParts<'a> {
+        JsonParts {
+            text: self.text,
+            at: self.range.start + 1,
+            opened: self.bytes().first().copied(),
+        }
     }
 
     /// Writes it as JSON without spaces.
-    fn write(&self, target: &mut Vec<u8>, memory: &ValueMemory) -> Result<()> {
+    fn write(&self, target: &mut Vec<u8>, memory: &ValueMemory, pace: &mut Pace) -> Result<()> {
         let bytes = self.bytes();
         let length = target.len().saturating_add(bytes.len());
         memory.check("the result of json_extract", length as u64)?;
         let mut in_string = false;
         let mut is_escaped = false;
-        for &byte in bytes {
-            if in_string || !is_space(byte) {
-                target.push(byte);
+        for part in bytes.chunks(PART) {
+            pace.work(part.len())?;
+            for &byte in part {
+                if in_string || !is_space(byte) {
+                    target.push(byte);
+                }
+                if byte == b'"' && !is_escaped {
+                    in_string = !in_string;
+                }
+                is_escaped = byte == b'\\' && !is_escaped;
             }
-            if byte == b'"' && !is_escaped {
-                in_string = !in_string;
-            }
-            is_escaped = byte == b'\\' && !is_escaped;
         }
         Ok(())
     }
 
     /// It as a value of SQL; arrays and objects are JSON.
-    fn value(&self, memory: &ValueMemory) -> Result<Value> {
+    fn value(&self, memory: &ValueMemory, pace: &mut Pace) -> Result<Value> {
         let bytes = self.bytes();
         Ok(match bytes.first() {
             Some(b'n') => Value::Null,
@@ -276,11 +278,11 @@ impl<'a> Json<'a> {
             Some(b'f') => Value::Integer(0),
             Some(b'"') => {
                 memory.check("the result of json_extract", bytes.len() as u64)?;
-                Value::Text(unescaped(&bytes[1..bytes.len() - 1]))
+                Value::Text(unescaped(&bytes[1..bytes.len() - 1], pace)?)
             }
             Some(b'[' | b'{') => {
                 let mut written = Vec::new();
-                self.write(&mut written, memory)?;
+                self.write(&mut written, memory, pace)?;
                 text_or_blob(written)
             }
             _ => {
@@ -294,13 +296,55 @@ impl<'a> Json<'a> {
     }
 }
 
+fn no_path(path: &[u8]) -> Error {
+    Error::Invalid {
+        subject: format!("JSON path {}", quote(path)),
+        reason: "it is none; hint: paths are as '$.name[0]'".into(),
+    }
+}
+
+/// A walk over what an array or an object holds.
+struct JsonParts<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// What it begins with; anything but a bracket or a brace holds nothing.
+    opened: Option<u8>,
+}
+
+impl<'a> JsonParts<'a> {
+    /// The next part, with the place of its name if it has one.
+    fn next(&mut self, pace: &mut Pace) -> Result<Option<(Option<Range<usize>>, Json<'a>)>> {
+        let is_object = match self.opened {
+            Some(b'[') => false,
+            Some(b'{') => true,
+            _ => return Ok(None),
+        };
+        let mut scanner = Scanner {
+            text: self.text,
+            at: self.at,
+            pace,
+        };
+        let found = scanner.part(is_object);
+        self.at = scanner.at;
+        match found {
+            Ok(None) | Err(Fault::Malformed) => Ok(None),
+            Err(Fault::Ended(error)) => Err(error),
+            Ok(Some((label, range))) => {
+                let text = self.text;
+                Ok(Some((label, Json { text, range })))
+            }
+        }
+    }
+}
+
 /// What a string means, without its quotes. Halves of surrogates become U+FFFD.
-fn unescaped(raw: &[u8]) -> String {
+fn unescaped(raw: &[u8], pace: &mut Pace) -> Result<String> {
     let raw = String::from_utf8_lossy(raw);
     let mut text = String::with_capacity(raw.len());
     let mut characters = raw.chars();
     let mut units = Vec::new();
     while let Some(character) = characters.next() {
+        pace.work(character.len_utf8())?;
         let plain = match character {
             '\\' => match characters.next() {
                 Some('u') => {
@@ -318,12 +362,14 @@ fn unescaped(raw: &[u8]) -> String {
             },
             other => other,
         };
-        text.push_str(&String::from_utf16_lossy(&units));
-        units.clear();
+        if !units.is_empty() {
+            text.push_str(&String::from_utf16_lossy(&units));
+            units.clear();
+        }
         text.push(plain);
     }
     text.push_str(&String::from_utf16_lossy(&units));
-    text
+    Ok(text)
 }
 
 fn is_space(byte: u8) -> bool {
@@ -331,45 +377,95 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// A walk over a text.
-struct Scanner<'a> {
+struct Scanner<'a, 'p> {
     text: &'a [u8],
     at: usize,
+    pace: &'p mut Pace,
 }
 
-impl Scanner<'_> {
+/// Why a walk went no further.
+enum Fault {
+    /// The text is not JSON.
+    Malformed,
+    /// The statement has to end.
+    Ended(Error),
+}
+
+type Scanned<T = ()> = std::result::Result<T, Fault>;
+
+/// Where the name of a member lies, none of an element, and where it does itself.
+type PartPlace = (Option<Range<usize>>, Range<usize>);
+
+impl Scanner<'_, '_> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn spaces(&mut self) {
-        while self.peek().is_some_and(is_space) {
-            self.at += 1;
-        }
+    /// The next byte of what cannot end here.
+    fn byte(&self) -> Scanned<u8> {
+        self.peek().ok_or(Fault::Malformed)
     }
 
-    /// Goes past a value; none if there is no whole one.
-    fn value(&mut self) -> Option<()> {
+    fn skip(&mut self, bytes: usize) -> Scanned {
+        self.at += bytes;
+        self.pace.work(bytes).map_err(Fault::Ended)
+    }
+
+    fn spaces(&mut self) -> Scanned {
+        while self.peek().is_some_and(is_space) {
+            self.skip(1)?;
+        }
+        Ok(())
+    }
+
+    /// Goes past the next part of an array or an object.
+    fn part(&mut self, is_object: bool) -> Scanned<Option<PartPlace>> {
+        self.spaces()?;
+        if let Some(b',') = self.peek() {
+            self.skip(1)?;
+            self.spaces()?;
+        }
+        if matches!(self.peek(), Some(b']' | b'}') | None) {
+            return Ok(None);
+        }
+        let mut label = None;
+        if is_object {
+            let begin = self.at;
+            self.string()?;
+            label = Some(begin..self.at);
+            self.spaces()?;
+            // The colon.
+            self.skip(1)?;
+            self.spaces()?;
+        }
+        let begin = self.at;
+        self.value()?;
+        Ok(Some((label, begin..self.at)))
+    }
+
+    /// Goes past a value.
+    fn value(&mut self) -> Scanned {
         // For each array or object that is open, whether it is an object.
         let mut open: Vec<bool> = Vec::new();
         loop {
-            self.spaces();
-            match self.peek()? {
+            self.spaces()?;
+            match self.byte()? {
                 byte @ (b'[' | b'{') => {
-                    self.at += 1;
-                    self.spaces();
+                    self.skip(1)?;
+                    self.spaces()?;
                     let is_object = byte == b'{';
-                    let is_empty = self.peek()? == if is_object { b'}' } else { b']' };
+                    let is_empty = self.byte()? == if is_object { b'}' } else { b']' };
                     if !is_empty {
                         open.push(is_object);
                         if open.len() > DEPTH_MAX {
-                            return None;
+                            return Err(Fault::Malformed);
                         }
                         if is_object {
                             self.label()?;
                         }
                         continue;
                     }
-                    self.at += 1;
+                    self.skip(1)?;
                 }
                 b'"' => self.string()?,
                 b't' => self.word(b"true")?,
@@ -380,95 +476,103 @@ impl Scanner<'_> {
             // A value has ended: what it lies in goes on or ends too.
             loop {
                 let Some(&is_object) = open.last() else {
-                    return Some(());
+                    return Ok(());
                 };
-                self.spaces();
-                match (self.peek()?, is_object) {
+                self.spaces()?;
+                match (self.byte()?, is_object) {
                     (b',', _) => {
-                        self.at += 1;
+                        self.skip(1)?;
                         if is_object {
-                            self.spaces();
+                            self.spaces()?;
                             self.label()?;
                         }
                         break;
                     }
                     (b'}', true) | (b']', false) => {
-                        self.at += 1;
+                        self.skip(1)?;
                         open.pop();
                     }
-                    _ => return None,
+                    _ => return Err(Fault::Malformed),
                 }
             }
         }
     }
 
     /// The name of a member and its colon.
-    fn label(&mut self) -> Option<()> {
+    fn label(&mut self) -> Scanned {
         self.string()?;
-        self.spaces();
-        (self.peek()? == b':').then(|| self.at += 1)
+        self.spaces()?;
+        match self.byte()? {
+            b':' => self.skip(1),
+            _ => Err(Fault::Malformed),
+        }
     }
 
-    fn string(&mut self) -> Option<()> {
-        if self.peek()? != b'"' {
-            return None;
+    fn string(&mut self) -> Scanned {
+        if self.byte()? != b'"' {
+            return Err(Fault::Malformed);
         }
-        self.at += 1;
+        self.skip(1)?;
         loop {
-            let byte = self.peek()?;
-            self.at += 1;
+            let byte = self.byte()?;
+            self.skip(1)?;
             match byte {
-                b'"' => return Some(()),
-                b'\\' => match self.peek()? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+                b'"' => return Ok(()),
+                b'\\' => match self.byte()? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.skip(1)?,
                     b'u' => {
-                        let digits = self.text.get(self.at + 1..self.at + 5)?;
-                        if !digits.iter().all(u8::is_ascii_hexdigit) {
-                            return None;
+                        let digits = self.text.get(self.at + 1..self.at + 5);
+                        if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                            return Err(Fault::Malformed);
                         }
-                        self.at += 5;
+                        self.skip(5)?;
                     }
-                    _ => return None,
+                    _ => return Err(Fault::Malformed),
                 },
                 _ => {}
             }
         }
     }
 
-    fn word(&mut self, word: &[u8]) -> Option<()> {
-        let is_there = self.text[self.at..].starts_with(word);
-        is_there.then(|| self.at += word.len())
+    fn word(&mut self, word: &[u8]) -> Scanned {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(Fault::Malformed);
+        }
+        self.skip(word.len())
     }
 
-    fn digits(&mut self) -> Option<()> {
+    fn digits(&mut self) -> Scanned {
         let begin = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
+            self.skip(1)?;
         }
-        (self.at > begin).then_some(())
+        if self.at == begin {
+            return Err(Fault::Malformed);
+        }
+        Ok(())
     }
 
-    fn number(&mut self) -> Option<()> {
+    fn number(&mut self) -> Scanned {
         if self.peek() == Some(b'-') {
-            self.at += 1;
+            self.skip(1)?;
         }
         let has_zero = self.peek() == Some(b'0');
         let begin = self.at;
         self.digits()?;
         if has_zero && self.at > begin + 1 {
-            return None;
+            return Err(Fault::Malformed);
         }
         if self.peek() == Some(b'.') {
-            self.at += 1;
+            self.skip(1)?;
             self.digits()?;
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
+            self.skip(1)?;
             if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
+                self.skip(1)?;
             }
             self.digits()?;
         }
-        Some(())
+        Ok(())
     }
 }

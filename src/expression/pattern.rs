@@ -2,6 +2,7 @@
 //!
 //! A pattern is compiled into elements that match one character each, in runs with any number of characters between them
 //! (`runs`). Texts are bytes: one that is not part of a UTF-8 character counts as a character that equals only itself.
+//! Invariant: what a compiled pattern takes is counted with the values of its statement, before it is compiled.
 
 mod element;
 mod regexp;
@@ -14,6 +15,7 @@ use self::regexp::Regexp;
 use self::runs::ElementRuns;
 use super::convert::to_bytes;
 use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::{Held, ValueMemory};
 use crate::{Error, Result, Value};
 
 pub(super) use self::element::Element;
@@ -23,23 +25,28 @@ pub(crate) use self::runs::{FixedRun, NeededLiteral};
 const PATTERN_BYTES_MAX: usize = 50_000;
 
 /// A compiled pattern.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Pattern {
     /// Of LIKE or GLOB.
-    Runs(ElementRuns),
+    Runs {
+        runs: ElementRuns,
+        /// Counts what it takes.
+        _held: Held,
+    },
     /// Of REGEXP.
     Regexp(Regexp),
 }
 
 impl Pattern {
-    /// Compiles a pattern; none if it or its escape is NULL, and then the match is NULL.
+    /// Compiles a pattern, or for REGEXP parses it; none if it or its escape is NULL, and then the match is NULL.
     ///
     /// # Errors
-    /// If the pattern is too long or no regular expression, or its escape is not one character.
+    /// If the pattern is too long, takes too much memory or is no regular expression, or its escape is not one character.
     pub(crate) fn new(
         matcher: Matcher,
         pattern: &Value,
         escape: Option<&Value>,
+        memory: &ValueMemory,
     ) -> Result<Option<Pattern>> {
         let escape = match escape.map(to_bytes) {
             None => None,
@@ -49,7 +56,15 @@ impl Pattern {
         let Some(pattern) = to_bytes(pattern) else {
             return Ok(None);
         };
-        if matcher != Matcher::Regexp && pattern.len() > PATTERN_BYTES_MAX {
+        let elements = match matcher {
+            Matcher::Regexp => {
+                let regexp = Regexp::new(&pattern, false, memory)?;
+                return Ok(Some(Pattern::Regexp(regexp)));
+            }
+            Matcher::Like => like,
+            Matcher::Glob => |pattern: &[u8], _| glob(pattern),
+        };
+        if pattern.len() > PATTERN_BYTES_MAX {
             return Err(Error::Invalid {
                 subject: "LIKE or GLOB".into(),
                 reason: format!(
@@ -58,11 +73,22 @@ impl Pattern {
                 ),
             });
         }
-        Ok(Some(match matcher {
-            Matcher::Like => Pattern::Runs(ElementRuns::new(&like(&pattern, escape))),
-            Matcher::Glob => Pattern::Runs(ElementRuns::new(&glob(&pattern))),
-            Matcher::Regexp => Pattern::Regexp(Regexp::new(&pattern)?),
-        }))
+        let mut held = memory.hold();
+        held.reserve("a compiled pattern", ElementRuns::bytes_max(&pattern))?;
+        let runs = ElementRuns::new(&elements(&pattern, escape));
+        Ok(Some(Pattern::Runs { runs, _held: held }))
+    }
+
+    /// A regular expression that is asked where its groups lie; none if it is NULL.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub(super) fn with_groups(pattern: &Value, memory: &ValueMemory) -> Result<Option<Pattern>> {
+        let Some(pattern) = to_bytes(pattern) else {
+            return Ok(None);
+        };
+        let regexp = Regexp::new(&pattern, true, memory)?;
+        Ok(Some(Pattern::Regexp(regexp)))
     }
 
     /// Whether the text matches.
@@ -71,7 +97,7 @@ impl Pattern {
     /// If the statement has to end.
     pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         match self {
-            Pattern::Runs(runs) => runs.matches(text, pace),
+            Pattern::Runs { runs, .. } => runs.matches(text, pace),
             Pattern::Regexp(regexp) => regexp.matches(text, pace),
         }
     }
@@ -79,7 +105,7 @@ impl Pattern {
     /// The longest string that every match has, or the first bytes of it; none if there is no such string.
     pub(crate) fn literal(&self, bytes_max: usize) -> Option<NeededLiteral> {
         match self {
-            Pattern::Runs(runs) => runs.literal(bytes_max),
+            Pattern::Runs { runs, .. } => runs.literal(bytes_max),
             Pattern::Regexp(_) => None,
         }
     }
@@ -87,7 +113,7 @@ impl Pattern {
     /// The texts that every match has, one behind the other; none if that is not known.
     pub(crate) fn fixed_runs(&self) -> Option<Vec<FixedRun>> {
         match self {
-            Pattern::Runs(runs) => runs.fixed_runs(),
+            Pattern::Runs { runs, .. } => runs.fixed_runs(),
             Pattern::Regexp(regexp) => regexp.fixed_run().map(|run| vec![run]),
         }
     }
@@ -95,7 +121,7 @@ impl Pattern {
     /// The bytes that every match begins with.
     pub(crate) fn prefix(&self) -> Vec<u8> {
         let mut prefix = Vec::new();
-        if let Pattern::Runs(runs) = self {
+        if let Pattern::Runs { runs, .. } = self {
             for element in runs.first() {
                 let Element::One(code) = element else { break };
                 push_code(*code, &mut prefix);
@@ -211,9 +237,15 @@ mod tests {
     use super::*;
     use crate::runtime::interrupt::Interrupt;
 
+    fn memory() -> ValueMemory {
+        ValueMemory::default()
+    }
+
     fn is_match(matcher: Matcher, pattern: &[u8], text: &[u8]) -> bool {
         let pattern = Value::Blob(pattern.to_vec());
-        let pattern = Pattern::new(matcher, &pattern, None).unwrap().unwrap();
+        let pattern = Pattern::new(matcher, &pattern, None, &memory())
+            .unwrap()
+            .unwrap();
         let mut pace = Interrupt::never().pace();
         pattern.matches(text, &mut pace).unwrap()
     }
@@ -342,7 +374,7 @@ mod tests {
             (Matcher::Glob, "*[b-c]*"),
             (Matcher::Regexp, "b"),
         ] {
-            let pattern = Pattern::new(matcher, &Value::from(pattern), None);
+            let pattern = Pattern::new(matcher, &Value::from(pattern), None, &memory());
             let found = pattern
                 .unwrap()
                 .unwrap()
@@ -351,7 +383,12 @@ mod tests {
         }
         let long = format!("%{}b%", "a".repeat(100));
         for pattern in [long.clone(), long.replace("ab", "_b")] {
-            let pattern = Pattern::new(Matcher::Like, &Value::from(pattern.as_str()), None);
+            let pattern = Pattern::new(
+                Matcher::Like,
+                &Value::from(pattern.as_str()),
+                None,
+                &memory(),
+            );
             let found = pattern
                 .unwrap()
                 .unwrap()
@@ -363,17 +400,18 @@ mod tests {
     #[test]
     fn a_pattern_that_is_too_long_is_an_error() {
         let pattern = Value::Text("a".repeat(PATTERN_BYTES_MAX + 1));
-        let error = Pattern::new(Matcher::Like, &pattern, None).unwrap_err();
+        let error = Pattern::new(Matcher::Like, &pattern, None, &memory()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "LIKE or GLOB: the pattern has 50001 bytes, at most 50000 can be matched; hint: instr finds longer texts"
         );
-        assert!(Pattern::new(Matcher::Regexp, &pattern, None).is_ok());
+        assert!(Pattern::new(Matcher::Regexp, &pattern, None, &memory()).is_ok());
     }
 
     #[test]
     fn a_bad_regular_expression_is_an_error_with_the_pattern_and_the_reason() {
-        let error = Pattern::new(Matcher::Regexp, &Value::from("a(b"), None).unwrap_err();
+        let error =
+            Pattern::new(Matcher::Regexp, &Value::from("a(b"), None, &memory()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "regular expression \"a(b\": unclosed group at character 2"
@@ -383,7 +421,7 @@ mod tests {
     #[test]
     fn only_glob_has_a_prefix_of_bytes() {
         let prefix = |matcher, pattern| {
-            let pattern = Pattern::new(matcher, &Value::from(pattern), None);
+            let pattern = Pattern::new(matcher, &Value::from(pattern), None, &memory());
             pattern.unwrap().unwrap().prefix()
         };
         assert_eq!(prefix(Matcher::Glob, "ab\u{e9}*c"), "ab\u{e9}".as_bytes());

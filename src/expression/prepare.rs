@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zipfdb_sql::query::{Collation, Expression, ExpressionId, Matcher};
 
 use super::compare::compare;
-use super::evaluator::{Evaluator, check_pattern};
+use super::evaluator::Evaluator;
 use super::pattern::Pattern;
 use super::program::{ConstantList, Layout, Node, Program, operands};
 use crate::runtime::interrupt::Interrupt;
@@ -16,7 +16,7 @@ use crate::{Error, Result, Value};
 const FOLDED_BYTES_MAX: u64 = 64 << 10;
 
 impl Program {
-    /// Prepares expressions.
+    /// Prepares expressions, whose values and patterns are counted in `memory`.
     ///
     /// # Errors
     /// If a constant pattern is not valid, or the statement has to end.
@@ -25,6 +25,7 @@ impl Program {
         layout: &Layout,
         binding: u64,
         interrupt: &Interrupt,
+        memory: &ValueMemory,
     ) -> Result<Program> {
         let mut program = Program {
             nodes: Vec::with_capacity(expressions.len()),
@@ -32,7 +33,8 @@ impl Program {
             slot_count: 0,
             binding,
             interrupt: interrupt.clone(),
-            memory: ValueMemory::default(),
+            memory: memory.clone(),
+            pattern_memory: memory.clone(),
             folded_bytes: 0,
         };
         for expression in expressions {
@@ -172,16 +174,13 @@ impl Program {
         escape: Option<ExpressionId>,
     ) -> Result<Option<Option<Pattern>>> {
         let escape = escape.map(|escape| self.constant(escape));
-        if let Some(pattern) = self.constant(pattern) {
-            check_pattern(pattern, &self.memory)?;
-        }
-        match (self.constant(pattern), escape) {
-            (Some(pattern), None) => Pattern::new(matcher, pattern, None).map(Some),
-            (Some(pattern), Some(Some(escape))) => {
-                Pattern::new(matcher, pattern, Some(escape)).map(Some)
-            }
-            _ => Ok(None),
-        }
+        let (pattern, escape) = match (self.constant(pattern), escape) {
+            (Some(pattern), None) => (pattern, None),
+            (Some(pattern), Some(Some(escape))) => (pattern, Some(escape)),
+            _ => return Ok(None),
+        };
+        self.interrupt.check()?;
+        Pattern::new(matcher, pattern, escape, &self.pattern_memory).map(Some)
     }
 }
 

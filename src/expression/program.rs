@@ -25,12 +25,14 @@ pub(crate) struct Program {
     pub(super) interrupt: Interrupt,
     /// What values may take where the program is evaluated.
     pub(super) memory: ValueMemory,
+    /// What compiled patterns may take, of the same.
+    pub(super) pattern_memory: ValueMemory,
     /// Bytes of values that have been computed.
     pub(super) folded_bytes: u64,
 }
 
 /// An expression, or what it was made into.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum Node {
     /// A constant.
     Constant(Arc<Value>),
@@ -90,22 +92,19 @@ impl Layout {
 }
 
 impl Program {
-    /// The same, its values counted with those of a statement.
+    /// Checks that no constant is too long.
     ///
     /// # Errors
-    /// If a constant of the statement is too long.
-    pub(crate) fn within(mut self, memory: &ValueMemory) -> Result<Program> {
-        self.count_in(memory);
+    /// If one is.
+    pub(crate) fn check_constants(&self) -> Result<()> {
         for node in &self.nodes {
             if let Node::Constant(value) = node {
-                memory.check_length("a value of the statement", memory::size(value))?;
+                let bytes = memory::size(value);
+                self.memory
+                    .check_length("a value of the statement", bytes)?;
             }
         }
-        Ok(self)
-    }
-
-    pub(super) fn count_in(&mut self, memory: &ValueMemory) {
-        self.memory = memory.clone();
+        Ok(())
     }
 
     /// The value of an expression that does not depend on the row.

@@ -1,9 +1,13 @@
 //! `regexp_extract` and `regexp_replace`: their arguments, and what they make of a text.
 //!
 //! Invariant: the answers are those of DuckDB for patterns that the crate `regex` reads alike: without a match `regexp_extract`
-//! gives an empty text, and `regexp_replace` changes the first match unless its options have `g`.
+//! gives an empty text, and `regexp_replace` changes the first match unless its options have `g`. Arguments are read where they
+//! lie; nothing is made of them that is larger than they are.
+
+use std::borrow::Cow;
 
 use zipfdb_sql::query::Function;
+use zipfdb_sql::quote;
 
 use super::convert::{text_or_blob, to_bytes, to_integer};
 use super::pattern::Pattern;
@@ -12,33 +16,40 @@ use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
 /// A call whose arguments are there, none of them NULL.
-pub(super) struct RegexpCall {
+pub(super) struct RegexpCall<'a> {
     /// The pattern, with its options before it.
-    pub(super) pattern: Value,
-    kind: CallKind,
+    pub(super) pattern: Cow<'a, Value>,
+    kind: CallKind<'a>,
 }
 
-enum CallKind {
+enum CallKind<'a> {
     /// The group.
     Extract(usize),
     Replace {
-        replacement: Vec<Replacement>,
+        replacement: Cow<'a, [u8]>,
+        /// The match as a whole, and groups that the replacement has.
+        groups: Vec<usize>,
         is_global: bool,
     },
 }
 
 /// A part of a replacement.
-enum Replacement {
-    Bytes(Vec<u8>),
+enum ReplacementPart<'a> {
+    Bytes(&'a [u8]),
     Group(usize),
 }
 
-impl RegexpCall {
+impl<'a> RegexpCall<'a> {
     /// Reads what follows text and pattern.
     ///
     /// # Errors
-    /// If a group, a replacement or options are not what they should be.
-    pub(super) fn new(function: Function, pattern: &Value, rest: &[Value]) -> Result<RegexpCall> {
+    /// If a group, a replacement or options are not what they should be, or the pattern is too long.
+    pub(super) fn new(
+        function: Function,
+        pattern: &'a Value,
+        rest: &'a [Value],
+        memory: &ValueMemory,
+    ) -> Result<RegexpCall<'a>> {
         let invalid = |subject: String, reason: &str| Error::Invalid {
             subject,
             reason: reason.into(),
@@ -52,43 +63,52 @@ impl RegexpCall {
                 )
             })?;
             return Ok(RegexpCall {
-                pattern: pattern.clone(),
+                pattern: Cow::Borrowed(pattern),
                 kind: CallKind::Extract(group),
             });
         }
-        let mut flags = String::new();
-        let mut is_global = false;
-        for option in rest.get(1).and_then(to_bytes).unwrap_or_default().iter() {
-            match option {
-                b'g' => is_global = true,
-                b'c' => {}
-                b'i' | b'm' | b's' => flags.push(char::from(*option)),
-                _ => {
-                    let subject = format!("option {} of regexp_replace", option.escape_ascii());
-                    let reason = "it is none; hint: g replaces all matches, i ignores case, m and s are those of patterns, c is \
-                                  the default";
-                    return Err(invalid(subject, reason));
-                }
-            }
+        let options = rest.get(1).and_then(to_bytes).unwrap_or_default();
+        let unknown = |option: &&u8| !b"gcims".contains(option);
+        if let Some(option) = options.iter().find(unknown) {
+            let subject = format!("option {} of regexp_replace", quote(&[*option]));
+            let reason = "it is none; hint: g replaces all matches, i ignores case, m and s are those of patterns, c is the default";
+            return Err(invalid(subject, reason));
         }
+        let flags: String = ['i', 'm', 's']
+            .into_iter()
+            .filter(|flag| options.contains(&(*flag as u8))) // ASCII
+            .collect();
         let pattern = match (flags.is_empty(), to_bytes(pattern)) {
             (false, Some(bytes)) => {
-                text_or_blob([format!("(?{flags})").as_bytes(), &bytes].concat())
+                let length = (bytes.len() + flags.len() + 3) as u64;
+                let mut written = memory.buffer("a pattern with its options", length)?;
+                written.extend_from_slice(format!("(?{flags})").as_bytes());
+                written.extend_from_slice(&bytes);
+                Cow::Owned(text_or_blob(written))
             }
-            _ => pattern.clone(),
+            _ => Cow::Borrowed(pattern),
         };
         let replacement = rest.first().and_then(to_bytes).unwrap_or_default();
-        let replacement = parts(&replacement).ok_or_else(|| {
-            let subject = format!("replacement \"{}\"", replacement.escape_ascii());
-            let reason =
-                "a backslash stands before a digit, the number of a group, or another backslash";
-            invalid(subject, reason)
-        })?;
+        let mut groups = vec![0];
+        for part in parts(&replacement) {
+            match part {
+                None => {
+                    let subject = format!("replacement {}", quote(&replacement));
+                    let reason = "a backslash stands before a digit, the number of a group, or another backslash";
+                    return Err(invalid(subject, reason));
+                }
+                Some(ReplacementPart::Group(group)) if !groups.contains(&group) => {
+                    groups.push(group);
+                }
+                Some(_) => {}
+            }
+        }
         Ok(RegexpCall {
             pattern,
             kind: CallKind::Replace {
                 replacement,
-                is_global,
+                groups,
+                is_global: options.contains(&b'g'),
             },
         })
     }
@@ -107,14 +127,10 @@ impl RegexpCall {
         let (Some(Pattern::Regexp(regexp)), Some(text)) = (pattern, to_bytes(text)) else {
             return Ok(Value::Null);
         };
-        // The search for a match that is not there ends with the statement.
-        let has_match = regexp.matches(&text, pace)?;
         match &self.kind {
-            CallKind::Extract(_) if !has_match => Ok(Value::Text(String::new())),
             CallKind::Extract(group) => {
-                let found = regexp
-                    .groups(&text, 0)
-                    .and_then(|groups| groups.get(*group).cloned()?);
+                let found = regexp.groups(&text, 0, &[*group], pace)?;
+                let found = found.and_then(|groups| groups.into_iter().next().flatten());
                 let found = &text[found.unwrap_or(0..0)];
                 let mut bytes =
                     memory.buffer("the result of regexp_extract", found.len() as u64)?;
@@ -123,31 +139,36 @@ impl RegexpCall {
             }
             CallKind::Replace {
                 replacement,
+                groups,
                 is_global,
             } => {
                 let mut replaced = Replaced {
                     bytes: Vec::new(),
                     memory,
                 };
+                let missing = groups.iter().find(|group| **group > regexp.group_count());
                 let (mut kept, mut from, mut last_end) = (0, 0, None);
-                while let Some(groups) = regexp.groups(&text, from).filter(|_| has_match) {
-                    let Some(whole) = groups.first().cloned().flatten() else {
+                while let Some(places) = regexp.groups(&text, from, groups, pace)? {
+                    pace.step()?;
+                    let Some(whole) = places.first().cloned().flatten() else {
                         break;
                     };
-                    pace.work(whole.end - from + 1)?;
                     // An empty match right behind another is none.
                     if !(whole.is_empty() && last_end == Some(whole.end)) {
+                        if let Some(group) = missing {
+                            return Err(Error::Invalid {
+                                subject: "regexp_replace".into(),
+                                reason: format!("the pattern has no group {group}"),
+                            });
+                        }
                         replaced.push(&text[kept..whole.start])?;
-                        for part in replacement {
+                        for part in parts(replacement).flatten() {
                             match part {
-                                Replacement::Bytes(bytes) => replaced.push(bytes)?,
-                                Replacement::Group(group) => {
-                                    let group =
-                                        groups.get(*group).ok_or_else(|| Error::Invalid {
-                                            subject: "regexp_replace".into(),
-                                            reason: format!("the pattern has no group {group}"),
-                                        })?;
-                                    replaced.push(&text[group.clone().unwrap_or(0..0)])?;
+                                ReplacementPart::Bytes(bytes) => replaced.push(bytes)?,
+                                ReplacementPart::Group(group) => {
+                                    let index = groups.iter().position(|known| *known == group);
+                                    let place = index.and_then(|index| places[index].clone());
+                                    replaced.push(&text[place.unwrap_or(0..0)])?;
                                 }
                             }
                         }
@@ -183,21 +204,26 @@ fn next_character(text: &[u8], at: usize) -> usize {
     next
 }
 
-/// The parts of a replacement: `\\1` is what a group holds, `\\0` the match, `\\\\` a backslash.
-fn parts(replacement: &[u8]) -> Option<Vec<Replacement>> {
-    let mut parts = Vec::new();
+/// The parts of a replacement: `\\1` is what a group holds, `\\0` the match, `\\\\` a backslash; `None` where it is none.
+fn parts(replacement: &[u8]) -> impl Iterator<Item = Option<ReplacementPart<'_>>> {
     let mut rest = replacement;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        parts.push(Replacement::Bytes(rest[..at].to_vec()));
-        parts.push(match rest.get(at + 1)? {
-            digit @ b'0'..=b'9' => Replacement::Group(usize::from(digit - b'0')),
-            b'\\' => Replacement::Bytes(b"\\".to_vec()),
-            _ => return None,
-        });
-        rest = &rest[at + 2..];
-    }
-    parts.push(Replacement::Bytes(rest.to_vec()));
-    Some(parts)
+    std::iter::from_fn(move || {
+        let (part, behind) = match (rest, memchr::memchr(b'\\', rest)) {
+            ([], _) => return None,
+            (_, None) => (Some(ReplacementPart::Bytes(rest)), &rest[rest.len()..]),
+            (_, Some(0)) => match rest.get(1) {
+                Some(digit @ b'0'..=b'9') => {
+                    let group = usize::from(digit - b'0');
+                    (Some(ReplacementPart::Group(group)), &rest[2..])
+                }
+                Some(b'\\') => (Some(ReplacementPart::Bytes(&rest[..1])), &rest[2..]),
+                _ => (None, &rest[rest.len()..]),
+            },
+            (_, Some(at)) => (Some(ReplacementPart::Bytes(&rest[..at])), &rest[at..]),
+        };
+        rest = behind;
+        Some(part)
+    })
 }
 
 /// The text so far.

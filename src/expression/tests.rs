@@ -22,7 +22,13 @@ fn id(index: usize) -> ExpressionId {
 /// Evaluates the last of `expressions` on a row.
 fn evaluate_on(expressions: &[Expression], row: &[Value]) -> Result<Value> {
     let layout = Layout::whole(row.len(), 0);
-    let program = Program::new(expressions, &layout, 3, &Interrupt::never())?;
+    let program = Program::new(
+        expressions,
+        &layout,
+        3,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )?;
     Evaluator::of(&program).take(row, id(expressions.len() - 1))
 }
 
@@ -371,7 +377,16 @@ fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
     );
     let layout = Layout::whole(1, 0);
     let bad = expressions("glob", vec![constant("["), Expression::Column(0)]);
-    assert!(Program::new(&bad, &layout, 0, &Interrupt::never()).is_ok());
+    assert!(
+        Program::new(
+            &bad,
+            &layout,
+            0,
+            &Interrupt::never(),
+            &ValueMemory::default()
+        )
+        .is_ok()
+    );
     let mut bad = bad;
     bad[2] = Expression::Match {
         matcher: Matcher::Regexp,
@@ -380,7 +395,16 @@ fn a_regular_expression_matches_anywhere_and_is_checked_before_any_row() {
         escape: None,
         negated: false,
     };
-    assert!(Program::new(&bad, &layout, 0, &Interrupt::never()).is_err());
+    assert!(
+        Program::new(
+            &bad,
+            &layout,
+            0,
+            &Interrupt::never(),
+            &ValueMemory::default()
+        )
+        .is_err()
+    );
 }
 
 #[test]
@@ -499,8 +523,9 @@ fn a_value_is_as_long_as_was_said_before_it_was_made() {
                 &Layout::whole(row.len(), 0),
                 0,
                 &Interrupt::never(),
+                &ValueMemory::of(bytes),
             )?;
-            let program = program.within(&ValueMemory::of(bytes))?;
+            program.check_constants()?;
             Evaluator::of(&program).take(&row, id(expressions.len() - 1))
         };
         let value = within(1 << 20).unwrap();
@@ -530,8 +555,8 @@ fn hostile_constants_are_not_computed_before_there_is_a_row() {
         });
     }
     let memory = ValueMemory::of(1 << 20);
-    let program = Program::new(&all, &Layout::default(), 0, &Interrupt::never()).unwrap();
-    let program = program.within(&memory).unwrap();
+    let program = Program::new(&all, &Layout::default(), 0, &Interrupt::never(), &memory).unwrap();
+    program.check_constants().unwrap();
     let bytes = |index: usize| program.constant(id(index)).map(memory::size);
     let folded = (0..all.len()).filter_map(bytes).sum::<u64>();
     assert!((32 << 10..130 << 10).contains(&folded), "{folded}");
@@ -559,7 +584,14 @@ fn programs_share_the_constants_of_a_plan() {
         },
     ];
     let layout = Layout::whole(1, 0);
-    let program = Program::new(&expressions, &layout, 0, &Interrupt::never()).unwrap();
+    let program = Program::new(
+        &expressions,
+        &layout,
+        0,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )
+    .unwrap();
     assert!(std::ptr::eq(program.constant(id(0)).unwrap(), &*large));
     // Here, in the plan, as a constant and in the list.
     assert_eq!(Arc::strong_count(&large), 4);
@@ -567,11 +599,8 @@ fn programs_share_the_constants_of_a_plan() {
 
 #[test]
 fn work_on_large_values_can_be_interrupted() {
-    let interrupt = Interrupt::never();
-    interrupt.handle().interrupt();
     let large = Value::Text("'\u{e4}".repeat(1 << 20));
     let blob = Value::Blob(vec![0; 1 << 20]);
-    let memory = ValueMemory::default();
     for (function, value) in [
         (Function::Hex, &large),
         (Function::Quote, &large),
@@ -580,14 +609,94 @@ fn work_on_large_values_can_be_interrupted() {
         (Function::Max, &large),
         (Function::Min, &large),
     ] {
-        let (arguments, pace) = ([value, &large], &mut interrupt.pace());
-        let result = call(function, &arguments, Collation::NoCase, 0, &memory, pace);
-        assert!(
-            matches!(result, Err(Error::Interrupted)),
-            "{function:?}: {:?}",
-            result.map(drop)
-        );
+        assert_interrupted(function, &[value, &large]);
     }
+    let text = |text: &str| Value::Text(text.repeat((2 << 20) / text.len()));
+    let (zero, day) = (Value::Integer(0), Value::from("2001-02-03"));
+    let array = Value::Text(format!("[{}1]", "1,".repeat(1 << 20)));
+    let string = Value::Text(format!("\"{}\"", "\\u00e4".repeat(1 << 18)));
+    for (function, arguments) in [
+        (
+            Function::JsonExtract,
+            [&array, &Value::from("$[#-1]"), &zero],
+        ),
+        (Function::JsonExtract, [&string, &Value::from("$"), &zero]),
+        (
+            Function::JsonExtract,
+            [&text(" "), &Value::from("$"), &zero],
+        ),
+        (
+            Function::JsonExtract,
+            [&text("9"), &Value::from("$"), &zero],
+        ),
+        (Function::Format, [&text("%n"), &zero, &zero]),
+        (Function::Format, [&text("%.0f"), &zero, &zero]),
+        (
+            Function::Format,
+            [&Value::from("%.*c"), &Value::Integer(2 << 20), &zero],
+        ),
+        (Function::Format, [&Value::from("%Q"), &large, &zero]),
+        (
+            Function::Strftime,
+            [&text("%Y"), &day, &Value::from("+1 day")],
+        ),
+        (
+            Function::SplitPart,
+            [&text(","), &Value::from(","), &Value::Integer(-1)],
+        ),
+        (
+            Function::SplitPart,
+            [&text(","), &Value::from(""), &Value::Integer(1 << 30)],
+        ),
+        (
+            Function::Replace,
+            [&text(","), &Value::from(","), &Value::from("")],
+        ),
+        (Function::Trim, [&text(","), &large, &zero]),
+    ] {
+        let count = if function == Function::Trim { 2 } else { 3 };
+        assert_interrupted(function, &arguments[..count]);
+    }
+}
+
+#[test]
+fn formats_of_dates_are_bounded_as_other_values_are() {
+    let (memory, mut pace) = (ValueMemory::of(1 << 20), Interrupt::never().pace());
+    let pattern = Value::from("%F ".repeat(300_000));
+    let mut strftime = |pattern: &Value, modifier: &Value| {
+        let arguments = [pattern, &Value::from("2001-02-03"), modifier];
+        call(
+            Function::Strftime,
+            &arguments,
+            Collation::Binary,
+            0,
+            &memory,
+            &mut pace,
+        )
+    };
+    let error = strftime(&pattern, &Value::from("+1 day")).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    let long = Value::from("+1 day".to_owned() + &" ".repeat(2 << 20));
+    let error = strftime(&Value::from("%Y"), &long).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert_eq!(
+        strftime(&Value::from("%Y%%"), &Value::from("+1 YEAR")).unwrap(),
+        Value::from("2002%")
+    );
+}
+
+/// A call that polls while it works, of a statement that has been interrupted.
+fn assert_interrupted(function: Function, arguments: &[&Value]) {
+    let interrupt = Interrupt::never();
+    interrupt.handle().interrupt();
+    let memory = ValueMemory::default();
+    let pace = &mut interrupt.pace();
+    let result = call(function, arguments, Collation::NoCase, 0, &memory, pace);
+    assert!(
+        matches!(result, Err(Error::Interrupted)),
+        "{function:?}: {:?}",
+        result.map(drop)
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! A number stands for its text, a BLOB for the text that its bytes are. Invariant: characters are counted as SQLite counts
 //! them in UTF-8, so a BLOB that is no text still has a length in characters: bytes that continue a character count nothing.
 
+use std::collections::HashSet;
+
 use memchr::memchr2;
 use memchr::memmem::Finder;
 use zipfdb_sql::substr_range;
@@ -88,7 +90,8 @@ fn find(text: &[u8], mut at: usize, needle: &Finder<'_>, pace: &mut Pace) -> Res
     loop {
         let end = text.len().min(at + PART.max(2 * length));
         if let Some(found) = needle.find(&text[at..end]) {
-            pace.work(found)?;
+            // Needles may lie side by side.
+            pace.work(found + 1)?;
             return Ok(Some(at + found));
         }
         pace.work(end - at)?;
@@ -162,33 +165,56 @@ pub(super) fn split_part(
     };
     let text = to_bytes(value).unwrap_or_default();
     let separator = to_bytes(separator).unwrap_or_default();
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    if separator.is_empty() {
-        pace.work(text.len())?;
-        let starts: Vec<usize> = character_starts(&text).collect();
-        let ends = starts.iter().skip(1).copied().chain([text.len()]);
-        ranges.extend(starts.iter().copied().zip(ends));
-    } else {
-        let finder = Finder::new(&*separator);
-        let mut begin = 0;
-        while let Some(end) = find(&text, begin, &finder, pace)? {
-            ranges.push((begin, end));
-            begin = end + separator.len();
-        }
-        ranges.push((begin, text.len()));
-    }
+    let finder = Finder::new(&*separator);
     let number = to_integer(number);
-    let index = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
     let index = match number {
         0 => None,
-        1.. => Some(index - 1),
-        _ => ranges.len().checked_sub(index),
+        1.. => Some(number.unsigned_abs() - 1),
+        // Parts are counted first: there may be one for each byte, too many to be kept.
+        _ => {
+            let mut count = 0u64;
+            let mut next = Some(0);
+            while let Some(begin) = next {
+                next = end_of_part(&text, begin, &finder, pace)?.1;
+                count += 1;
+            }
+            count.checked_sub(number.unsigned_abs())
+        }
     };
-    let (begin, end) = index
-        .and_then(|index| ranges.get(index))
-        .copied()
-        .unwrap_or((0, 0));
-    part_of(&text[begin..end], "the result of split_part", memory).map(text_or_blob)
+    let mut found = 0..0;
+    let mut next = index.map(|_| 0);
+    let mut left = index.unwrap_or(0);
+    while let Some(begin) = next {
+        let (end, behind) = end_of_part(&text, begin, &finder, pace)?;
+        if left == 0 {
+            found = begin..end;
+            break;
+        }
+        left -= 1;
+        next = behind;
+    }
+    part_of(&text[found], "the result of split_part", memory).map(text_or_blob)
+}
+
+/// Where a part of a text ends, and where the next one begins if there is one. Without a separator a part is a character.
+fn end_of_part(
+    text: &[u8],
+    begin: usize,
+    separator: &Finder<'_>,
+    pace: &mut Pace,
+) -> Result<(usize, Option<usize>)> {
+    if separator.needle().is_empty() {
+        let continues = |byte: &&u8| **byte & 0xc0 == 0x80;
+        let rest = text.get(begin + 1..).unwrap_or_default();
+        let end = text
+            .len()
+            .min(begin + 1 + rest.iter().take_while(continues).count());
+        pace.work(end - begin)?;
+        return Ok((end, (end < text.len()).then_some(end)));
+    }
+    let end = find(text, begin, separator, pace)?;
+    let length = separator.needle().len();
+    Ok((end.unwrap_or(text.len()), end.map(|end| end + length)))
 }
 
 /// What `change_case` makes of letters.
@@ -288,28 +314,46 @@ pub(super) fn trim(
 ) -> Result<Value> {
     let text = to_bytes(value).unwrap_or_default();
     let set = set.and_then(to_bytes).unwrap_or(b" ".as_slice().into());
-    let mut ends: Vec<usize> = character_starts(&set).collect();
-    ends.push(set.len());
-    let characters: Vec<&[u8]> = ends
-        .windows(2)
-        .map(|range| &set[range[0]..range[1]])
-        .collect();
+    let characters = distinct_characters(&set, memory, pace)?;
     let mut rest = &*text;
     while let Some(found) = characters
         .iter()
         .find(|character| at_start && rest.starts_with(character))
     {
-        pace.work(set.len())?;
+        pace.work(characters.len())?;
         rest = &rest[found.len()..];
     }
     while let Some(found) = characters
         .iter()
         .find(|character| at_end && rest.ends_with(character))
     {
-        pace.work(set.len())?;
+        pace.work(characters.len())?;
         rest = &rest[..rest.len() - found.len()];
     }
     part_of(rest, "the result of trim", memory).map(text_or_blob)
+}
+
+/// The characters of a set, each once, as they come first.
+fn distinct_characters<'s>(
+    set: &'s [u8],
+    memory: &ValueMemory,
+    pace: &mut Pace,
+) -> Result<Vec<&'s [u8]>> {
+    /// What a character takes here and where it is looked up.
+    const CHARACTER_BYTES: u64 = 3 * size_of::<&[u8]>() as u64;
+    let bytes = character_count(set).saturating_mul(CHARACTER_BYTES);
+    memory.check_left("the characters of trim", bytes)?;
+    let mut known = HashSet::new();
+    let mut characters = Vec::new();
+    let mut starts = character_starts(set).peekable();
+    while let Some(start) = starts.next() {
+        pace.work(1 << 4)?;
+        let character = &set[start..starts.peek().copied().unwrap_or(set.len())];
+        if known.insert(character) {
+            characters.push(character);
+        }
+    }
+    Ok(characters)
 }
 
 /// `concat_ws(separator, ...)`: NULLs are left out. `what` names the result.

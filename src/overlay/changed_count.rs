@@ -3,6 +3,8 @@
 //! The invariant: a corrected count is never below 0. Edits take away what is stored and nothing else, so a count that would
 //! be is a contradiction between a segment and the edits on it, and an error.
 
+use zipfdb_sql::quote;
+
 use crate::{Error, Result};
 
 /// `count` occurrences of `subject` with the `change` that edits made.
@@ -37,7 +39,7 @@ pub(crate) fn changed_in_file(
 
 /// How an error calls a word.
 pub(crate) fn word_subject(word: &[u8]) -> String {
-    format!("the word \"{}\"", String::from_utf8_lossy(word))
+    format!("the word {}", quote(word))
 }
 
 #[cfg(test)]

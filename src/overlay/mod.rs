@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use imbl::OrdMap;
+use zipfdb_sql::quote;
 
 use crate::{Error, Result};
 
@@ -259,7 +260,8 @@ impl Overlay {
                         return Err(Error::Invalid {
                             subject: format!("row {}", row + 1),
                             reason: format!(
-                                "offset {offset} is past the end of file \"{name}\", which has {before} bytes"
+                                "offset {offset} is past the end of file {}, which has {before} bytes",
+                                quote(&**name)
                             ),
                         });
                     }
@@ -409,7 +411,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::Invalid {
-        subject: format!("file name {name:?}"),
+        subject: format!("file name {}", quote(name)),
         reason: fault,
     })
 }

@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use rayon::prelude::*;
 use zipfdb_kernels::NGRAM_WORDS_MAX;
+use zipfdb_sql::shorten;
 use zipfdb_storage::Tokenizer;
 
 use super::pieces::{Piece, Pieces};
@@ -329,7 +330,7 @@ impl RegionText {
         let now = spliced(&before, range.start, &inserts);
         if u32::try_from(now.len()).is_err() {
             return Err(Error::Invalid {
-                subject: stored.name().to_owned(),
+                subject: shorten(stored.name()),
                 reason: "4 GiB or more of it are pending; hint: RECOMPRESS the corpus".into(),
             });
         }

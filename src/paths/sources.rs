@@ -20,6 +20,8 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
+
+use zipfdb_sql::quote;
 use zipfdb_storage::{IoReason, PathText};
 
 /// A file to copy into a corpus.
@@ -275,8 +277,8 @@ impl Listing {
             let is_equal = second.name == first.name;
             if is_equal {
                 let reason = format!(
-                    "it has the name \"{}\", as {} has",
-                    first.name,
+                    "it has the name {}, as {} has",
+                    quote(&first.name),
                     PathText(&first.path)
                 );
                 let path = second.path.clone();
@@ -361,13 +363,15 @@ fn cannot_open(path: &Path, source: io::Error) -> Error {
 /// Which names below the top directory are wanted.
 enum NameFilter {
     All,
-    /// One pattern for each component, up to and without the first that is `**`, and the pattern for the whole.
-    Glob {
-        components: Vec<Pattern>,
-        /// Whether there is a `**` after `components`.
-        any_depth: bool,
-        whole: Pattern,
-    },
+    Glob(Vec<GlobPart>),
+}
+
+/// What a glob says of a component of a path, or of several.
+enum GlobPart {
+    /// One that matches.
+    One(Pattern),
+    /// `**`: any, or none.
+    AnyDepth,
 }
 
 impl NameFilter {
@@ -392,45 +396,66 @@ impl NameFilter {
             .collect::<Option<_>>()
             .ok_or_else(|| invalid_glob(path, "a glob must be UTF-8"))?;
         let pattern = |part: &str| Pattern::new(part).map_err(|error| no_glob(path, &error));
-        let any_depth = rest.contains(&"**");
-        let components = rest
-            .iter()
-            .take_while(|part| **part != "**")
-            .map(|part| pattern(part))
-            .collect::<Result<_>>()?;
-        let whole = pattern(&rest.join("/"))?;
-        Ok((
-            top,
-            NameFilter::Glob {
-                components,
-                any_depth,
-                whole,
-            },
-        ))
+        let mut parts = Vec::new();
+        for part in rest {
+            match (part, parts.last()) {
+                ("**", Some(GlobPart::AnyDepth)) => {}
+                ("**", _) => parts.push(GlobPart::AnyDepth),
+                _ => parts.push(GlobPart::One(pattern(part)?)),
+            }
+        }
+        if let Some(GlobPart::AnyDepth) = parts.last() {
+            // A file has a name.
+            parts.push(GlobPart::One(pattern("*")?));
+        }
+        Ok((top, NameFilter::Glob(parts)))
     }
 
+    /// Whether a file is wanted. Takes time in proportion to its name times the parts of the glob.
     fn wants_file(&self, name: &str) -> bool {
-        match self {
-            NameFilter::All => true,
-            NameFilter::Glob { whole, .. } => whole.matches_with(name, MATCHING),
+        let parts = match self {
+            NameFilter::All => return true,
+            NameFilter::Glob(parts) => parts,
+        };
+        // Whether the components so far are matched by the parts before each, and by all.
+        let mut matched = vec![false; parts.len() + 1];
+        matched[0] = true;
+        for component in name.split('/') {
+            let mut next = vec![false; parts.len() + 1];
+            for (index, part) in parts.iter().enumerate() {
+                // `**` may match none.
+                let before = index.checked_sub(1).map(|before| &parts[before]);
+                let is_here = matched[index]
+                    || matches!(before, Some(GlobPart::AnyDepth)) && matched[index - 1];
+                match part {
+                    _ if !is_here => {}
+                    GlobPart::AnyDepth => next[index] = true,
+                    GlobPart::One(pattern) => {
+                        next[index + 1] |= pattern.matches_with(component, MATCHING);
+                    }
+                }
+            }
+            matched = next;
         }
+        matched[parts.len()]
     }
 
     /// Whether files below a directory may be wanted whose name, without those of its parents, is `last`.
     fn wants_directory(&self, depth: usize, last: &str) -> bool {
         match self {
             NameFilter::All => true,
-            NameFilter::Glob {
-                components,
-                any_depth,
-                ..
-            } => match components.get(depth) {
-                Some(component) => {
-                    (*any_depth || depth + 1 < components.len())
-                        && component.matches_with(last, MATCHING)
+            NameFilter::Glob(parts) => {
+                let is_any_depth = |part: &GlobPart| matches!(part, GlobPart::AnyDepth);
+                if parts.iter().take(depth + 1).any(is_any_depth) {
+                    return true;
                 }
-                None => *any_depth,
-            },
+                match parts.get(depth) {
+                    Some(GlobPart::One(pattern)) => {
+                        depth + 1 < parts.len() && pattern.matches_with(last, MATCHING)
+                    }
+                    _ => false,
+                }
+            }
         }
     }
 }
@@ -775,6 +800,36 @@ mod tests {
             let found = listing();
             assert_eq!(found.unreadable.len(), 1, "{}", name.escape_ascii());
             assert_eq!(names(&found), [&["a"][..], &literal].concat());
+        }
+    }
+
+    #[test]
+    fn a_glob_matches_in_time_in_proportion_to_the_name() {
+        let filter = |glob: &str| NameFilter::glob(Path::new(glob)).unwrap().1;
+        // As many ways to match as there are ways to choose 30 letters of 250.
+        let many = filter(&format!("**/{}b/x", "*a".repeat(30)));
+        let letters = "a".repeat(250);
+        assert!(!many.wants_file(&format!("q/{letters}/y")));
+        assert!(many.wants_file(&format!("q/{letters}b/x")));
+        let depths = filter(&format!("{}x", "**/a/".repeat(30)));
+        assert!(!depths.wants_file(&format!("{}y", "a/".repeat(250))));
+        assert!(depths.wants_file(&format!("{}x", "a/".repeat(250))));
+        for (glob, name, expected) in [
+            ("*/**", "a", false),
+            ("*/**", "a/b", true),
+            ("*/**", "a/b/c", true),
+            ("**", "a", true),
+            ("**/x", "x", true),
+            ("**/**/x", "x", true),
+            ("?/**/x", "a/x", true),
+            ("?/**/**", "a/x", true),
+            ("?/**/**", "a", false),
+            ("**/*", "x/y", true),
+            ("*", "x/y", false),
+            ("[!a]*", "b", true),
+            ("**/b/*", "b/b/b", true),
+        ] {
+            assert_eq!(filter(glob).wants_file(name), expected, "{glob} {name}");
         }
     }
 

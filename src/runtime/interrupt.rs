@@ -339,6 +339,15 @@ impl Pace {
     /// Milliseconds of work that takes some nanoseconds a byte.
     const BYTES: usize = 1 << 18;
 
+    /// Checks at once, as before work that cannot be divided.
+    ///
+    /// # Errors
+    /// As `Interrupt::check`.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.bytes = 0;
+        self.interrupt.check()
+    }
+
     /// One more step.
     ///
     /// # Errors
@@ -359,8 +368,7 @@ impl Pace {
     pub(crate) fn work(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes >= Pace::BYTES {
-            self.bytes = 0;
-            self.interrupt.check()?;
+            self.check()?;
         }
         Ok(())
     }

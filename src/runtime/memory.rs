@@ -57,17 +57,30 @@ impl ValueMemory {
     /// If it is too long, or too long beside the other values of its row.
     pub(crate) fn check(&self, what: &str, bytes: u64) -> Result<()> {
         self.check_length(what, bytes)?;
+        self.check_left(what, bytes)
+    }
+
+    /// Whether so many bytes more may be taken, whatever is made of them.
+    ///
+    /// # Errors
+    /// If they are too many beside what is counted. Few never are.
+    pub(crate) fn check_left(&self, what: &str, bytes: u64) -> Result<()> {
         // Counts of what other threads hold may be a moment old; nothing else depends on them.
         let left = (self.row_bytes).saturating_sub(self.used.load(Ordering::Relaxed));
-        if bytes >= COUNTED_BYTES_MIN && bytes > left {
-            return Err(Error::TooLarge {
-                what: what.to_owned(),
-                bytes,
-                setting: "memory_limit",
-                left,
-            });
+        if bytes < COUNTED_BYTES_MIN || bytes <= left {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::TooLarge {
+            what: what.to_owned(),
+            bytes,
+            setting: "memory_limit",
+            left,
+        })
+    }
+
+    /// What all values of a row may take together.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.row_bytes
     }
 
     /// Whether a value may be so long.
@@ -206,10 +219,24 @@ impl Held {
     /// Counts one more value.
     pub(crate) fn add(&mut self, value: &Value) {
         if is_counted(value) {
-            let bytes = size(value);
-            self.memory.used.fetch_add(bytes, Ordering::Relaxed);
-            self.bytes += bytes;
+            self.add_bytes(size(value));
         }
+    }
+
+    /// Counts bytes that are no value's.
+    pub(crate) fn add_bytes(&mut self, bytes: u64) {
+        self.memory.used.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
+
+    /// As `add_bytes`, before they are allocated.
+    ///
+    /// # Errors
+    /// If they are too many beside what is counted.
+    pub(crate) fn reserve(&mut self, what: &str, bytes: u64) -> Result<()> {
+        self.memory.check_left(what, bytes)?;
+        self.add_bytes(bytes);
+        Ok(())
     }
 
     /// Whether any value is counted.

@@ -11,6 +11,7 @@ use zipfdb_kernels::{
     Signatures, SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
     give_back_free_memory, word_file_counts,
 };
+use zipfdb_sql::quote;
 use zipfdb_storage::Dictionary;
 
 use super::data::view_of;
@@ -267,7 +268,7 @@ structure!(Lengths, Lengths, |lengths| lengths.bytes(), |segment, _| {
         // Saturated sums are the end of a range, and no file's length.
         if range.end == u64::MAX || range.end - range.start != file.bytes {
             let (name, bytes) = (&file.name, file.bytes);
-            return Err(segment.inconsistent(format!("file \"{name}\" has not {bytes} bytes")));
+            return Err(segment.inconsistent(format!("file {} has not {bytes} bytes", quote(name))));
         }
     }
     lengths

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use zipfdb_kernels::gompresso::{
     BlockTable, BlockUnpacker, HEADER_SIZE, PackHeader, PackedError, References,
 };
+use zipfdb_sql::quote;
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, PathText, SegmentReader};
 
 use super::data::WholeGrammar;
@@ -215,7 +216,7 @@ impl TextBlocks {
 fn wrong_checksum(stored: &SegmentReader, file: &FileEntry) -> Error {
     Error::Inconsistent {
         segment: stored.info().segment_id,
-        reason: format!("the text of \"{}\" has another checksum", file.name),
+        reason: format!("the text of {} has another checksum", quote(&file.name)),
     }
 }
 

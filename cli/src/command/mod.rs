@@ -7,6 +7,7 @@ pub mod action;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use zipfdb::shorten;
 
 use crate::output::Format;
 
@@ -260,7 +261,7 @@ impl Command {
         if arguments.len() > about.arguments.len() {
             let count =
                 ["no argument", "one argument", "two arguments"][about.arguments.len().min(2)];
-            let first = &arguments[about.arguments.len()];
+            let first = shorten(&arguments[about.arguments.len()]);
             return Err(format!(
                 "`{name}` takes {count}, found `{first}`; hint: {}",
                 usage()
@@ -388,7 +389,10 @@ fn switch(command: &str, word: &str) -> Result<bool, String> {
     match word {
         "on" => Ok(true),
         "off" => Ok(false),
-        other => Err(format!("`{command}` takes `on` or `off`, found `{other}`")),
+        other => Err(format!(
+            "`{command}` takes `on` or `off`, found `{}`",
+            shorten(other)
+        )),
     }
 }
 
@@ -403,6 +407,7 @@ fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> 
         })
         .filter(|(distance, known)| *distance <= known.len() / 2)
         .min();
+    let name = shorten(name);
     match nearest {
         Some((_, known)) => format!("no such {kind} `{name}`; hint: did you mean `{known}`?"),
         None => format!("no such {kind} `{name}`; hint: .help lists the {kind}s"),

@@ -71,7 +71,7 @@ pub(super) fn batch(
         {
             questions.add(
                 &snapshot,
-                &request(block, relation, number, &context.interrupt)?.request,
+                &request(block, relation, number, &context.interrupt, &context.values)?.request,
             );
         }
         let Questions {

@@ -199,7 +199,7 @@ impl Builder<'_> {
             });
         };
         let Sourced {
-            mut request,
+            request,
             expressions,
             rest,
         } = scan::request(
@@ -207,9 +207,8 @@ impl Builder<'_> {
             relation,
             self.context.binding,
             &self.context.interrupt,
+            &self.context.values,
         )?;
-        let filters = request.filters.iter_mut();
-        filters.for_each(|filter| filter.count_in(&self.context.values));
         let width = request.columns.len();
         let scan = (self.open)(self.session, request, &self.context)?;
         let (properties, fetch, about) = (scan.properties(), scan.fetch(), scan.description());
@@ -230,8 +229,9 @@ impl Builder<'_> {
             values,
             ..
         } = &self.context;
-        let program = Program::new(expressions, layout, *binding, interrupt)?;
-        program.within(values).map(Arc::new)
+        let program = Program::new(expressions, layout, *binding, interrupt, values)?;
+        program.check_constants()?;
+        Ok(Arc::new(program))
     }
 
     fn filter(

@@ -384,7 +384,14 @@ mod tests {
         let mut context = Context::new(&session, interrupt);
         context.memory = 1 << 20;
         let layout = Layout::whole(1, 0);
-        let program = Program::new(&[Expression::Column(0)], &layout, 0, interrupt).unwrap();
+        let program = Program::new(
+            &[Expression::Column(0)],
+            &layout,
+            0,
+            interrupt,
+            &context.values,
+        )
+        .unwrap();
         Groups::new(aggregation, &Arc::new(program), vec![false; 3], &context)
     }
 

@@ -513,7 +513,7 @@ mod tests {
                 collation: Collation::Binary,
             };
             let expressions = [Expression::Column(0), Expression::Column(1), lower];
-            let program = Program::new(&expressions, &Layout::whole(2, 0), 0, &interrupt).unwrap();
+            let program = Program::new(&expressions, &Layout::whole(2, 0), 0, &interrupt, &ValueMemory::default()).unwrap();
             let program = std::sync::Arc::new(program);
             let collation_of = |key: usize| match are_nocase[key] {
                 true => Collation::NoCase,

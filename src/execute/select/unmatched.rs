@@ -25,6 +25,7 @@ use crate::api::session::Session;
 use crate::expression::{Layout, Pattern, Program};
 use crate::notice::Notice;
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::ValueMemory;
 
 /// Most notices of a statement: a list of IN may have many literals.
 pub(super) const NOTICES_MAX: usize = 5;
@@ -73,6 +74,7 @@ impl UnmatchedNotices {
             block,
             binding,
             interrupt,
+            values: ValueMemory::new(&session.shared().runtime.settings.lock()),
             program: OnceCell::new(),
             tokenizers: &self.tokenizers,
         };
@@ -153,6 +155,8 @@ struct ComparedBlock<'a> {
     block: &'a Block,
     binding: u64,
     interrupt: &'a Interrupt,
+    /// What values and compiled patterns may take.
+    values: ValueMemory,
     /// What values that do not depend on the row are known by; none if it cannot be made, which building the query tells.
     program: OnceCell<Option<Program>>,
     tokenizers: &'a RefCell<HashMap<String, Option<Tokenizer>>>,
@@ -255,7 +259,14 @@ impl<'a> ComparedBlock<'a> {
         let layout = Layout::default();
         let program = self.program.get_or_init(|| {
             let expressions = &self.block.expressions;
-            Program::new(expressions, &layout, self.binding, self.interrupt).ok()
+            Program::new(
+                expressions,
+                &layout,
+                self.binding,
+                self.interrupt,
+                &self.values,
+            )
+            .ok()
         });
         program.as_ref()?.constant(id)
     }
@@ -428,7 +439,9 @@ impl<'a> ComparedBlock<'a> {
         if pattern.len() > LITERAL_BYTES_MAX {
             return None;
         }
-        let runs = Pattern::new(matcher, value, escape).ok()??.fixed_runs()?;
+        let runs = Pattern::new(matcher, value, escape, &self.values)
+            .ok()??
+            .fixed_runs()?;
         let is_cased = texts.iter().any(|text| text.case.is_some());
         if is_cased && runs.iter().any(|run| is_cut_by_case(&run.text)) {
             return None;

@@ -166,6 +166,7 @@ mod tests {
     use crate::Value;
     use crate::expression::Pattern;
     use crate::runtime::interrupt::Interrupt;
+    use crate::runtime::memory::ValueMemory;
     use crate::tokenize::fold_character;
 
     const TOKENIZERS: [Tokenizer; 3] =
@@ -221,7 +222,7 @@ mod tests {
                                 _ => character,
                             })
                             .collect();
-                        let compiled = Pattern::new(Matcher::Like, &Value::from(&*pattern), None).unwrap().unwrap();
+                        let compiled = compile(Matcher::Like, &pattern);
                         let mut pace = Interrupt::never().pace();
                         // The text may have wildcards of its own.
                         prop_assert!(compiled.matches(ngram.as_bytes(), &mut pace).unwrap());
@@ -233,9 +234,14 @@ mod tests {
         }
     }
 
+    fn compile(matcher: Matcher, pattern: &str) -> Pattern {
+        let pattern = Value::from(pattern);
+        let compiled = Pattern::new(matcher, &pattern, None, &ValueMemory::default());
+        compiled.unwrap().unwrap()
+    }
+
     fn fault(tokenizer: Tokenizer, matcher: Matcher, pattern: &str, n: usize) -> Option<String> {
-        let compiled = Pattern::new(matcher, &Value::from(pattern), None).unwrap();
-        let runs = compiled.unwrap().fixed_runs()?;
+        let runs = compile(matcher, pattern).fixed_runs()?;
         pattern_fault(tokenizer, &runs, n).map(|fault| format!("{fault:?}"))
     }
 

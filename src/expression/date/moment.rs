@@ -6,8 +6,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::Value;
 use crate::expression::number::number_prefix;
+use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::ValueMemory;
+use crate::{Result, Value};
 
 /// Milliseconds of a day.
 pub(super) const DAY: i64 = 86_400_000;
@@ -276,76 +278,89 @@ impl DateMoment {
     }
 
     /// As `pattern` says; none if it has a conversion that is none.
-    pub(super) fn formatted(&mut self, pattern: &[u8]) -> Option<String> {
-        use std::fmt::Write;
+    ///
+    /// # Errors
+    /// If it is too long, or the statement has to end.
+    pub(super) fn formatted(
+        &mut self,
+        pattern: &[u8],
+        memory: &ValueMemory,
+        pace: &mut Pace,
+    ) -> Result<Option<Vec<u8>>> {
+        const WHAT: &str = "the result of strftime";
+        let mut text = Vec::new();
+        let mut rest = pattern;
+        while let Some(at) = memchr::memchr(b'%', rest) {
+            memory.check(WHAT, (text.len() + at) as u64)?;
+            text.extend_from_slice(&rest[..at]);
+            let Some(part) = rest.get(at + 1).and_then(|letter| self.conversion(*letter)) else {
+                return Ok(None);
+            };
+            // A conversion takes as long as some hundred bytes.
+            pace.work(at + (1 << 9))?;
+            text.extend_from_slice(part.as_bytes());
+            rest = &rest[at + 2..];
+        }
+        memory.check(WHAT, (text.len() + rest.len()) as u64)?;
+        text.extend_from_slice(rest);
+        Ok(Some(text))
+    }
 
+    /// What a conversion of a pattern stands for; none if it is none.
+    fn conversion(&mut self, letter: u8) -> Option<String> {
         let (year, month, day) = self.civil_date();
         let (hour, minute, second) = self.civil_time();
         let half = if hour % 12 == 0 { 12 } else { hour % 12 };
-        let mut text = String::new();
-        let pattern = String::from_utf8_lossy(pattern);
-        let mut characters = pattern.chars();
-        while let Some(character) = characters.next() {
-            if character != '%' {
-                text.push(character);
-                continue;
+        Some(match letter {
+            b'd' => format!("{day:02}"),
+            b'e' => format!("{day:2}"),
+            b'f' => format!("{:06.3}", second.min(59.999)),
+            b'F' => self.date_text(),
+            b'g' => format!("{:02}", self.week_year() % 100),
+            b'G' => format!("{:04}", self.week_year()),
+            b'H' => format!("{hour:02}"),
+            b'I' => format!("{half:02}"),
+            b'j' => format!("{:03}", self.day_of_year() + 1),
+            b'J' => {
+                let days = self.milliseconds() as f64 / DAY as f64;
+                short(days)
             }
-            let written = match characters.next()? {
-                'd' => write!(text, "{day:02}"),
-                'e' => write!(text, "{day:2}"),
-                'f' => write!(text, "{:06.3}", second.min(59.999)),
-                'F' => write!(text, "{}", self.date_text()),
-                'g' => write!(text, "{:02}", self.week_year() % 100),
-                'G' => write!(text, "{:04}", self.week_year()),
-                'H' => write!(text, "{hour:02}"),
-                'I' => write!(text, "{half:02}"),
-                'j' => write!(text, "{:03}", self.day_of_year() + 1),
-                'J' => {
-                    let days = self.milliseconds() as f64 / DAY as f64;
-                    write!(text, "{}", short(days))
-                }
-                'k' => write!(text, "{hour:2}"),
-                'l' => write!(text, "{half:2}"),
-                'm' => write!(text, "{month:02}"),
-                'M' => write!(text, "{minute:02}"),
-                'p' => write!(text, "{}", if hour >= 12 { "PM" } else { "AM" }),
-                'P' => write!(text, "{}", if hour >= 12 { "pm" } else { "am" }),
-                'R' => write!(text, "{hour:02}:{minute:02}"),
-                's' if self.has_fraction => {
-                    let seconds = (self.milliseconds() - EPOCH) as f64 / 1000.0;
-                    write!(text, "{seconds:.3}")
-                }
-                's' => write!(text, "{}", self.milliseconds() / 1000 - EPOCH / 1000),
-                // Below 60, here and next.
-                'S' => write!(text, "{:02}", second as i64),
-                'T' => write!(text, "{hour:02}:{minute:02}:{:02}", second as i64),
-                'u' => write!(text, "{}", self.days_after_monday() + 1),
-                'U' => {
-                    let after_sunday = (self.days_after_monday() + 1) % 7;
-                    write!(text, "{:02}", (self.day_of_year() + 7 - after_sunday) / 7)
-                }
-                'V' => {
-                    let mut thursday = self.thursday();
-                    write!(text, "{:02}", thursday.day_of_year() / 7 + 1)
-                }
-                'w' => write!(text, "{}", (self.days_after_monday() + 1) % 7),
-                'W' => {
-                    let after_monday = self.days_after_monday();
-                    write!(text, "{:02}", (self.day_of_year() + 7 - after_monday) / 7)
-                }
-                'Y' => {
-                    let sign = if year < 0 { "-" } else { "" };
-                    write!(text, "{sign}{:04}", year.abs())
-                }
-                '%' => {
-                    text.push('%');
-                    Ok(())
-                }
-                _ => return None,
-            };
-            written.ok()?;
-        }
-        Some(text)
+            b'k' => format!("{hour:2}"),
+            b'l' => format!("{half:2}"),
+            b'm' => format!("{month:02}"),
+            b'M' => format!("{minute:02}"),
+            b'p' => if hour >= 12 { "PM" } else { "AM" }.to_owned(),
+            b'P' => if hour >= 12 { "pm" } else { "am" }.to_owned(),
+            b'R' => format!("{hour:02}:{minute:02}"),
+            b's' if self.has_fraction => {
+                let seconds = (self.milliseconds() - EPOCH) as f64 / 1000.0;
+                format!("{seconds:.3}")
+            }
+            b's' => format!("{}", self.milliseconds() / 1000 - EPOCH / 1000),
+            // Below 60, here and next.
+            b'S' => format!("{:02}", second as i64),
+            b'T' => format!("{hour:02}:{minute:02}:{:02}", second as i64),
+            b'u' => format!("{}", self.days_after_monday() + 1),
+            b'U' => {
+                let after_sunday = (self.days_after_monday() + 1) % 7;
+                format!("{:02}", (self.day_of_year() + 7 - after_sunday) / 7)
+            }
+            b'V' => {
+                let mut thursday = self.thursday();
+                format!("{:02}", thursday.day_of_year() / 7 + 1)
+            }
+            b'w' => format!("{}", (self.days_after_monday() + 1) % 7),
+            b'W' => {
+                let after_monday = self.days_after_monday();
+                format!("{:02}", (self.day_of_year() + 7 - after_monday) / 7)
+            }
+            b'Y' => {
+                let sign = if year < 0 { "-" } else { "" };
+                format!("{sign}{:04}", year.abs())
+            }
+            b'%' => "%".to_owned(),
+            _ => return None,
+        })
     }
 
     /// The Thursday of its week, whose year is that of the week.

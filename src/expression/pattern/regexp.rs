@@ -1,71 +1,96 @@
 //! REGEXP: a regular expression, searched for in texts of any length.
 //!
-//! The regex crate searches a text in one call, which nothing ends. So a long text goes byte by byte through the lazy DFA of
-//! regex-automata. Invariant: the answer is that of the regex crate; where the DFA cannot tell (a Unicode word boundary
-//! beside a byte that is not ASCII), that crate is asked.
+//! What compiling a pattern takes is known before (`zipfdb_sql::regexp`) and counted with the values of the statement. A small
+//! pattern is searched for in a short text by the engines that the crate `regex` has, which nothing ends; all else goes
+//! through `Stepper`, which polls. Invariant: the answer is that of the crate `regex`, a search that is not polled takes
+//! a fraction of a second, and no pattern takes more memory than is counted.
 
-use std::ops::Range;
-use std::sync::OnceLock;
+mod built;
+mod simulation;
+mod steps;
 
-use regex::bytes::Regex;
-use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::nfa::thompson;
-use regex_automata::util::syntax;
-use regex_automata::{Input, MatchError};
-use regex_syntax::hir::{HirKind, Look};
+use std::sync::Arc;
 
+use regex_automata::nfa::thompson::WhichCaptures;
+use regex_automata::{Anchored, Input, meta};
+use regex_syntax::hir::{Hir, HirKind, Look};
+use zipfdb_sql::quote;
+use zipfdb_sql::regexp::{ParsedRegexp, parse};
+
+use self::built::{Built, WHAT};
+use self::simulation::{MatchGroups, RegexpSearch};
+use self::steps::{Stepper, Told};
 use super::runs::FixedRun;
 use crate::runtime::interrupt::Pace;
+use crate::runtime::memory::{Held, ValueMemory};
 use crate::{Error, Result};
 
-/// Texts from here on are searched step by step. The regex crate needs some milliseconds for less, at its slowest.
+/// Texts from here on are searched step by step.
 const LONG_TEXT: usize = 64 << 10;
 
-/// Bytes between two looks whether to go on.
-const PART: usize = 4 << 10;
+/// States times bytes of text of a search that is not polled, at most: a third of a second at the slowest.
+const WHOLE_STEPS_MAX: u64 = 1 << 26;
 
-/// A compiled regular expression.
+/// States of a pattern from which on all texts are searched step by step.
+const WHOLE_STATES_MAX: u64 = 1 << 15;
+
+/// Bytes of places of groups that a search which is not polled keeps, at most.
+const WHOLE_SLOT_BYTES_MAX: u64 = 4 << 20;
+
+/// How much memory these engines take to compile, in that of an automaton: it is made forwards, and twice backwards, which is up
+/// to half as large again.
+const WHOLE_COPIES: u64 = 4;
+
+/// A regular expression, compiled when it is first searched for.
 #[derive(Debug, Clone)]
-pub(crate) struct Regexp {
-    regex: Regex,
-    /// Made for the first long text; `None` if it would be too large.
-    dfa: OnceLock<Option<Box<DFA>>>,
+pub(crate) struct Regexp(Arc<RegexpParts>);
+
+#[derive(Debug)]
+struct RegexpParts {
+    parsed: Arc<ParsedRegexp>,
+    /// Places of groups are asked for.
+    has_groups: bool,
+    memory: ValueMemory,
+    /// None if the pattern is large.
+    whole: Built<Option<meta::Regex>>,
+    stepper: Built<Stepper>,
 }
 
 impl Regexp {
-    /// Compiles a pattern.
+    /// Parses a pattern. `has_groups` if it will be asked where its groups lie.
     ///
     /// # Errors
-    /// If it is no regular expression.
-    pub(super) fn new(pattern: &[u8]) -> Result<Regexp> {
+    /// If it is no regular expression, or compiling it takes too much.
+    pub(super) fn new(pattern: &[u8], has_groups: bool, memory: &ValueMemory) -> Result<Regexp> {
         let invalid = |reason: String| Error::Invalid {
-            subject: format!("regular expression \"{}\"", pattern.escape_ascii()),
+            subject: format!("regular expression {}", quote(pattern)),
             reason,
         };
         let text = std::str::from_utf8(pattern)
             .map_err(|_| invalid("it is not UTF-8; hint: write a byte as (?-u:\\xff)".into()))?;
-        let regex = Regex::new(text).map_err(|error| {
-            invalid(match place_of_fault(text) {
-                Some((reason, character)) => format!("{reason} at character {character}"),
-                // It is too large.
-                None => error.to_string(),
+        let parsed = parse(text, memory.row_bytes()).map_err(|fault| {
+            invalid(match fault.hint() {
+                "" => fault.to_string(),
+                hint => format!("{fault}; hint: {hint}"),
             })
         })?;
-        Ok(Regexp {
-            regex,
-            dfa: OnceLock::new(),
-        })
+        Ok(Regexp(Arc::new(RegexpParts {
+            parsed: Arc::new(parsed),
+            has_groups,
+            memory: memory.clone(),
+            whole: Built::new(),
+            stepper: Built::new(),
+        })))
     }
 
     /// The text that it is, if it is nothing else, perhaps between anchors.
     pub(super) fn fixed_run(&self) -> Option<FixedRun> {
-        let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
-        let hir = parser.parse(self.regex.as_str()).ok()?;
+        let hir = &self.0.parsed.hir;
         let mut parts = match hir.kind() {
             HirKind::Concat(parts) => &parts[..],
-            _ => std::slice::from_ref(&hir),
+            _ => std::slice::from_ref(hir),
         };
-        let is_look = |part: &regex_syntax::hir::Hir, look| *part.kind() == HirKind::Look(look);
+        let is_look = |part: &Hir, look| *part.kind() == HirKind::Look(look);
         let is_first = parts.first().is_some_and(|part| is_look(part, Look::Start));
         parts = &parts[usize::from(is_first)..];
         let is_last = parts.last().is_some_and(|part| is_look(part, Look::End));
@@ -85,172 +110,158 @@ impl Regexp {
     /// Whether it matches anywhere in the text.
     ///
     /// # Errors
-    /// If the statement has to end.
+    /// If compiling it takes too much memory, or the statement has to end.
     pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
-        if text.len() >= LONG_TEXT
-            && let Some(dfa) = self.dfa.get_or_init(|| lazy_dfa(self.regex.as_str()))
-            && let Some(is_match) = step_through(dfa, text, pace)?
-        {
-            return Ok(is_match);
-        }
-        pace.work(text.len())?;
-        Ok(self.regex.is_match(text))
-    }
-
-    /// The groups of the first match at a byte of the text or behind it.
-    pub(crate) fn groups(&self, text: &[u8], from: usize) -> Option<MatchGroups> {
-        let captures = self.regex.captures_at(text, from)?;
-        let groups = captures.iter();
-        Some(
-            groups
-                .map(|group| group.map(|group| group.range()))
-                .collect(),
-        )
-    }
-}
-
-/// What is wrong with a pattern, and the number of the character from 1; none if it can be parsed.
-fn place_of_fault(pattern: &str) -> Option<(String, usize)> {
-    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
-    let (reason, offset) = match parser.parse(pattern).err()? {
-        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span().start.offset),
-        regex_syntax::Error::Translate(error) => {
-            (error.kind().to_string(), error.span().start.offset)
-        }
-        _ => return None,
-    };
-    let before = pattern.get(..offset).unwrap_or(pattern);
-    Some((reason, before.chars().count() + 1))
-}
-
-/// Where groups of a match lie, the whole match first; none for a group that took no part in it.
-pub(crate) type MatchGroups = Vec<Option<Range<usize>>>;
-
-/// The same as `Regex::new` reads.
-fn lazy_dfa(pattern: &str) -> Option<Box<DFA>> {
-    DFA::builder()
-        .configure(DFA::config().unicode_word_boundary(true))
-        .syntax(syntax::Config::new().utf8(false))
-        .thompson(
-            thompson::Config::new()
-                .utf8(false)
-                .nfa_size_limit(Some(10 << 20)),
-        )
-        .build(pattern)
-        .ok()
-        .map(Box::new)
-}
-
-/// Whether the text has a match; `None` if the DFA cannot tell.
-fn step_through(dfa: &DFA, text: &[u8], pace: &mut Pace) -> Result<Option<bool>> {
-    let mut cache = dfa.create_cache();
-    let Ok(mut state) = start(dfa, &mut cache, text) else {
-        return Ok(None);
-    };
-    for part in text.chunks(PART) {
-        pace.work(part.len())?;
-        for &byte in part {
-            // Without a limit for it the cache is cleared when it is full, and gives no error.
-            let Ok(next) = dfa.next_state(&mut cache, state, byte) else {
-                return Ok(None);
-            };
-            if next.is_tagged() {
-                if next.is_match() {
-                    return Ok(Some(true));
-                } else if next.is_dead() {
-                    return Ok(Some(false));
-                } else if next.is_quit() {
-                    return Ok(None);
-                }
+        match self.0.whole(text.len(), pace)? {
+            Some(regex) => {
+                self.0.work(text.len(), pace)?;
+                Ok(regex.is_match(text))
             }
-            state = next;
+            None => self.0.stepper(pace)?.is_match(text, pace),
         }
     }
-    let end = dfa.next_eoi_state(&mut cache, state);
-    Ok(end.ok().map(|end| end.is_match()))
+
+    /// Where these groups of the first match lie that begins at a byte of the text or behind it; group 0 is the match.
+    ///
+    /// # Errors
+    /// As `matches`.
+    pub(crate) fn groups(
+        &self,
+        text: &[u8],
+        from: usize,
+        wanted: &[usize],
+        pace: &mut Pace,
+    ) -> Result<Option<MatchGroups>> {
+        if let Some(regex) = self.0.whole(text.len(), pace)? {
+            self.0.work(text.len() - from, pace)?;
+            return Ok(captured(regex, &Input::new(text).range(from..), wanted));
+        }
+        let stepper = self.0.stepper(pace)?;
+        let found = match stepper.find(text, from, pace)? {
+            Told::No => return Ok(None),
+            Told::Yes(found) if *wanted == [0] => return Ok(Some(vec![Some(found)])),
+            Told::Yes(found) => Some(found),
+            Told::Nothing => None,
+        };
+        // Where the match is known, only its groups are looked for, and it is short as a rule.
+        if let Some(found) = &found
+            && let Some(regex) = self.0.whole(found.len(), pace)?
+        {
+            self.0.work(found.len(), pace)?;
+            let input = Input::new(text).range(found.clone());
+            return Ok(captured(regex, &input.anchored(Anchored::Yes), wanted));
+        }
+        let search = RegexpSearch {
+            text,
+            is_anchored: found.is_some(),
+            range: found.unwrap_or(from..text.len()),
+            groups: wanted,
+            is_earliest: false,
+        };
+        stepper.simulate(&search, pace)
+    }
+
+    /// How many groups it has beside the match as a whole.
+    pub(crate) fn group_count(&self) -> usize {
+        let properties = self.0.parsed.hir.properties();
+        properties.explicit_captures_len()
+    }
 }
 
-fn start(
-    dfa: &DFA,
-    cache: &mut Cache,
-    text: &[u8],
-) -> std::result::Result<regex_automata::hybrid::LazyStateID, MatchError> {
-    dfa.start_state_forward(cache, &Input::new(text))
+/// Where groups of the first match lie.
+fn captured(regex: &meta::Regex, input: &Input<'_>, wanted: &[usize]) -> Option<MatchGroups> {
+    if *wanted == [0] {
+        let found = regex.search(input);
+        return found.map(|found| vec![Some(found.range())]);
+    }
+    let mut captures = regex.create_captures();
+    regex.search_captures(input, &mut captures);
+    let place = |group: &usize| captures.get_group(*group).map(|span| span.range());
+    let places = || wanted.iter().map(place).collect();
+    captures.is_match().then(places)
+}
+
+impl RegexpParts {
+    /// The engines of the crate `regex`, if they search such a text in little time.
+    fn whole(&self, text_bytes: usize, pace: &mut Pace) -> Result<Option<&meta::Regex>> {
+        let steps = (text_bytes as u64).saturating_mul(self.parsed.cost.states);
+        if text_bytes >= LONG_TEXT || steps > WHOLE_STEPS_MAX {
+            return Ok(None);
+        }
+        let whole = self.whole.get_or_build(|| {
+            pace.check()?;
+            self.build_whole()
+        })?;
+        Ok(whole.as_ref())
+    }
+
+    /// Polls for a search that is not polled: the more states there are, the sooner.
+    fn work(&self, text_bytes: usize, pace: &mut Pace) -> Result<()> {
+        // At most `WHOLE_STATES_MAX` of 64.
+        let weight = 1 + self.parsed.cost.states as usize / 64;
+        pace.work(text_bytes.saturating_mul(weight))
+    }
+
+    fn build_whole(&self) -> Result<(Option<meta::Regex>, Held)> {
+        let ParsedRegexp { hir, cost, .. } = &*self.parsed;
+        let mut held = self.memory.hold();
+        let groups = if self.has_groups {
+            1 + hir.properties().explicit_captures_len() as u64
+        } else {
+            0
+        };
+        let table_bytes = cost.states.saturating_mul(groups).saturating_mul(32);
+        let cache_bytes = self.cache_bytes();
+        let bytes = cost.bytes.saturating_mul(WHOLE_COPIES);
+        let bytes = bytes
+            .saturating_add(2 * cache_bytes)
+            .saturating_add(table_bytes);
+        let is_small = cost.states <= WHOLE_STATES_MAX
+            && table_bytes <= WHOLE_SLOT_BYTES_MAX
+            && bytes <= self.memory.row_bytes() / 2;
+        if !is_small {
+            return Ok((None, held));
+        }
+        held.reserve(WHAT, bytes)?;
+        let captures = if self.has_groups {
+            WhichCaptures::All
+        } else {
+            WhichCaptures::None
+        };
+        let config = meta::Config::new()
+            .utf8_empty(false)
+            .which_captures(captures)
+            .nfa_size_limit(usize::try_from(bytes).ok())
+            // Within 64 bits after the tests above.
+            .hybrid_cache_capacity(cache_bytes as usize);
+        let built = meta::Builder::new().configure(config).build_from_hir(hir);
+        // What it takes from now on.
+        held.clear();
+        if let Ok(regex) = &built {
+            held.add_bytes(regex.memory_usage() as u64 + 2 * cache_bytes + table_bytes);
+        }
+        Ok((built.ok(), held))
+    }
+
+    fn stepper(&self, pace: &mut Pace) -> Result<&Stepper> {
+        self.stepper.get_or_build(|| {
+            pace.check()?;
+            Stepper::new(
+                &self.parsed,
+                self.has_groups,
+                self.cache_bytes(),
+                &self.memory,
+            )
+        })
+    }
+
+    /// What the states of a lazy DFA may take before they are made anew.
+    fn cache_bytes(&self) -> u64 {
+        const MIN: u64 = 256 << 10;
+        const MAX: u64 = 2 << 20;
+        (self.memory.row_bytes() / 64).clamp(MIN, MAX)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::runtime::interrupt::Interrupt;
-
-    #[test]
-    fn a_long_text_matches_as_the_regex_crate_says() {
-        let line = "The cat sat on the m\u{e4}t.\nIt \u{2019}s 17 \u{130}stanbul na\u{ef}ve; ";
-        let text =
-            |tail: &[u8]| [line.repeat(LONG_TEXT / line.len() + 1).as_bytes(), tail].concat();
-        let texts = [
-            text(b""),
-            text(b"dog"),
-            text(b"\xff\xfe dog\n"),
-            text(b"\n"),
-        ];
-        let mut told = 0;
-        for pattern in [
-            "dog",
-            "dog$",
-            "(?m)dog$",
-            "^The",
-            "^dog",
-            r"\Adog",
-            r"dog\z",
-            r"\bdog\b",
-            r"(?-u:\b)dog",
-            "(?i)DOG|bird",
-            r"[a-z]+ [0-9]{3}",
-            "",
-            "$",
-            "^$",
-            "(?s)The.*dog",
-            "The.*dog",
-            r"(?-u:\xff)",
-            r"\p{Greek}",
-            r"\w+\s\W",
-            "x{0,40}y{3}",
-            r"(?m)^\s*$",
-            r"[^\x00-\x{10ffff}]",
-            r"\B17",
-            "m.t",
-            r"(?-u:m.t)",
-        ] {
-            let regexp = Regexp::new(pattern.as_bytes()).unwrap();
-            let mut pace = Interrupt::never().pace();
-            for text in &texts {
-                let expected = regexp.regex.is_match(text);
-                assert_eq!(
-                    regexp.matches(text, &mut pace).unwrap(),
-                    expected,
-                    "{pattern}"
-                );
-                let dfa = regexp.dfa.get().unwrap().as_ref().unwrap();
-                let stepped = step_through(dfa, text, &mut pace).unwrap();
-                told += usize::from(stepped.is_some());
-                assert!(
-                    stepped.is_none_or(|stepped| stepped == expected),
-                    "{pattern}"
-                );
-            }
-        }
-        assert!(told > 80, "{told}");
-    }
-
-    #[test]
-    fn a_long_search_ends_with_an_interrupt() {
-        let interrupt = Interrupt::never();
-        interrupt.handle().interrupt();
-        let regexp = Regexp::new(b"[a-q][^u-z]{13}x").unwrap();
-        let text = "abcdefgh ".repeat(1 << 17);
-        let error = regexp.matches(text.as_bytes(), &mut interrupt.pace());
-        assert!(matches!(error, Err(Error::Interrupted)));
-    }
-}
+mod tests;

@@ -76,6 +76,17 @@ const PART: usize = 1 << 16;
 const STEPS: usize = u64::BITS as usize;
 
 impl ElementRuns {
+    /// What the runs of a pattern take at most, while they are made.
+    pub(super) fn bytes_max(pattern: &[u8]) -> u64 {
+        /// What a byte becomes: two elements, and four changes of `Steps`.
+        const BYTE: usize = 2 * size_of::<Element>() + 4 * size_of::<(u32, u64)>();
+        /// A run beside its elements, with what `Finder` keeps.
+        const RUN: usize = size_of::<ElementRun>() + size_of::<Steps>() + (1 << 9);
+        let is_wildcard = |byte: &&u8| matches!(byte, b'%' | b'*');
+        let runs = 1 + pattern.iter().filter(is_wildcard).count() as u64;
+        (pattern.len() as u64 * BYTE as u64).saturating_add(runs * RUN as u64)
+    }
+
     pub(super) fn new(elements: &[Element]) -> ElementRuns {
         let mut runs: Vec<&[Element]> = elements
             .split(|element| *element == Element::Many)

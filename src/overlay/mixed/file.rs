@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceInserts, ExtractedBytes, GpuError};
 use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
+use zipfdb_sql::quote;
 
 use super::operation::{Operation, Target, at};
 use super::stretches::Stretches;
@@ -166,7 +167,7 @@ impl Target<'_> {
                         index,
                         Error::Invalid {
                             subject: format!("offset {offset}"),
-                            reason: format!("file \"{name}\" has {bytes} bytes then"),
+                            reason: format!("file {} has {bytes} bytes then", quote(name)),
                         },
                     ));
                 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zipfdb_kernels::Literal;
 use zipfdb_sql::query::FilesColumn;
-use zipfdb_sql::substr_range;
+use zipfdb_sql::{quote, substr_range};
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
@@ -466,7 +466,7 @@ impl Content {
                 if let Some(passes) = known.passes(index) {
                     return Ok(passes);
                 }
-                let what = format!("the content of \"{}\"", file.name);
+                let what = format!("the content of {}", quote(&file.name));
                 drop(content.memory.buffer(&what, file.bytes)?);
                 let value = Value::Blob(view.extract(index, 0, file.bytes)?);
                 let mut costly = costly.iter();
@@ -516,7 +516,7 @@ impl Content {
         };
         let length = range.end - range.start;
         // Reading takes as much, and has no error for memory that is not there.
-        let what = format!("the content of \"{}\"", file.name);
+        let what = format!("the content of {}", quote(&file.name));
         drop(self.memory.buffer(&what, length)?);
         let bytes =
             (self.snapshot).extract_until(&file.name, range.start, length, &self.interrupt)?;

@@ -15,6 +15,7 @@ use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::ValueMemory;
 
 /// A block whose relation has been asked for.
 pub(in super::super) struct Sourced {
@@ -34,9 +35,11 @@ pub(in super::super) fn request(
     relation: &Relation,
     binding: u64,
     interrupt: &Interrupt,
+    memory: &ValueMemory,
 ) -> Result<Sourced> {
-    let split = FilterSplit::new(&block.expressions, &block.filter, binding, interrupt)?;
-    let computed = computed_columns(&block.expressions, relation, binding, interrupt)?;
+    let expressions = &block.expressions;
+    let split = FilterSplit::new(expressions, &block.filter, binding, interrupt, memory)?;
+    let computed = computed_columns(expressions, relation, binding, interrupt, memory)?;
     let is_plain = block.aggregation.is_none() && !block.distinct;
 
     let mut early: Vec<ExpressionId> = split.rest.clone();
@@ -121,6 +124,7 @@ fn computed_columns(
     relation: &Relation,
     binding: u64,
     interrupt: &Interrupt,
+    memory: &ValueMemory,
 ) -> Result<Vec<Option<ScanColumn>>> {
     let plain = |expression: &Expression| match expression {
         Expression::Column(column) => Some(ScanColumn::Column(*column)),
@@ -135,7 +139,8 @@ fn computed_columns(
     }
     // Only which arguments are constants matters here.
     let width = FilesColumn::ALL.len();
-    let program = Program::new(expressions, &Layout::whole(width, 0), binding, interrupt)?;
+    let layout = Layout::whole(width, 0);
+    let program = Program::new(expressions, &layout, binding, interrupt, memory)?;
     let integer = |id: ExpressionId| match program.constant(id) {
         None | Some(Value::Null) => None,
         Some(value) => Some(to_integer(value)),

@@ -11,6 +11,7 @@ use super::*;
 use crate::Database;
 use crate::execute::select::scan::OrderKey;
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::ValueMemory;
 use crate::{CopyOptions, CorpusSettings};
 
 const A: &str = "The cat and the dog. The end.";
@@ -141,10 +142,16 @@ fn content_is_fetched_after_sorting_and_cutting() {
     let bytes = block.column(2);
     block.order_by(bytes, false);
     block.0.limit = Some(1);
-    let requested = request(&block.0, &files(), 0, &Interrupt::never())
-        .unwrap()
-        .request
-        .columns;
+    let requested = request(
+        &block.0,
+        &files(),
+        0,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )
+    .unwrap()
+    .request
+    .columns;
     let column = |column, is_deferred| RequestedColumn {
         column: ScanColumn::Column(column),
         is_deferred,
@@ -169,10 +176,16 @@ fn a_part_of_content_is_a_column_of_its_own() {
     block.output(start);
     block.output(end);
     block.output(length);
-    let requested = request(&block.0, &files(), 0, &Interrupt::never())
-        .unwrap()
-        .request
-        .columns;
+    let requested = request(
+        &block.0,
+        &files(),
+        0,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )
+    .unwrap()
+    .request
+    .columns;
     let substr = |start, length| RequestedColumn {
         column: ScanColumn::Substr { start, length },
         is_deferred: true,
@@ -214,7 +227,14 @@ fn conditions_of_one_column_go_to_the_scan() {
     let (position, offset) = (block.column(2), block.column(3));
     let both = block.compare(Comparison::Less, position, offset);
     block.0.filter.push(both);
-    let sourced = request(&block.0, &words(), 0, &Interrupt::never()).unwrap();
+    let sourced = request(
+        &block.0,
+        &words(),
+        0,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )
+    .unwrap();
     let filters = &sourced.request.filters;
     assert_eq!(filters[0].column(), 0);
     assert_eq!(filters[0].values(), Some(&[Value::from("a.txt")][..]));
@@ -232,9 +252,15 @@ fn a_scan_learns_of_order_and_limit() {
     block.order_by(offset, true);
     block.0.limit = Some(5);
     block.0.offset = 2;
-    let asked = request(&block.0, &words(), 0, &Interrupt::never())
-        .unwrap()
-        .request;
+    let asked = request(
+        &block.0,
+        &words(),
+        0,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )
+    .unwrap()
+    .request;
     let columns: Vec<_> = asked
         .columns
         .iter()
@@ -252,9 +278,15 @@ fn a_scan_learns_of_order_and_limit() {
     );
     assert_eq!(asked.limit, Some(7));
     block.0.distinct = true;
-    let asked = request(&block.0, &words(), 0, &Interrupt::never())
-        .unwrap()
-        .request;
+    let asked = request(
+        &block.0,
+        &words(),
+        0,
+        &Interrupt::never(),
+        &ValueMemory::default(),
+    )
+    .unwrap()
+    .request;
     assert_eq!((asked.limit, asked.merge), (None, true));
 }
 

@@ -9,6 +9,7 @@ use zipfdb_sql::query::{AggregateFunction, Block, Collation, ExpressionId};
 use crate::Value;
 use crate::expression::{Evaluator, Layout, Program, compare, text_or_blob, to_real};
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::ValueMemory;
 
 type Row = Vec<Value>;
 
@@ -20,6 +21,7 @@ pub(super) fn answer(block: &Block, source: &[Row]) -> Vec<Row> {
         &Layout::whole(width, 0),
         0,
         &Interrupt::never(),
+        &ValueMemory::default(),
     )
     .unwrap();
     let of = |program: &Program, row: &[Value], id: ExpressionId| {
@@ -93,7 +95,14 @@ pub(super) fn answer(block: &Block, source: &[Row]) -> Vec<Row> {
             keys: aggregation.keys.len(),
             ..Layout::default()
         };
-        above = Program::new(&block.expressions, &layout, 0, &Interrupt::never()).unwrap();
+        above = Program::new(
+            &block.expressions,
+            &layout,
+            0,
+            &Interrupt::never(),
+            &ValueMemory::default(),
+        )
+        .unwrap();
         rows.retain(|row| all(&above, row, &block.having));
     }
     let mut shown: Vec<(Row, Row)> = rows
