@@ -48,7 +48,7 @@ const ATTACKS: [Attack; 8] = [
     ("damage", damage::attack, 2000),
     ("faults", faults::attack, 1000),
     ("limits", limits::attack, 200),
-    ("hostile", hostile::attack, 200),
+    ("hostile", hostile::attack, 800),
     ("timeouts", timeouts::attack, 0),
 ];
 
