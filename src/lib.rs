@@ -34,6 +34,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod interleavings;
 mod maintain;
+mod merge;
 mod new_files;
 mod notice;
 pub mod output;
