@@ -323,7 +323,7 @@ impl RowsByText {
         let (n, context) = (rows.n, &question.context);
         let (memory, pace) = (context.memory, context.pace());
         let reservation = context.reservation();
-        let mut sorter = Sorter::new(memory, reservation, &context.spill, pace, None);
+        let mut sorter = Sorter::new(memory, reservation, &context.spill, pace);
         while let Some(row) = rows.next()? {
             let words = row.words(n);
             if question.passes_ngram(words)? {
