@@ -16,7 +16,7 @@ use super::driver::{Argument, DeviceRange, Driver, Kernel, Launch, fill_parallel
 use super::error::GpuError;
 use super::pool::{Block, Pool};
 use super::signature;
-use crate::huge_pages::on_huge_pages;
+use crate::memory::huge_pages::on_huge_pages;
 use crate::stop;
 
 /// Bytes that are copied between two looks at the flags that end work.
@@ -86,12 +86,12 @@ impl<T> Buffer<T> {
     }
 
     /// Forgets the items from `len` on.
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
     /// The address of an item, as an argument; `index` may be the length.
-    pub(crate) fn at(&self, index: usize) -> Argument<'_> {
+    pub fn at(&self, index: usize) -> Argument<'_> {
         assert!(index <= self.len, "index {index} of {} items", self.len);
         Argument::Array {
             address: self.block.address + (index * size_of::<T>()) as u64,
@@ -148,10 +148,14 @@ impl<'a, T: Pod> From<&'a ArgumentStruct<T>> for Argument<'a> {
 pub(crate) struct ArgumentStruct<T>(pub(crate) T);
 
 /// Arguments of a kernel: buffers, structs, `u32`, and `u64` or `usize`, which kernels take as `u64`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! arguments {
-    ($($argument:expr),* $(,)?) => { &[$($crate::gpu::driver::Argument::from($argument)),*] };
+    ($($argument:expr),* $(,)?) => {
+        &[$($crate::gpu::building_blocks::Argument::from($argument)),*]
+    };
 }
-pub(crate) use arguments;
+pub use arguments;
 
 impl Gpu {
     pub(crate) fn new(driver: Arc<dyn Driver>, facts: DeviceFacts) -> Gpu {
@@ -230,14 +234,15 @@ impl Gpu {
         stops.try_for_each(|stop| stop::check(stop).map_err(GpuError::Stopped))
     }
 
-    #[cfg(any(test, feature = "measure"))]
-    pub(super) fn driver(&self) -> Arc<dyn Driver> {
+    /// What it works with.
+    #[doc(hidden)]
+    pub fn driver(&self) -> Arc<dyn Driver> {
         self.driver.clone()
     }
 
     /// The same device with the same memory, through another driver of it.
-    #[cfg(any(test, feature = "measure"))]
-    pub(super) fn with_driver(&self, driver: Arc<dyn Driver>) -> Gpu {
+    #[doc(hidden)]
+    pub fn with_driver(&self, driver: Arc<dyn Driver>) -> Gpu {
         Gpu {
             driver,
             ..self.clone()
@@ -583,7 +588,8 @@ impl Gpu {
     /// Starts a kernel, unless it has no threads. Arguments that are not those that its source declares are an error.
     ///
     /// The caller has checked that the kernel stays within its arguments.
-    pub(crate) fn launch(
+    #[doc(hidden)]
+    pub fn launch(
         &self,
         kernel: Kernel,
         launch: Launch,
@@ -626,7 +632,8 @@ impl Gpu {
     }
 
     /// So many blocks that every multiprocessor is busy, for kernels that loop over items.
-    pub(crate) fn looping(&self, items: usize) -> Launch {
+    #[doc(hidden)]
+    pub fn looping(&self, items: usize) -> Launch {
         /// Blocks that a multiprocessor holds.
         const RESIDENT: u32 = 8;
         let launch = Launch::each(items);
@@ -637,7 +644,8 @@ impl Gpu {
     }
 
     /// Starts a kernel that loops over items.
-    pub(crate) fn launch_looping(
+    #[doc(hidden)]
+    pub fn launch_looping(
         &self,
         kernel: Kernel,
         items: usize,
@@ -671,8 +679,8 @@ mod tests {
     use super::*;
     use crate::gpu::DeviceWords;
     use crate::gpu::test_devices::on_devices;
-    use crate::gpu::weights::{self, weights};
-    use crate::test_grammars;
+    use crate::grammar::test_grammars;
+    use crate::grammar::weights_gpu::{self, weights};
 
     #[test]
     fn pieces_are_copied_from_any_byte_on() {
@@ -693,7 +701,7 @@ mod tests {
     fn arguments_that_the_source_does_not_declare_are_refused() {
         on_devices(|gpu| {
             let (numbers, bytes) = (gpu.upload(&[1_u32, 2])?, gpu.upload(&[3_u8; 8])?);
-            let kernel = weights::SOURCE.kernel("rank_counts_kernel");
+            let kernel = weights_gpu::SOURCE.kernel("rank_counts_kernel");
             let launched = |kernel, arguments: &[Argument<'_>]| {
                 let launch = Launch::each(2);
                 let reason = gpu
@@ -727,7 +735,7 @@ mod tests {
                 launched(kernel, arguments![7u64, 2u32, 2u32, &numbers]),
                 expected
             );
-            let unknown = weights::SOURCE.kernel("no_kernel");
+            let unknown = weights_gpu::SOURCE.kernel("no_kernel");
             assert_eq!(launched(unknown, &[]), "no kernel no_kernel in weights.cu");
             assert_eq!(
                 launched(kernel, arguments![&numbers, 2u32, 5u32, &numbers]),

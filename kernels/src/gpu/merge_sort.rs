@@ -24,6 +24,7 @@ const WAYS_OF_MANY: usize = 4;
 pub(crate) static SOURCE: Source = Source {
     name: "merge_sort.cu",
     text: include_str!("merge_sort.cu"),
+    headers: &[],
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_TILE", TILE as u64),

@@ -12,7 +12,7 @@ use super::codec::MalformedPostings;
 use super::simple16;
 
 /// Numbers of a segment at most.
-pub(crate) const SEGMENT: usize = 64;
+pub const SEGMENT: usize = 64;
 
 /// Numbers of a segment that may be exceptions, in percent.
 pub(super) const EXCEPTIONS_MAX: usize = 60;
@@ -244,7 +244,7 @@ pub(super) fn decode(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn segments_come_back_whatever_share_may_be_exceptions() {

@@ -6,10 +6,10 @@
 
 /// Bits of a slope behind the point, for a whole list: an error of half a unit of the last place moves the end of a list of
 /// 2^24 ids by a half.
-pub(crate) const LIST_FRACTION: u32 = 24;
+pub const LIST_FRACTION: u32 = 24;
 
 /// Bits of a slope behind the point, for some hundred ids.
-pub(crate) const SEGMENT_FRACTION: u32 = 10;
+pub const SEGMENT_FRACTION: u32 = 10;
 
 /// A line below all ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn unzigzag(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn residuals_are_at_least_0_and_the_range_holds_every_id() {
