@@ -12,7 +12,6 @@ use super::stored_view::StoredView;
 use super::stream::{Occurrence, PlaceRanges, WordStream};
 use super::terminals::{root_of_file, take_terminals};
 use crate::Result;
-use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{SegmentView, StructureKind, WordExpansions};
 
@@ -137,12 +136,12 @@ impl NumberStream {
     pub(crate) fn read_until(
         &mut self,
         count: usize,
-        snapshot: &Snapshot,
         interrupt: &Interrupt,
     ) -> Result<Vec<NumberRun>> {
-        let nothing = NumberStream::within(self.view.clone(), Vec::new(), 0..=0);
+        let view = self.view.clone();
+        let nothing = NumberStream::within(view.clone(), Vec::new(), 0..=0);
         let mut stream = mem::replace(self, nothing);
-        let (stream, runs) = snapshot.ask(interrupt, move |_, stop| {
+        let (stream, runs) = interrupt.apart(view.pool(), move |stop| {
             let (mut runs, mut read) = (Vec::new(), 0);
             while read < count {
                 check(stop)?;

@@ -14,7 +14,6 @@ use crate::Result;
 use crate::answer::CorpusView;
 use crate::answer::stored_view::StoredView;
 use crate::answer::terminals::{root_of_file, take_terminals};
-use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::Interrupt;
 use crate::segment::{SegmentView, TokenForm, TokenForms, Unit};
 
@@ -186,12 +185,12 @@ impl WordStream {
         &mut self,
         buffer: &mut Vec<Occurrence>,
         length: usize,
-        snapshot: &Snapshot,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        let nothing = WordStream::new(self.view.clone(), Vec::new());
+        let view = self.view.clone();
+        let nothing = WordStream::new(view.clone(), Vec::new());
         let (mut stream, mut words) = (mem::replace(self, nothing), mem::take(buffer));
-        let (stream, words, has_more) = snapshot.ask(interrupt, move |_, _| {
+        let (stream, words, has_more) = interrupt.apart(view.pool(), move |_| {
             let has_more = stream.fill(&mut words, length)?;
             Ok((stream, words, has_more))
         })?;

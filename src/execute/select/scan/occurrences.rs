@@ -60,10 +60,9 @@ impl WordWindows {
             question.interrupt().check()?;
             self.buffer.drain(..self.next);
             self.next = 0;
-            let (buffer, snapshot) = (&mut self.buffer, &question.snapshot);
             let length = count.clamp(BUFFER, BUFFER_MAX);
-            self.has_more =
-                (self.stream).fill_until(buffer, length, snapshot, question.interrupt())?;
+            let (stream, buffer) = (&mut self.stream, &mut self.buffer);
+            self.has_more = stream.fill_until(buffer, length, question.interrupt())?;
         }
         Ok(&self.buffer[self.next..])
     }
@@ -154,9 +153,8 @@ impl NumberCursor {
                 Some(limit) if self.wanted.marks.is_none() => limit.clamp(1, RUN_WORDS),
                 _ => RUN_WORDS,
             };
-            let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
             // At most `RUN_WORDS`.
-            let runs = (self.stream).read_until(count as usize, snapshot, interrupt)?;
+            let runs = (self.stream).read_until(count as usize, question.interrupt())?;
             self.runs = runs.into_iter();
         }
         (self.run, self.next) = (self.runs.next().unwrap_or_default(), 0);
