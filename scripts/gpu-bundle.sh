@@ -19,13 +19,15 @@ executable() {
 }
 
 tests=$(cargo test --release -p zipfdb-kernels --lib --no-run --message-format=json | executable)
+bench_tests=$(cargo test --release -p zipfdb-bench-kernels --lib --no-run --message-format=json | executable)
 database_tests=$(cargo test --release -p zipfdb --test gpu --no-run --message-format=json | executable)
 cargo build --release -p zipfdb-bench --bin zipfdb-bench -p zipfdb-cli --bin zipf
 release=$(dirname "$(dirname "$tests")")
 install -m 755 "$tests" "$folder/kernel-tests"
+install -m 755 "$bench_tests" "$folder/bench-kernel-tests"
 install -m 755 "$database_tests" "$folder/database-tests"
 install -m 755 "$release/zipfdb-bench" "$folder/zipfdb-bench"
-strip "$folder/kernel-tests" "$folder/database-tests" "$folder/zipfdb-bench"
+strip "$folder/kernel-tests" "$folder/bench-kernel-tests" "$folder/database-tests" "$folder/zipfdb-bench"
 install -m 644 bench/src/gpu/cub.cu scripts/gpu_profile.py "$folder"
 install -m 755 scripts/gpu-profile.sh "$folder"
 
@@ -46,13 +48,14 @@ cat > "$folder/run.sh" << 'RUN'
 # run.sh [tests|sanitize|bench|profile|calibrate]
 set -euo pipefail
 cd "$(dirname "$0")"
-chmod +x kernel-tests database-tests zipfdb-bench
+chmod +x kernel-tests bench-kernel-tests database-tests zipfdb-bench
 
 library=$(find /usr/local/cuda*/ /usr/lib /opt -name 'libnvrtc.so*' 2> /dev/null | head -n 1 || true)
 [ -z "$library" ] || export LD_LIBRARY_PATH=$(dirname "$library"):${LD_LIBRARY_PATH:-}
 
 tests() {
     ./kernel-tests gpu --nocapture
+    ./bench-kernel-tests --nocapture
     ./database-tests --nocapture
 }
 
@@ -61,9 +64,16 @@ tests() {
 sanitize() {
     export CXX=none
     compute-sanitizer --tool memcheck --error-exitcode 1 ./kernel-tests gpu::
-    ./kernel-tests gpu:: --list | sed -n 's/: test$//p' | grep -vE '^gpu::(codes|compile|emulator|signature)::' |
-        xargs -P 12 -I {} sh -c 'log=$(compute-sanitizer --tool racecheck --racecheck-report all --error-exitcode 1 \
-            ./kernel-tests --exact {} 2>&1) && echo "no race: {}" || { printf "%s\n" "$log"; exit 1; }'
+    compute-sanitizer --tool memcheck --error-exitcode 1 ./bench-kernel-tests
+    racecheck ./kernel-tests gpu:: '^gpu::(codes|compile|emulator|signature)::'
+    racecheck ./bench-kernel-tests '' '^(energy|list_searches|prefix_code|set_operations|shared_lists)::'
+}
+
+# racecheck TESTS FILTER WITHOUT: looks for races in the tests of an executable that the filter takes, without some.
+racecheck() {
+    "$1" "$2" --list | sed -n 's/: test$//p' | grep -vE "$3" |
+        TESTS=$1 xargs -P 12 -I {} sh -c 'log=$(compute-sanitizer --tool racecheck --racecheck-report all --error-exitcode 1 \
+            "$TESTS" --exact {} 2>&1) && echo "no race: {}" || { printf "%s\n" "$log"; exit 1; }'
 }
 
 bench() {

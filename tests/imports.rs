@@ -13,11 +13,12 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree};
 
 /// The crates, by their roots.
-const ROOTS: [&str; 6] = [
+const ROOTS: [&str; 7] = [
     "src/lib.rs",
     "sql/src/lib.rs",
     "storage/src/lib.rs",
     "kernels/src/lib.rs",
+    "bench/kernels/src/lib.rs",
     "cli/src/main.rs",
     "datafusion/src/lib.rs",
 ];

@@ -12,10 +12,11 @@ use std::time::Instant;
 use clap::Args;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde::Serialize;
+use zipfdb_bench_kernels::DevicePacked;
 use zipfdb_kernels::gompresso::{
     Elimination, PackCodec, PackOptions, PackedReader, ReferenceRounds, References, pack,
 };
-use zipfdb_kernels::gpu::{DevicePacked, Gpu, devices};
+use zipfdb_kernels::gpu::{Gpu, devices};
 
 use crate::corpus::Corpus;
 use crate::report::{self, MEGABYTE, Table};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use zipfdb_kernels::gpu::EnergyMeter;
+use zipfdb_bench_kernels::EnergyMeter;
 
 use crate::Result;
 

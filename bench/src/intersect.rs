@@ -2,8 +2,8 @@
 //!
 //! An id is a block of some words of a corpus, so that there are enough ids, or a file. Ids are in natural order, sorted by
 //! what blocks have in common, or shuffled. Tables 1, 2, 3 and 7 are those of the paper. Every method answers the same
-//! queries, and answers are compared before times are taken. What decodes or searches is in `zipfdb_kernels::postings`, and on a
-//! device, which `device` measures, in `zipfdb_kernels::gpu`.
+//! queries, and answers are compared before times are taken. What decodes is in `zipfdb_kernels::postings`, what
+//! searches in `zipfdb_bench_kernels`, also on a device, which `device` measures.
 
 mod conjunctions;
 mod device;
@@ -17,10 +17,12 @@ use std::time::Instant;
 use clap::Args;
 use rayon::prelude::*;
 use serde::Serialize;
-use zipfdb_kernels::postings::{
-    ListIndex, PostingsCodec, PostingsList, SafeRange, SearchMethod, choose_codec, decode_ids,
-    decode_shared_lists, encode_counts, encode_ids, encode_shared_lists, intersect,
+use zipfdb_bench_kernels::{
+    ListIndex, SafeRange, SearchMethod, decode_shared_lists, encode_shared_lists, intersect,
     intersect_plain,
+};
+use zipfdb_kernels::postings::{
+    PostingsCodec, PostingsList, choose_codec, decode_ids, encode_counts, encode_ids,
 };
 
 use crate::corpus::Corpus;

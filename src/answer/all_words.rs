@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use zipfdb_kernels::gpu::{DeviceLists, Gpu, ListSearch};
+use zipfdb_kernels::gpu::{DeviceLists, Gpu};
 use zipfdb_kernels::{CommonColumns, RowBits};
 use zipfdb_storage::IndexKind;
 
@@ -187,7 +187,7 @@ fn on_device(
         Ok(DeviceLists::new(gpu, &offsets, &ids, files, HASH_BUCKET)?)
     };
     let ask = |gpu: &Gpu, lists: &DeviceLists, queries: &[Vec<u32>]| {
-        let found = lists.intersect(gpu, queries, ListSearch::Hash, BATCH_CANDIDATES)?;
+        let found = lists.intersect(gpu, queries, BATCH_CANDIDATES)?;
         let ranges = found.offsets.windows(2);
         let answers = ranges.map(|range| found.ids[range[0]..range[1]].to_vec());
         Ok(answers.collect::<Vec<Vec<u32>>>())

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use zipfdb_kernels::gpu::{
     self, DeviceInserts, DeviceLists, DeviceQueries, DeviceStructures, DeviceWords, Extract,
-    FileUses, Gpu, GpuError, ListSearch, SearchResults, WordQuery, word_file_counts,
+    FileUses, Gpu, GpuError, SearchResults, WordQuery, word_file_counts,
 };
 use zipfdb_kernels::{
     Content, FileOrder, GAP, GrammarView, InsertOrder, Lengths, Parameters, Parents, Signatures,
@@ -349,7 +349,7 @@ fn lists(gpu: &Gpu, arrays: &Arrays) -> Result<(f64, f64)> {
         .take(LIST_QUERIES)
         .map(<[u32]>::to_vec)
         .collect();
-    let found = nanoseconds(|| lists.intersect(gpu, &queries, ListSearch::Hash, BATCH_CANDIDATES))?;
+    let found = nanoseconds(|| lists.intersect(gpu, &queries, BATCH_CANDIDATES))?;
     let looked_up = (queries.len() * QUERY_WORDS).max(1);
     Ok((copied, found / looked_up as f64))
 }

@@ -11,10 +11,11 @@
 
 use std::sync::atomic::AtomicBool;
 
+use zipfdb_bench_kernels::{KernelTime, Profile, row_tops};
 use zipfdb_kernels::gpu::{
     self, DeviceGrammar, DeviceInserts, DeviceQueries, DeviceStructures, DeviceWords, Extract,
-    FileUses, Gpu, GpuError, KernelTime, Profile, Terminals, WordQuery, file_word_counts,
-    word_file_counts, words_by_count,
+    FileUses, Gpu, GpuError, Terminals, WordQuery, file_word_counts, word_file_counts,
+    words_by_count,
 };
 use zipfdb_kernels::{
     Constructed, FileOrder, GrammarView, Insert, InsertOrder, Parameters, Signatures, WordGrammar,
@@ -180,7 +181,7 @@ impl<'a> Work<'a> {
         words_by_count(gpu, &counts, view.terminal_count, most)?;
         let uses = FileUses::new(gpu, &words)?;
         word_file_counts(gpu, &words, &uses)?;
-        file_word_counts(gpu, &words, &uses)?.top(gpu, 10, None)?;
+        row_tops(gpu, &file_word_counts(gpu, &words, &uses)?, 10, None)?;
         gpu::ngram_counts(gpu, &words, &counts, 3, MEMORY)?;
         let order = FileOrder::Count;
         gpu::ngram_file_counts(gpu, &words, &counts, &uses, 3, order, MEMORY).map(drop)

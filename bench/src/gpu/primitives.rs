@@ -3,9 +3,8 @@
 //! Prints a line for each: name, milliseconds (median of 9), and the bytes that it must move over that time. `cub.cu`
 //! beside this prints the same for CUB's algorithms on the same numbers.
 
-use zipfdb_kernels::gpu::primitives::{
-    expand, scan, segment_sums, sort_keys, sort_pairs, sums_by_key,
-};
+use zipfdb_bench_kernels::segment_sums;
+use zipfdb_kernels::gpu::primitives::{expand, scan, sort_keys, sort_pairs, sums_by_key};
 use zipfdb_kernels::gpu::{Buffer, Gpu, GpuError};
 
 use crate::Result;

@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use zipfdb_bench_kernels::{baseline, row_tops};
 use zipfdb_kernels::gpu::{
-    self, DeviceWords, FileUses, Gpu, GpuError, Traversal, TraversalCosts, baseline,
-    file_word_counts, file_word_counts_bottom_up, word_file_counts, words_by_count,
+    self, DeviceWords, FileUses, Gpu, GpuError, Traversal, TraversalCosts, file_word_counts,
+    file_word_counts_bottom_up, word_file_counts, words_by_count,
 };
 use zipfdb_kernels::{
     CountTable, FileCounting, FileOrder, GAP, GrammarView, NgramCounts, NgramFiles, Parameters,
@@ -329,7 +330,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     )?;
     bench.task(
         "term vector, top 10",
-        |words| file_word_counts(gpu, words, &device_uses)?.top(gpu, 10, None),
+        |words| row_tops(gpu, &file_word_counts(gpu, words, &device_uses)?, 10, None),
         &words,
         |table| table.download(gpu).map(Some),
         || vectors().map(|table| CountTable::of_rows(table.top(10, |word| word))),

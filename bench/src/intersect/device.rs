@@ -6,12 +6,11 @@
 use std::rc::Rc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::gpu::{
-    DeviceCodedLists, DeviceLists, Gpu, ListSearch, Profile, QueryIds, devices,
+use zipfdb_bench_kernels::{
+    DeviceCodedLists, ListIndex, ListSearch, Profile, SearchMethod, SearchedLists, intersect_plain,
 };
-use zipfdb_kernels::postings::{
-    ListIndex, PostingsList, SearchMethod, encode_ids, intersect_plain,
-};
+use zipfdb_kernels::gpu::{DeviceLists, Gpu, QueryIds, devices};
+use zipfdb_kernels::postings::{PostingsList, encode_ids};
 
 use super::{Lists, Suite, median, thread_median};
 use crate::Result;
@@ -122,14 +121,16 @@ struct DeviceMethod {
 }
 
 enum ListsOnDevice {
-    Plain(Rc<DeviceLists>, ListSearch),
+    Hashed(DeviceLists),
+    Searched(Rc<SearchedLists>, ListSearch),
     Coded(DeviceCodedLists),
 }
 
 impl DeviceMethod {
     fn run(&self, gpu: &Gpu, queries: &[Vec<u32>], threshold: usize) -> Result<QueryIds> {
         Ok(match &self.lists {
-            ListsOnDevice::Plain(lists, search) => {
+            ListsOnDevice::Hashed(lists) => lists.intersect(gpu, queries, threshold)?,
+            ListsOnDevice::Searched(lists, search) => {
                 lists.intersect(gpu, queries, *search, threshold)?
             }
             ListsOnDevice::Coded(lists) => lists.intersect(gpu, queries, threshold)?,
@@ -258,24 +259,28 @@ fn device_methods(gpu: &Gpu, work: &Workload<'_>) -> Result<Vec<DeviceMethod>> {
         offsets.push(offsets[offsets.len() - 1] + u32::try_from(list.len())?);
     }
     let mut methods = Vec::new();
-    for (bucket, searches) in [(16, &ListSearch::ALL[..]), (32, &[ListSearch::Hash])] {
+    let lists = Rc::new(SearchedLists::new(gpu, &offsets, &ids, work.universe)?);
+    for search in ListSearch::ALL {
+        let name = match search {
+            ListSearch::Binary => "BS",
+            ListSearch::Interpolation => "IS",
+            ListSearch::Line => "LR",
+            ListSearch::LocalLines => "local LR",
+            ListSearch::MergeFind => "PMF",
+        };
+        methods.push(DeviceMethod {
+            name: name.to_owned(),
+            bytes_per_id: lists.bytes(search) as f64 / ids.len() as f64,
+            lists: ListsOnDevice::Searched(lists.clone(), search),
+        });
+    }
+    for bucket in [16, 32] {
         let lists = DeviceLists::new(gpu, &offsets, &ids, work.universe, bucket)?;
-        let lists = Rc::new(lists);
-        for &search in searches {
-            let name = match search {
-                ListSearch::Binary => "BS".to_owned(),
-                ListSearch::Interpolation => "IS".to_owned(),
-                ListSearch::Line => "LR".to_owned(),
-                ListSearch::LocalLines => "local LR".to_owned(),
-                ListSearch::Hash => format!("HS{bucket}"),
-                ListSearch::MergeFind => "PMF".to_owned(),
-            };
-            methods.push(DeviceMethod {
-                name,
-                bytes_per_id: lists.bytes(search) as f64 / ids.len() as f64,
-                lists: ListsOnDevice::Plain(lists.clone(), search),
-            });
-        }
+        methods.push(DeviceMethod {
+            name: format!("HS{bucket}"),
+            bytes_per_id: lists.bytes() as f64 / ids.len() as f64,
+            lists: ListsOnDevice::Hashed(lists),
+        });
     }
     for codec in DeviceCodedLists::CODECS {
         let encode = |ids: &&[u32]| {

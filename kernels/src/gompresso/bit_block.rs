@@ -17,11 +17,13 @@ use super::symbols::{
 };
 
 /// Bytes before the code lengths: their size, and the widths of the fields of the table of sub-blocks.
-pub(crate) const HEAD_SIZE: usize = 4;
+pub const HEAD_SIZE: usize = 4;
 
-/// The widest fields: 64 sequences of 255 literals and a reference, of codes of 12 bits and more bits.
-pub(crate) const BITS_WIDTH_MAX: u32 = 18;
-pub(crate) const LITERALS_WIDTH_MAX: u32 = 14;
+/// The widest field of bits: 64 sequences of 255 literals and a reference, of codes of 12 bits and more bits.
+pub const BITS_WIDTH_MAX: u32 = 18;
+
+/// The widest field of how many literals there are: 64 sequences of 255.
+pub const LITERALS_WIDTH_MAX: u32 = 14;
 
 const _: () = {
     assert!(64 * LITERALS_MAX < 1 << LITERALS_WIDTH_MAX);

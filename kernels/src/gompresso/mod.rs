@@ -6,9 +6,10 @@
 //! After Sitaridi et al., "Massively-Parallel Lossless Data Decompression", ICPP 2016: LZ77 sequences of a literal string and a
 //! reference, in groups of 32, as they are ([`PackCodec::Byte`]) or in Huffman codes ([`PackCodec::Bit`]). `parse` makes
 //! sequences, `fast_parse` those of the fastest level, `bit_block` codes them, `references` makes text of them; `format` is what lies around, byte by byte in
-//! `storage/FORMAT.md`. The twins on a GPU are in `gpu/gompresso.rs`.
+//! `storage/FORMAT.md`. The twins on a GPU are in `bench/kernels`: no
+//! database unpacks there.
 
-pub(crate) mod bit_block;
+mod bit_block;
 mod error;
 mod fast_parse;
 mod format;
@@ -17,7 +18,7 @@ mod match_finder;
 mod pack;
 mod parse;
 mod references;
-pub(crate) mod symbols;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -32,3 +33,10 @@ pub use pack::{BlockPacker, PackOptions, PackedPieces, pack, pack_pieces};
 pub use parse::Elimination;
 pub use references::{ReferenceRounds, References};
 pub use unpack::{BlockTable, BlockUnpacker, PackedReader};
+
+/// What the twins on a GPU share with the code here, as the `building_blocks` of `gpu`.
+#[doc(hidden)]
+pub mod building_blocks {
+    pub use super::bit_block::{BITS_WIDTH_MAX, HEAD_SIZE, LITERALS_WIDTH_MAX};
+    pub use super::symbols::{DISTANCE_SYMBOLS, NO_MATCH, TEXT_SYMBOLS};
+}

@@ -6,16 +6,16 @@
 use super::format::{MATCH_MAX, MATCH_MIN, WINDOW_MAX};
 
 /// A sequence without a reference.
-pub(crate) const NO_MATCH: usize = 256;
+pub const NO_MATCH: usize = 256;
 
 /// The symbol of the shortest match.
 pub(crate) const LENGTHS_BEGIN: usize = 257;
 
 /// Literals, the end of a string without a reference, lengths.
-pub(crate) const TEXT_SYMBOLS: usize = LENGTHS_BEGIN + 28;
+pub const TEXT_SYMBOLS: usize = LENGTHS_BEGIN + 28;
 
 /// Distances up to 2^16.
-pub(crate) const DISTANCE_SYMBOLS: usize = 32;
+pub const DISTANCE_SYMBOLS: usize = 32;
 
 /// More bits of a length symbol: four symbols for each number of bits, eight for none.
 pub(crate) const fn length_extra_bits(symbol: usize) -> u32 {

@@ -5,7 +5,7 @@
 //! occur is only about speed.
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Source, THREADS};
+use super::driver::{Header, Source, THREADS};
 use super::error::GpuError;
 use super::primitives;
 
@@ -15,9 +15,13 @@ const BITS_MAX: u32 = 26;
 /// Words that are never inexact; as in `codes.cuh`.
 const EXACT_WORDS: u32 = 2;
 
+/// What kernels that code windows include.
+pub(crate) const HEADER: Header = ("codes.cuh", include_str!("codes.cuh"));
+
 pub(crate) static SOURCE: Source = Source {
     name: "codes.cu",
     text: include_str!("codes.cu"),
+    headers: &[HEADER],
     constants: &[("CODES_THREADS", THREADS as u64)],
 };
 

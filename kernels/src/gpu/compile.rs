@@ -10,6 +10,7 @@
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::Write;
+use std::iter;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -18,16 +19,15 @@ use std::sync::OnceLock;
 
 use cudarc::nvrtc::result::NvrtcError;
 use cudarc::nvrtc::sys;
+use rayon::prelude::*;
 
-use super::driver::Kernel;
+use super::driver::{Header, Kernel, Source};
 use super::error::GpuError;
+use super::signature;
 
-/// What `#include` finds.
-pub(crate) const HEADERS: [(&str, &str); 5] = [
-    ("codes.cuh", include_str!("codes.cuh")),
+/// What every source may include beside its own headers.
+pub(crate) const HEADERS: [Header; 2] = [
     ("device.cuh", include_str!("device.cuh")),
-    ("levels.cuh", include_str!("levels.cuh")),
-    ("list_search.cuh", include_str!("list_search.cuh")),
     ("primitives.cuh", include_str!("primitives.cuh")),
 ];
 
@@ -60,12 +60,35 @@ pub(crate) fn cubin(
     Ok(cubin)
 }
 
+/// Compiles all kernels of some sources for an architecture, as `sm_90`, which needs no device: file names, and bytes of machine
+/// code.
+pub fn compile_sources(
+    sources: &[&'static Source],
+    architecture: &str,
+) -> Result<Vec<(&'static str, usize)>, GpuError> {
+    let compiled = sources.par_iter().map(|source| {
+        let kernels = signature::kernels(source).into_par_iter();
+        let sizes = kernels.map(|name| {
+            let cubin = cubin(source.kernel(name), architecture, None)?;
+            Ok(cubin.len())
+        });
+        let size: Result<usize, GpuError> = sizes.sum();
+        Ok((source.name, size?))
+    });
+    compiled.collect()
+}
+
 /// Where compiled kernels of this user are kept: `zipfdb/` in the folder for caches.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let caches = variable("XDG_CACHE_HOME").map(PathBuf::from);
     let caches = caches.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")))?;
     Some(caches.join("zipfdb"))
+}
+
+/// What a source may include.
+fn headers_of(source: &Source) -> impl Iterator<Item = &Header> {
+    HEADERS.iter().chain(source.headers)
 }
 
 /// What the compiler sees.
@@ -105,7 +128,8 @@ impl Unit {
         let mut key = format!("nvrtc {}.{}\n", version.0, version.1);
         key.push_str(&self.options.join(" "));
         let own = (self.kernel.source.name, &self.text[..]);
-        for (name, text) in [own].iter().chain(&HEADERS) {
+        let headers = headers_of(self.kernel.source).map(|&(name, text)| (name, text));
+        for (name, text) in iter::once(own).chain(headers) {
             key.push_str(&format!("\n{name} {}\n", text.len()));
             key.push_str(text);
         }
@@ -140,10 +164,10 @@ impl Unit {
         let c_string = |text: &str| CString::new(text).expect("sources and options have no NUL");
         let text = c_string(&self.text);
         let name = c_string(source.name);
-        let header_texts = HEADERS.map(|(_, text)| c_string(text));
-        let header_names = HEADERS.map(|(name, _)| c_string(name));
-        let header_texts = header_texts.each_ref().map(|text| text.as_ptr());
-        let header_names = header_names.each_ref().map(|name| name.as_ptr());
+        let headers = headers_of(source).map(|(name, text)| (c_string(name), c_string(text)));
+        let headers: Vec<(CString, CString)> = headers.collect();
+        let header_names: Vec<_> = headers.iter().map(|(name, _)| name.as_ptr()).collect();
+        let header_texts: Vec<_> = headers.iter().map(|(_, text)| text.as_ptr()).collect();
         let mut program = ptr::null_mut();
         // SAFETY: all strings end with NUL and live until the program is destroyed; as many headers as names.
         let created = unsafe {
@@ -151,7 +175,7 @@ impl Unit {
                 &mut program,
                 text.as_ptr(),
                 name.as_ptr(),
-                HEADERS.len() as i32,
+                headers.len() as i32, // a few
                 header_texts.as_ptr(),
                 header_names.as_ptr(),
             )
@@ -311,13 +335,12 @@ impl Drop for Program {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::SOURCES;
-    use super::super::driver::Source;
-    use super::super::signature;
     use super::*;
 
     static SOURCE: Source = Source {
         name: "nothing.cu",
         text: "extern \"C\" __global__ void nothing_kernel() {}",
+        headers: &[],
         constants: &[("ITEMS", 3)],
     };
 

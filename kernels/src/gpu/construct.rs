@@ -242,9 +242,9 @@ mod tests {
     fn words(numbers: &mut Numbers, length: usize, end: u32) -> Vec<u32> {
         let below = |end: u32, number: u64| (number % u64::from(end)) as u32;
         let mut word = || {
-            let low = below(end, numbers.next()) + 1;
-            let lower = below(low, numbers.next()) + 1;
-            below(lower, numbers.next())
+            let low = below(end, numbers.one()) + 1;
+            let lower = below(low, numbers.one()) + 1;
+            below(lower, numbers.one())
         };
         (0..length).map(|_| word()).collect()
     }
@@ -260,7 +260,7 @@ mod tests {
                 1 => text.extend(symbols.repeat(count)),
                 2 => text.extend(numbers.below(count, alphabet)),
                 _ => {
-                    let first = numbers.next() as usize % (text.len() + 1);
+                    let first = numbers.one() as usize % (text.len() + 1);
                     let end = text.len().min(first + count);
                     text.extend_from_within(first..end);
                 }

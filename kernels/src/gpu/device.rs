@@ -86,12 +86,12 @@ impl<T> Buffer<T> {
     }
 
     /// Forgets the items from `len` on.
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
     /// The address of an item, as an argument; `index` may be the length.
-    pub(crate) fn at(&self, index: usize) -> Argument<'_> {
+    pub fn at(&self, index: usize) -> Argument<'_> {
         assert!(index <= self.len, "index {index} of {} items", self.len);
         Argument::Array {
             address: self.block.address + (index * size_of::<T>()) as u64,
@@ -148,10 +148,14 @@ impl<'a, T: Pod> From<&'a ArgumentStruct<T>> for Argument<'a> {
 pub(crate) struct ArgumentStruct<T>(pub(crate) T);
 
 /// Arguments of a kernel: buffers, structs, `u32`, and `u64` or `usize`, which kernels take as `u64`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! arguments {
-    ($($argument:expr),* $(,)?) => { &[$($crate::gpu::driver::Argument::from($argument)),*] };
+    ($($argument:expr),* $(,)?) => {
+        &[$($crate::gpu::building_blocks::Argument::from($argument)),*]
+    };
 }
-pub(crate) use arguments;
+pub use arguments;
 
 impl Gpu {
     pub(crate) fn new(driver: Arc<dyn Driver>, facts: DeviceFacts) -> Gpu {
@@ -230,14 +234,15 @@ impl Gpu {
         stops.try_for_each(|stop| stop::check(stop).map_err(GpuError::Stopped))
     }
 
-    #[cfg(any(test, feature = "measure"))]
-    pub(super) fn driver(&self) -> Arc<dyn Driver> {
+    /// What it works with.
+    #[doc(hidden)]
+    pub fn driver(&self) -> Arc<dyn Driver> {
         self.driver.clone()
     }
 
     /// The same device with the same memory, through another driver of it.
-    #[cfg(any(test, feature = "measure"))]
-    pub(super) fn with_driver(&self, driver: Arc<dyn Driver>) -> Gpu {
+    #[doc(hidden)]
+    pub fn with_driver(&self, driver: Arc<dyn Driver>) -> Gpu {
         Gpu {
             driver,
             ..self.clone()
@@ -583,7 +588,8 @@ impl Gpu {
     /// Starts a kernel, unless it has no threads. Arguments that are not those that its source declares are an error.
     ///
     /// The caller has checked that the kernel stays within its arguments.
-    pub(crate) fn launch(
+    #[doc(hidden)]
+    pub fn launch(
         &self,
         kernel: Kernel,
         launch: Launch,
@@ -626,7 +632,8 @@ impl Gpu {
     }
 
     /// So many blocks that every multiprocessor is busy, for kernels that loop over items.
-    pub(crate) fn looping(&self, items: usize) -> Launch {
+    #[doc(hidden)]
+    pub fn looping(&self, items: usize) -> Launch {
         /// Blocks that a multiprocessor holds.
         const RESIDENT: u32 = 8;
         let launch = Launch::each(items);
@@ -637,7 +644,8 @@ impl Gpu {
     }
 
     /// Starts a kernel that loops over items.
-    pub(crate) fn launch_looping(
+    #[doc(hidden)]
+    pub fn launch_looping(
         &self,
         kernel: Kernel,
         items: usize,

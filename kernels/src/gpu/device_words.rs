@@ -12,7 +12,7 @@ use super::levels::Walk;
 pub(crate) const HOT_SLOTS: usize = 1024;
 
 /// Counters a symbol at most: a group of lanes has one a lane.
-pub(crate) const COLUMNS_MAX: usize = 32;
+pub const COLUMNS_MAX: usize = 32;
 
 /// A [`DeviceGrammar`] over words, ready to be traversed.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub struct DeviceWords {
     /// `[symbols of bodies]`: the rule in whose body each lies.
     pub(crate) owners: Buffer<u32>,
     /// `[symbols of the root]`: the file of each.
-    pub(crate) root_files: Buffer<u32>,
+    pub root_files: Buffer<u32>,
     /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
-    pub(crate) hot: Buffer<u32>,
+    pub hot: Buffer<u32>,
     /// Where weights come from.
     pub(crate) fan_in: FanIn,
     /// How often each symbol occurs in the root itself, and in that of each file if there are a few.

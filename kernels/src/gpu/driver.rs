@@ -27,9 +27,9 @@ pub(crate) const SHOWN_ALIGNMENT: usize = size_of::<u128>();
 
 /// Bytes of a device that are shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DeviceRange {
-    pub(crate) from: u64,
-    pub(crate) bytes: usize,
+pub struct DeviceRange {
+    pub from: u64,
+    pub bytes: usize,
 }
 
 /// Where ranges lie that are shown together, and how many bytes they take there.
@@ -62,22 +62,28 @@ pub(crate) fn fill_parallel(to: &mut [u8], fill: impl Fn(usize, &mut [u8]) + Syn
     });
 }
 
+/// A file that `.cu` files include: its name, and its text.
+pub type Header = (&'static str, &'static str);
+
 /// A `.cu` file.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub struct Source {
     /// Its name, as in messages.
-    pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
+    pub name: &'static str,
+    /// What stands in it.
+    pub text: &'static str,
+    /// What it includes beside the headers that all may.
+    pub headers: &'static [Header],
     /// Numbers that both sides need: `-Dname=value`.
-    pub(crate) constants: &'static [(&'static str, u64)],
+    pub constants: &'static [(&'static str, u64)],
 }
 
 /// Threads of a block, if a kernel has no reason for others.
-pub(crate) const THREADS: u32 = 256;
+pub const THREADS: u32 = 256;
 
 impl Source {
     /// One of its kernels.
-    pub(crate) const fn kernel(&'static self, name: &'static str) -> Kernel {
+    pub const fn kernel(&'static self, name: &'static str) -> Kernel {
         Kernel {
             source: self,
             name,
@@ -90,21 +96,22 @@ impl Source {
 
 /// A kernel by its name in a `.cu` file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernel {
-    pub(crate) source: &'static Source,
-    pub(crate) name: &'static str,
+pub struct Kernel {
+    /// The file it stands in.
+    pub source: &'static Source,
+    /// As it is declared there.
+    pub name: &'static str,
     /// The number that its machine code is made for, if for one: what `MADE_FOR_OR` in the `.cu` file gives.
-    pub(crate) made_for: Option<u32>,
+    pub made_for: Option<u32>,
     /// What a launch has to read and to write at least, each byte once, where the host knows it: for profiles.
-    #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
-    pub(crate) bytes: Option<usize>,
+    pub bytes: Option<usize>,
     /// Whether these are the arrays that it is given.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
 }
 
 impl Kernel {
     /// Says that its machine code is made for a number: the compiler, which takes long for many cases, sees one.
-    pub(crate) const fn made_for(self, number: u32) -> Kernel {
+    pub const fn made_for(self, number: u32) -> Kernel {
         Kernel {
             made_for: Some(number),
             ..self
@@ -112,7 +119,7 @@ impl Kernel {
     }
 
     /// Says what the launch has to read and to write.
-    pub(crate) const fn moving(self, bytes: usize) -> Kernel {
+    pub const fn moving(self, bytes: usize) -> Kernel {
         Kernel {
             bytes: Some(bytes),
             ..self
@@ -120,7 +127,7 @@ impl Kernel {
     }
 
     /// Says that the launch has to read or to write all arrays that it is given from their beginnings on.
-    pub(crate) const fn whole(self) -> Kernel {
+    pub const fn whole(self) -> Kernel {
         Kernel {
             is_whole: true,
             ..self
@@ -142,20 +149,21 @@ impl Kernel {
 
 /// How many threads run a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Launch {
-    pub(crate) blocks: u32,
+pub struct Launch {
+    /// Blocks, if 0 nothing is launched.
+    pub blocks: u32,
     /// Threads of a block.
-    pub(crate) threads: u32,
+    pub threads: u32,
 }
 
 impl Launch {
     /// A thread for each item.
-    pub(crate) fn each(items: usize) -> Launch {
+    pub fn each(items: usize) -> Launch {
         Launch::tiles(items, THREADS as usize)
     }
 
     /// A block for each `tile` items.
-    pub(crate) fn tiles(items: usize, tile: usize) -> Launch {
+    pub fn tiles(items: usize, tile: usize) -> Launch {
         let blocks = i32::try_from(items.div_ceil(tile));
         Launch {
             // At least 0. Blocks are numbered up to 2^31, far more than there are items in memory.
@@ -168,15 +176,20 @@ impl Launch {
 /// An argument of a kernel, as wide as its parameter. It borrows the memory that it is the address of: memory that is freed
 /// before the launch is started may be somebody else's by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Argument<'a> {
+pub enum Argument<'a> {
+    /// A number of 32 bits.
     U32(u32),
+    /// A number of 64 bits.
     U64(u64),
-    /// The address of an array, or of an item of one, of so many bytes.
+    /// The address of an array, or of an item of one.
     Array {
+        /// On the device.
         address: u64,
+        /// Bytes of the array; 0 for an item.
         bytes: usize,
         /// Bytes of an item.
         item: usize,
+        /// What is borrowed.
         memory: PhantomData<&'a ()>,
     },
     /// Numbers in one struct, laid out as in C.
@@ -185,7 +198,7 @@ pub(crate) enum Argument<'a> {
 
 impl Argument<'_> {
     /// No array, where a kernel takes none.
-    pub(crate) const NONE: Argument<'static> = Argument::U64(0);
+    pub const NONE: Argument<'static> = Argument::U64(0);
 
     /// Bytes of the parameter that it is for.
     pub(crate) fn size(&self) -> usize {
@@ -198,7 +211,7 @@ impl Argument<'_> {
 }
 
 /// One in-order queue of work on one device. Addresses are the device's.
-pub(crate) trait Driver: Send + Sync + fmt::Debug {
+pub trait Driver: Send + Sync + fmt::Debug {
     /// Some bytes, more than 0, with any content, aligned to 256.
     fn allocate(&self, bytes: usize) -> Result<u64, GpuError>;
 
@@ -225,7 +238,7 @@ pub(crate) trait Driver: Send + Sync + fmt::Debug {
     /// Copies from the device, and waits for it.
     fn download(&self, from: u64, bytes: &mut [u8]) -> Result<(), GpuError>;
 
-    /// Copies some ranges from the device, together at most [`SHOWN_BYTES`] by [`places_of_shown`], waits for them, and shows them where
+    /// Copies some ranges from the device, together at most `SHOWN_BYTES` by `places_of_shown`, waits for them, and shows them where
     /// they lie then, aligned to 16. Several threads may do so at once.
     fn show(&self, ranges: &[DeviceRange], see: &mut dyn FnMut(&[&[u8]])) -> Result<(), GpuError> {
         let (places, bytes) = places_of_shown(ranges);

@@ -239,7 +239,6 @@ pub fn emulated(count: usize) -> Vec<Gpu> {
 }
 
 /// An emulated device for tests of kernels. `None` without a C++ compiler, which it says.
-#[cfg(test)]
 pub(crate) fn gpu() -> Option<Gpu> {
     named(NAME.to_owned())
 }

@@ -38,6 +38,7 @@ const STATE_ITEMS: [u32; 3] = [0, 0, 1];
 pub(crate) static SOURCE: Source = Source {
     name: "fan_in.cu",
     text: include_str!("fan_in.cu"),
+    headers: &[],
     constants: &[
         ("FAN_IN_THREADS", THREADS as u64),
         ("FAN_IN_ITEMS", ITEMS as u64),

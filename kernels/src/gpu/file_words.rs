@@ -51,6 +51,7 @@ const WORDS_MAX: usize = 4;
 pub(crate) static SOURCE: Source = Source {
     name: "file_words.cu",
     text: include_str!("file_words.cu"),
+    headers: &[codes::HEADER],
     constants: &[
         ("FILE_WORDS_THREADS", THREADS as u64),
         ("FILE_WORDS_TILE", TILE as u64),
@@ -292,20 +293,19 @@ impl FileWords {
             true => (grammar.files(), word_bits),
             false => (grammar.terminal_count as usize, file_bits),
         };
-        table_of(gpu, &keys, Some(&counts), column_bits, rows)
+        table_of_keys(gpu, &keys, Some(&counts), column_bits, rows)
     }
 }
 
 /// N-grams in order, how often each occurs, and its files in order.
-pub(crate) struct FileWindows {
+pub struct FileWindows {
     /// `[rows]`
-    #[cfg_attr(not(any(test, feature = "measure")), expect(dead_code))]
-    pub(crate) keys: Buffer<u64>,
+    pub keys: Buffer<u64>,
     /// `[rows * n]`; empty where they are not asked for.
-    pub(crate) words: Buffer<u32>,
+    pub words: Buffer<u32>,
     /// `[rows]`
-    pub(crate) counts: Buffer<u32>,
-    pub(crate) files: DeviceTable,
+    pub counts: Buffer<u32>,
+    pub files: DeviceTable,
 }
 
 impl FileWords {
@@ -383,7 +383,7 @@ impl FileWords {
                 (keys, Some(files))
             }
         };
-        windows(gpu, keys, files, file_bits, Some((n, word_bits))).map(Some)
+        window_rows(gpu, keys, files, file_bits, Some((n, word_bits))).map(Some)
     }
 }
 
@@ -543,7 +543,7 @@ impl WindowRuns {
 /// The rows of sorted keys of windows, with the file of each, which without `files` is in the lowest bits of keys; keys of
 /// all ones come last and count for nothing. With `shape` keys have so many words of so many bits, and the words of rows are
 /// told, else their keys.
-pub(crate) fn windows(
+pub fn window_rows(
     gpu: &Gpu,
     keys: Buffer<u64>,
     files: Option<Buffer<u32>>,
@@ -596,22 +596,8 @@ pub(crate) fn windows(
     })
 }
 
-/// The table of keys in order of files: for each word the files that it occurs in, with counts.
-#[cfg(any(test, feature = "measure"))]
-pub(crate) fn table(
-    gpu: &Gpu,
-    keys: Buffer<u32>,
-    shape: KeyShape,
-    words: usize,
-) -> Result<DeviceTable, GpuError> {
-    // Sorting is stable: files stay in order.
-    let bits = shape.file_bits..shape.file_bits + shape.word_bits;
-    let keys = primitives::sort_keys(gpu, keys, bits)?;
-    table_of(gpu, &keys, None, shape.file_bits, words)
-}
-
 /// The table of sorted keys, `row << column_bits | column`, with the sums of their counts; without counts each is one.
-fn table_of(
+pub fn table_of_keys(
     gpu: &Gpu,
     keys: &Buffer<u32>,
     counts: Option<&Buffer<u32>>,

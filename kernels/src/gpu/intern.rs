@@ -33,6 +33,7 @@ const IS_ALIKE: u32 = 2;
 pub(crate) static SOURCE: Source = Source {
     name: "intern.cu",
     text: include_str!("intern.cu"),
+    headers: &[],
     constants: &[
         ("INTERN_THREADS", THREADS as u64),
         ("INTERN_PROBES", PROBES_MAX),

@@ -7,8 +7,11 @@
 use std::ops::Range;
 
 use super::device::{Buffer, Gpu};
-use super::driver::Argument;
+use super::driver::{Argument, Header};
 use super::error::GpuError;
+
+/// What kernels that walk include.
+pub(crate) const HEADER: Header = ("levels.cuh", include_str!("levels.cuh"));
 
 /// A walk, which any number of launches may take.
 #[derive(Debug)]

@@ -1,14 +1,16 @@
-// list_search.cuh: queries of a batch, looking an id up among ascending ids, and lines that say where it can be.
+// list_search.cuh: lists on a device, queries of a batch, and looking an id up among ascending ids.
 // Work   a binary search of the range
-// Exact  lines are f64 whose distances have one added for rounding, and only bound a search
+// Exact  integers
 #pragma once
 #include "primitives.cuh"
 
-struct Line {
-    double base;
-    double inverse;
-    double left;
-    double right;
+// Where a list lies among all ids, and its hash buckets, of whose offsets there is one more; `PlainList` in intersect.rs.
+struct PlainList {
+    u32 first;
+    u32 count;
+    u32 hash_first;
+    u32 buckets;
+    u32 shift;
 };
 
 // Queries with their lists and candidates; `BatchQueries` in query_batches.rs.
@@ -35,11 +37,16 @@ __device__ __forceinline__ bool has(const u32* ids, u32 first, u32 end, u32 id) 
     return false;
 }
 
-// The indices that an id can have by a line, of `count`.
-__device__ __forceinline__ void safe_range(const Line& line, u32 id, u32 count, u32& first, u32& end) {
-    const double near = (double(id) - line.base) * line.inverse;
-    // Casts cut fractions off, so one more is behind the end.
-    const double low = near - line.left, high = near + line.right + 2.0;
-    end = high <= 0.0 ? 0 : high >= double(count) ? count : u32(high);
-    first = low <= 0.0 ? 0 : low >= double(end) ? end : u32(low);
+// flags[i] = whether candidate i stays beside every other list of its query, as `stays(entry, id)` says of one.
+template <typename Stays>
+__device__ __forceinline__ void flag_candidates(const u32* ids, const PlainList* lists, const Batch& batch, Stays stays,
+                                                u32* flags) {
+    for (u64 i = grid_thread(); i < batch.items; i += grid_threads()) {
+        const u32 query = u32(owner_of(batch.item_offsets, 0, batch.queries, u32(i)));
+        const u32 first = batch.query_offsets[query], end = batch.query_offsets[query + 1];
+        const u32 id = ids[lists[batch.entries[first]].first + u32(i) - batch.item_offsets[query]];
+        bool is_left = true;
+        for (u32 entry = first + 1; is_left && entry < end; entry++) is_left = stays(entry, id);
+        flags[i] = is_left;
+    }
 }

@@ -14,7 +14,7 @@ use super::device_words::DeviceWords;
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::grammar::DeviceGrammar;
-use super::levels::{STATE_ITEMS, Walk};
+use super::levels::{self, STATE_ITEMS, Walk};
 use super::merge::{self, MergePlan};
 use super::primitives;
 use super::tables::DeviceTable;
@@ -38,6 +38,7 @@ const WORDS_MAX: u32 = 1 << (u32::BITS - merge::WINDOW.ilog2());
 pub(crate) static SOURCE: Source = Source {
     name: "local_tables.cu",
     text: include_str!("local_tables.cu"),
+    headers: &[levels::HEADER],
     constants: &[
         ("LOCAL_THREADS", THREADS as u64),
         ("LOCAL_TILE", TILE as u64),

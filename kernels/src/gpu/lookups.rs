@@ -29,6 +29,7 @@ const RESULTS_MAX: u64 = 1 << 30;
 pub(crate) static SOURCE: Source = Source {
     name: "lookups.cu",
     text: include_str!("lookups.cu"),
+    headers: &[],
     constants: &[
         ("LOOKUP_THREADS", THREADS as u64),
         ("LOOKUP_TILE", TILE as u64),

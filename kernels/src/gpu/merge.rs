@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Argument, Launch, Source, THREADS};
 use super::error::GpuError;
-use super::levels::{STATE_ITEMS, Walk};
+use super::levels::{self, STATE_ITEMS, Walk};
 use super::primitives;
 use super::tables::DeviceTable;
 
@@ -26,6 +26,7 @@ pub(crate) const ENTRIES_MAX: u64 = 1 << 31;
 pub(crate) static SOURCE: Source = Source {
     name: "merge.cu",
     text: include_str!("merge.cu"),
+    headers: &[levels::HEADER],
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_WINDOW", WINDOW as u64),

@@ -24,6 +24,7 @@ const WAYS_OF_MANY: usize = 4;
 pub(crate) static SOURCE: Source = Source {
     name: "merge_sort.cu",
     text: include_str!("merge_sort.cu"),
+    headers: &[],
     constants: &[
         ("MERGE_THREADS", THREADS as u64),
         ("MERGE_TILE", TILE as u64),
@@ -203,7 +204,7 @@ mod tests {
             for (count, alphabet, longest) in [(3, 1, 3), (2_100, 2, 40), (5_000, 1, 300)] {
                 let bodies: Vec<Vec<u32>> = (0..count)
                     .map(|_| {
-                        let length = 2 + numbers.next() as usize % longest;
+                        let length = 2 + numbers.one() as usize % longest;
                         numbers.below(length, alphabet)
                     })
                     .collect();

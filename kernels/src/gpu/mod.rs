@@ -11,9 +11,6 @@
 //!
 //! Nothing here chooses between CPU and GPU: the planner does.
 
-#[cfg(any(test, feature = "measure"))]
-pub mod baseline;
-mod coded_lists;
 mod codes;
 mod compile;
 mod construct;
@@ -23,13 +20,10 @@ mod device_words;
 mod driver;
 #[cfg(any(test, feature = "emulator"))]
 mod emulator;
-#[cfg(feature = "measure")]
-mod energy;
 mod error;
 mod fan_in;
 mod file_counts;
 mod file_words;
-mod gompresso;
 mod grammar;
 mod intern;
 mod intersect;
@@ -46,8 +40,6 @@ mod pair_rounds;
 mod phrases;
 mod pool;
 pub mod primitives;
-#[cfg(any(test, feature = "measure"))]
-mod profile;
 mod prune;
 mod query_batches;
 mod renumber;
@@ -57,13 +49,13 @@ mod step;
 mod structures;
 pub mod symbol_coder;
 mod tables;
-#[cfg(test)]
-mod test_devices;
+#[cfg(any(test, feature = "emulator"))]
+#[doc(hidden)]
+pub mod test_devices;
 mod top;
 mod traversal;
 mod weights;
 
-pub use coded_lists::DeviceCodedLists;
 pub use construct::{
     DeviceConstructed, TOKENS_MAX, construct, construct_resident, construct_uploaded,
 };
@@ -72,14 +64,11 @@ pub use device::{Buffer, DeviceFacts, Gpu};
 pub use device_words::DeviceWords;
 #[cfg(feature = "emulator")]
 pub use emulator::{Asked, emulate, emulated, record_asked, take_asked};
-#[cfg(feature = "measure")]
-pub use energy::EnergyMeter;
 pub use error::GpuError;
 pub use file_counts::{FileUses, file_word_counts, word_file_counts};
-pub use gompresso::{DevicePacked, DeviceUnpackError};
 pub use grammar::{ComingGrammar, DeviceGrammar};
 pub use intern::{CutText, InternedTokens, TEXT_BYTES_MAX, TokenCut};
-pub use intersect::{DeviceLists, ListSearch};
+pub use intersect::DeviceLists;
 pub use local_tables::{Traversal, TraversalCosts, file_word_counts_bottom_up};
 pub use lookups::{DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery};
 pub use ngram_merge::{CutPlaces, MergedPart};
@@ -89,8 +78,6 @@ pub use ngrams::{
     ngram_file_counts,
 };
 pub use phrases::{DeviceWordUses, ngram_count, ngram_places};
-#[cfg(any(test, feature = "measure"))]
-pub use profile::{KernelTime, Profile};
 pub use query_batches::QueryIds;
 pub use splices::{DeviceInserts, DeviceSplices};
 pub use step::Step;
@@ -99,7 +86,25 @@ pub use tables::DeviceTable;
 pub use weights::{weights, weights_with_root, words_by_count};
 
 use driver::Source;
-use rayon::prelude::*;
+
+/// What kernels of other crates are made of: sources and launches, and what they share with kernels of this crate.
+///
+/// For `bench/kernels`, whose kernels no database runs. It follows what this crate needs, and is no interface for others.
+#[doc(hidden)]
+pub mod building_blocks {
+    pub use super::compile::compile_sources;
+    pub use super::device::arguments;
+    pub use super::device_words::COLUMNS_MAX;
+    pub use super::driver::{Argument, Driver, Header, Kernel, Launch, Source, THREADS};
+    pub use super::file_words::{table_of_keys, window_rows};
+    pub use super::intersect::{LIST_SEARCH_HEADER, PlainListNumbers};
+    pub use super::ngrams::rank_rows;
+    pub use super::query_batches::{
+        BatchAnswers, BatchQueries, answer_batches, batches_of, shortest_first, survivors_of,
+    };
+    pub use super::tables::of_cells;
+    pub use super::weights::root_counts;
+}
 
 /// Every `.cu` file.
 const SOURCES: &[&Source] = &[
@@ -123,15 +128,11 @@ const SOURCES: &[&Source] = &[
     &codes::SOURCE,
     &local_tables::SOURCE,
     &file_words::SOURCE,
-    &gompresso::SOURCE,
     &ngrams::SOURCE,
     &symbol_coder::SOURCE,
     &intern::SOURCE,
     &intersect::SOURCE,
-    &coded_lists::SOURCE,
     &query_batches::SOURCE,
-    #[cfg(any(test, feature = "measure"))]
-    &baseline::SOURCE,
 ];
 
 /// The devices of this machine, found by the first call: the CUDA devices, or emulated ones where there are none, if they
@@ -156,14 +157,5 @@ pub fn devices() -> Result<&'static [Gpu], &'static Absence> {
 ///
 /// [`GpuError::Compile`] of the first that does not compile.
 pub fn compile_all(architecture: &str) -> Result<Vec<(&'static str, usize)>, GpuError> {
-    let compiled = SOURCES.par_iter().map(|source| {
-        let kernels = signature::kernels(source).into_par_iter();
-        let sizes = kernels.map(|name| {
-            let cubin = compile::cubin(source.kernel(name), architecture, None)?;
-            Ok(cubin.len())
-        });
-        let size: Result<usize, GpuError> = sizes.sum();
-        Ok((source.name, size?))
-    });
-    compiled.collect()
+    compile::compile_sources(SOURCES, architecture)
 }

@@ -16,6 +16,7 @@ use crate::FileOrder;
 pub(crate) static SOURCE: Source = Source {
     name: "ngram_merge.cu",
     text: include_str!("ngram_merge.cu"),
+    headers: &[],
     constants: &[("NGRAM_MERGE_THREADS", THREADS as u64)],
 };
 

@@ -13,6 +13,7 @@ use super::tables::DeviceTable;
 pub(crate) static SOURCE: Source = Source {
     name: "ngram_order.cu",
     text: include_str!("ngram_order.cu"),
+    headers: &[],
     constants: &[("NGRAM_ORDER_THREADS", THREADS as u64)],
 };
 

@@ -17,7 +17,7 @@ use super::error::GpuError;
 use super::file_counts::{FileUses, word_file_counts};
 use super::file_words::FileWindows;
 use super::grammar::DeviceGrammar;
-use super::levels::{STATE_ITEMS, Walk};
+use super::levels::{self, STATE_ITEMS, Walk};
 use super::merge::{self, Lists, MergePlan};
 use super::primitives::{self, LookBack};
 use super::tables::DeviceTable;
@@ -45,6 +45,7 @@ const VALUE_BITS: Range<u32> = 2..24;
 pub(crate) static SOURCE: Source = Source {
     name: "windows.cu",
     text: include_str!("windows.cu"),
+    headers: &[codes::HEADER, levels::HEADER],
     constants: &[
         ("WINDOWS_THREADS", THREADS as u64),
         ("ROWS_TILE", ROWS_TILE as u64),
@@ -318,7 +319,11 @@ fn used_words(
 
 /// Orders the entries of rows with more than `most` occurrences by count, the largest first, then by file, which is their
 /// order before.
-pub(crate) fn rank_rows(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn rank_rows(
     gpu: &Gpu,
     table: &DeviceTable,
     weights: &Buffer<u32>,

@@ -56,6 +56,7 @@ const REPLACE_RESIDENT: u64 = 6;
 pub(crate) static SOURCE: Source = Source {
     name: "pair_rounds.cu",
     text: include_str!("pair_rounds.cu"),
+    headers: &[],
     constants: &[
         ("PAIR_THREADS", THREADS as u64),
         ("PAIR_TILE", TILE as u64),

@@ -28,6 +28,7 @@ const PLACES: usize = 1;
 pub(crate) static SOURCE: Source = Source {
     name: "phrases.cu",
     text: include_str!("phrases.cu"),
+    headers: &[],
     constants: &[
         ("PHRASE_THREADS", THREADS as u64),
         ("PHRASE_TILE", TILE as u64),

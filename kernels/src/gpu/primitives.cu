@@ -1,4 +1,4 @@
-// primitives.cu: scan, radix sort, sums by key, load-balanced expand and sums of segments, for whole arrays.
+// primitives.cu: scan, radix sort, sums by key and load-balanced expand, for whole arrays.
 // In     arrays of u32 or u64; `words` and `ticket` of a look-back, all 0
 // Out    arrays that the caller has made large enough
 // Work   each reads its input once and writes its output once, radix sort once a digit
@@ -691,55 +691,5 @@ expand_kernel(const u32* offsets, u32 owner_count, u32* owners, u32 count) {
 #pragma unroll
         for (u32 i = 0; i < V::COUNT; i++) vector.items[i] = here.first + found[row][i];
         store_vector(owners, thread_first + row * THREADS * V::COUNT, end, vector);
-    }
-}
-
-// Sums of segments.
-
-struct SegmentShared {
-    u64 values[TILE_PADDED];
-    u32 first;
-    u32 end;
-};
-
-// sums[s] += values[offsets[s] .. offsets[s + 1]], wrapping. A thread adds up its items and hands each segment's
-// part over when it ends.
-extern "C" __global__ void __launch_bounds__(THREADS)
-segment_sums_kernel(const u32* offsets, u32 segments, const u64* values, u64* sums, u32 count) {
-    SHARED(SegmentShared, shared);
-    const u64 first = u64(blockIdx.x) * TILE;
-    const u32 in_tile = u32(min(u64(TILE), u64(count) - first));
-    find_block_owners(offsets, segments, u32(first), u32(first) + in_tile, shared.first, shared.end);
-#pragma unroll
-    for (u32 i = 0; i < CONSECUTIVE; i++) {
-        const u32 at = i * THREADS + threadIdx.x;
-        if (at < in_tile) shared.values[padded(at)] = values[first + at];
-    }
-    __syncthreads();
-    const u32 thread_first = threadIdx.x * CONSECUTIVE;
-    const bool is_active = thread_first < in_tile;
-    u32 segment = 0;
-    u64 sum = 0;
-    if (is_active) {
-        const u32 thread_end = min(thread_first + CONSECUTIVE, in_tile);
-        segment = u32(owner_of(offsets, shared.first, shared.end, u32(first + thread_first)));
-        u32 end = offsets[segment + 1];
-        for (u32 at = thread_first; at < thread_end; at++) {
-            while (first + at >= end) {
-                if (sum != 0) atomicAdd(&sums[segment], sum);
-                sum = 0;
-                segment++;
-                end = offsets[segment + 1];
-            }
-            sum += shared.values[padded(at)];
-        }
-    }
-    // What is left: neighbours mostly end in the same segment.
-    const u32 first_segment = __shfl_sync(FULL_WARP, segment, 0);
-    if (__all_sync(FULL_WARP, is_active && segment == first_segment)) {
-        sum = warp_sum(sum);
-        if (lane_index() == 0 && sum != 0) atomicAdd(&sums[segment], sum);
-    } else if (is_active && sum != 0) {
-        atomicAdd(&sums[segment], sum);
     }
 }

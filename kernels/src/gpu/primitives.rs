@@ -1,4 +1,4 @@
-//! Scan, radix sort, sums by key, load-balanced expand and sums of segments.
+//! Scan, radix sort, sums by key and load-balanced expand.
 //!
 //! The invariant: a result is what the same words on slices say, whatever the
 //! order of blocks. Wrappers take their memory from the pool and do not wait
@@ -47,6 +47,7 @@ pub const SORT_MAX: usize = (1 << 30) - 1;
 pub(crate) static SOURCE: Source = Source {
     name: "primitives.cu",
     text: include_str!("primitives.cu"),
+    headers: &[],
     constants: &[
         ("PRIMITIVE_THREADS", THREADS as u64),
         ("PRIMITIVE_TILE", TILE as u64),
@@ -527,33 +528,6 @@ pub fn expand(gpu: &Gpu, offsets: &Buffer<u32>, count: usize) -> Result<Buffer<u
     Ok(owners)
 }
 
-/// The sums of the values of each segment, wrapping: segment s is `values[offsets[s]..offsets[s + 1]]`, and the last
-/// one ends with the values.
-///
-/// # Errors
-///
-/// [`GpuError`].
-pub fn segment_sums(
-    gpu: &Gpu,
-    offsets: &Buffer<u32>,
-    values: &Buffer<u64>,
-) -> Result<Buffer<u64>, GpuError> {
-    let segments = u32::try_from(offsets.len() - 1).expect("offsets of u32 items");
-    let items = u32::try_from(values.len()).expect("items that u32 offsets bound");
-    let sums = gpu.zeroed(offsets.len() - 1)?;
-    gpu.launch(
-        SOURCE
-            .kernel("segment_sums_kernel")
-            .moving(values.len() * size_of::<u64>() + offsets.len() * 12),
-        Launch {
-            blocks: tiles(values.len()),
-            threads: THREADS,
-        },
-        arguments![offsets, segments, values, &sums, items],
-    )?;
-    Ok(sums)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -737,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn expand_and_segment_sums_equal_their_definition_also_with_empty_segments() {
+    fn expand_equals_its_definition_also_with_empty_segments() {
         on_devices(|gpu| {
             let mut numbers = Numbers::new(5);
             for (owners, longest) in [(1, 1), (1, 9_000), (40, 400), (5_000, 3), (9_000, 1)] {
@@ -751,13 +725,6 @@ mod tests {
                 let offsets = gpu.upload(&offsets)?;
                 let found = expand(gpu, &offsets, expected.len())?;
                 assert_eq!(gpu.download(&found)?, expected, "{owners} {longest}");
-                let values: Vec<u64> = numbers.any(expected.len());
-                let mut sums = vec![0u64; owners];
-                for (&owner, &value) in expected.iter().zip(&values) {
-                    sums[owner as usize] = sums[owner as usize].wrapping_add(value);
-                }
-                let found = segment_sums(gpu, &offsets, &gpu.upload(&values)?)?;
-                assert_eq!(gpu.download(&found)?, sums, "{owners} {longest}");
             }
             Ok(())
         });

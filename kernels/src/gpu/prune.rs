@@ -7,7 +7,7 @@
 use super::device::{Buffer, Gpu, arguments};
 use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
-use super::levels::{STATE_ITEMS, Walk};
+use super::levels::{self, STATE_ITEMS, Walk};
 use super::pair_rounds::DevicePaired;
 use super::primitives::{self, LookBack};
 
@@ -25,6 +25,7 @@ const SHAPES_RESIDENT: u32 = 4;
 pub(crate) static SOURCE: Source = Source {
     name: "prune.cu",
     text: include_str!("prune.cu"),
+    headers: &[levels::HEADER],
     constants: &[
         ("PRUNE_THREADS", THREADS as u64),
         ("PRUNE_TILE", TILE as u64),

@@ -1,10 +1,9 @@
-// query_batches.cu: where the answers of each query of a batch begin, and answers that were written as candidates.
+// query_batches.cu: where the answers of each query of a batch begin.
 // In     item_offsets [queries + 1] u32   candidates of each query
 //        places [items + 1] u32   candidates before each one that stay
-//        candidates [items] u32   ids
-// Out    result_offsets [queries + 1] u32, survivors [places[items]] u32
+// Out    result_offsets [queries + 1] u32
 // Work   one pass
-// Map    a thread a query, or a candidate
+// Map    a thread a query
 // Exact  integers
 #include "primitives.cuh"
 
@@ -14,13 +13,4 @@ constexpr u32 THREADS = QUERY_BATCHES_THREADS;
 extern "C" __global__ void __launch_bounds__(THREADS)
 result_offsets_kernel(const u32* item_offsets, u32 queries, const u32* places, u32* result_offsets) {
     for (u64 q = grid_thread(); q <= queries; q += grid_threads()) result_offsets[q] = places[item_offsets[q]];
-}
-
-// survivors[places[i]] = candidate i, where it stays.
-extern "C" __global__ void __launch_bounds__(THREADS)
-kept_candidates_kernel(const u32* candidates, u32 items, const u32* places, u32* survivors) {
-    for (u64 i = grid_thread(); i < items; i += grid_threads()) {
-        const u32 place = places[i];
-        if (places[i + 1] != place) survivors[place] = candidates[i];
-    }
 }

@@ -12,6 +12,7 @@ use super::primitives;
 pub(crate) static SOURCE: Source = Source {
     name: "query_batches.cu",
     text: include_str!("query_batches.cu"),
+    headers: &[],
     constants: &[("QUERY_BATCHES_THREADS", THREADS as u64)],
 };
 
@@ -28,7 +29,7 @@ pub struct QueryIds {
 }
 
 /// The lists of each query, each once, the shortest first.
-pub(super) fn shortest_first(queries: &[Vec<u32>], count: impl Fn(u32) -> u32) -> Vec<Vec<u32>> {
+pub fn shortest_first(queries: &[Vec<u32>], count: impl Fn(u32) -> u32) -> Vec<Vec<u32>> {
     let by_length = |query: &Vec<u32>| {
         let mut query = query.clone();
         query.sort_by_key(|&list| (count(list), list));
@@ -39,7 +40,7 @@ pub(super) fn shortest_first(queries: &[Vec<u32>], count: impl Fn(u32) -> u32) -
 }
 
 /// Queries that are answered together: until `threshold` candidates have come together.
-pub(super) fn batches_of(
+pub fn batches_of(
     queries: &[Vec<u32>],
     threshold: usize,
     candidates: impl Fn(&[u32]) -> usize,
@@ -57,20 +58,22 @@ pub(super) fn batches_of(
 }
 
 /// The queries of a batch, as they are copied.
-pub(super) struct BatchQueries {
+pub struct BatchQueries {
     /// Query offsets, item offsets and entries, one behind the other.
     numbers: Buffer<u32>,
-    pub(super) queries: u32,
+    /// How many there are.
+    pub queries: u32,
     /// Lists of all queries.
-    pub(super) entries: u32,
-    pub(super) items: u32,
+    pub entries: u32,
+    /// Candidates of all queries.
+    pub items: u32,
     item_offsets_first: usize,
     entries_first: usize,
 }
 
 impl BatchQueries {
     /// Copies which lists queries name, and the candidates of each query, or of each of its lists.
-    pub(super) fn upload(
+    pub fn upload(
         gpu: &Gpu,
         queries: &[Vec<u32>],
         candidates: impl Iterator<Item = usize>,
@@ -100,21 +103,24 @@ impl BatchQueries {
         })
     }
 
-    pub(super) fn query_offsets(&self) -> Argument<'_> {
+    /// `[queries + 1]`, into the entries.
+    pub fn query_offsets(&self) -> Argument<'_> {
         self.numbers.at(0)
     }
 
-    pub(super) fn item_offsets(&self) -> Argument<'_> {
+    /// `[owners + 1]`: the candidates before those of each owner, a query or an entry.
+    pub fn item_offsets(&self) -> Argument<'_> {
         self.numbers.at(self.item_offsets_first)
     }
 
-    pub(super) fn entries(&self) -> Argument<'_> {
+    /// `[entries]`: the lists of all queries.
+    pub fn entries(&self) -> Argument<'_> {
         self.numbers.at(self.entries_first)
     }
 }
 
 /// A batch whose kernels were started.
-pub(super) struct BatchAnswers {
+pub struct BatchAnswers {
     survivors: Buffer<u32>,
     result_offsets: Buffer<u32>,
     /// What kernels read until they are done.
@@ -123,7 +129,7 @@ pub(super) struct BatchAnswers {
 
 impl BatchAnswers {
     /// `places` are those of candidates among survivors.
-    pub(super) fn new(
+    pub fn new(
         survivors: Buffer<u32>,
         result_offsets: Buffer<u32>,
         batch: BatchQueries,
@@ -150,7 +156,7 @@ impl BatchAnswers {
 }
 
 /// Starts what makes answers of flags, 1 for each candidate that stays: `write` fills survivors, by the place of each.
-pub(super) fn survivors_of(
+pub fn survivors_of(
     gpu: &Gpu,
     batch: BatchQueries,
     flags: &Buffer<u32>,
@@ -172,21 +178,8 @@ pub(super) fn survivors_of(
     Ok(BatchAnswers::new(survivors, result_offsets, batch, places))
 }
 
-/// Starts what writes those candidates that stay.
-pub(super) fn keep_candidates(
-    gpu: &Gpu,
-    candidates: &Buffer<u32>,
-    places: &Buffer<u32>,
-    survivors: &Buffer<u32>,
-) -> Result<(), GpuError> {
-    let items = candidates.len();
-    // Candidates of a batch, which fit 32 bits.
-    let arguments = arguments![candidates, items as u32, places, survivors];
-    gpu.launch_looping(SOURCE.kernel("kept_candidates_kernel"), items, arguments)
-}
-
 /// Answers batches: `upload` copies the queries of one, `start` starts its kernels.
-pub(super) fn answer_batches(
+pub fn answer_batches(
     gpu: &Gpu,
     batches: &[&[Vec<u32>]],
     upload: impl Fn(&Gpu, &[Vec<u32>]) -> Result<BatchQueries, GpuError>,

@@ -25,6 +25,7 @@ const RULES_SHIFT: u32 = 31;
 pub(crate) static SOURCE: Source = Source {
     name: "renumber.cu",
     text: include_str!("renumber.cu"),
+    headers: &[],
     constants: &[
         ("RENUMBER_THREADS", THREADS as u64),
         ("RENUMBER_TILE", TILE as u64),

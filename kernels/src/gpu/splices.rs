@@ -20,6 +20,7 @@ const LEAF_THREADS: u32 = 512;
 pub(crate) static SOURCE: Source = Source {
     name: "splices.cu",
     text: include_str!("splices.cu"),
+    headers: &[],
     constants: &[
         ("SPLICE_THREADS", THREADS as u64),
         ("SPLICE_LEAF", LEAF as u64),

@@ -40,6 +40,7 @@ const IS_FULL: usize = 3;
 pub(crate) static SOURCE: Source = Source {
     name: "structures.cu",
     text: include_str!("structures.cu"),
+    headers: &[],
     constants: &[
         ("STRUCTURE_THREADS", THREADS as u64),
         ("SHORT_TEXT_BYTES", SHORT_TEXT_BYTES),

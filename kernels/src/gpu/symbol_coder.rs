@@ -56,6 +56,7 @@ const WARP: u32 = 32;
 pub(crate) static SOURCE: Source = Source {
     name: "symbol_coder.cu",
     text: include_str!("symbol_coder.cu"),
+    headers: &[],
     constants: &[
         ("CODER_THREADS", THREADS as u64),
         ("CODER_CHUNK_SYMBOLS", CHUNK_SYMBOLS as u64),

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 
 use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Argument, Launch, Source, THREADS};
+use super::driver::{Launch, Source, THREADS};
 use super::error::GpuError;
 use super::primitives::{self, LookBack};
 use crate::CountTable;
@@ -17,6 +17,7 @@ const TILE: usize = 2048;
 pub(crate) static SOURCE: Source = Source {
     name: "tables.cu",
     text: include_str!("tables.cu"),
+    headers: &[],
     constants: &[
         ("TABLE_THREADS", THREADS as u64),
         ("TABLE_TILE", TILE as u64),
@@ -27,9 +28,9 @@ pub(crate) static SOURCE: Source = Source {
 #[derive(Debug)]
 pub struct DeviceTable {
     /// `[rows + 1]` into `entries`.
-    pub(crate) offsets: Buffer<u32>,
+    pub offsets: Buffer<u32>,
     /// `column << 32 | count`.
-    pub(crate) entries: Buffer<u64>,
+    pub entries: Buffer<u64>,
 }
 
 impl DeviceTable {
@@ -103,75 +104,6 @@ impl DeviceTable {
         let (keys, values) = primitives::sort_pairs(gpu, keys, values, 32..bits)?;
         keyed(gpu, &keys, &values, columns)
     }
-
-    /// Of each row the `k` entries with the largest counts, the largest first; of equal counts those whose column has the
-    /// smaller rank first. Without ranks a column's rank is its number.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    pub fn top(
-        &self,
-        gpu: &Gpu,
-        k: usize,
-        ranks: Option<&Buffer<u32>>,
-    ) -> Result<DeviceTable, GpuError> {
-        let count = self.entries.len();
-        let row_bits = usize::BITS - self.rows().saturating_sub(1).leading_zeros();
-        let rows = primitives::expand(gpu, &self.offsets, count)?;
-        let mut numbers = gpu.allocate::<u32>(count)?;
-        if let Some(ranks) = ranks {
-            let keys = gpu.allocate::<u32>(count)?;
-            let arguments = arguments![&self.entries, count, ranks, &keys, &numbers];
-            gpu.launch_looping(
-                SOURCE
-                    .kernel("rank_of_entries_kernel")
-                    .moving(count * (8 + 2 * 4)),
-                count,
-                arguments,
-            )?;
-            (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32)?;
-        }
-        let keys = gpu.allocate::<u64>(count)?;
-        let given = match ranks {
-            Some(_) => Argument::from(&numbers),
-            None => Argument::NONE,
-        };
-        let arguments = arguments![&self.entries, &rows, given, count, &keys, &numbers];
-        gpu.launch_looping(SOURCE.kernel("top_keys_kernel").whole(), count, arguments)?;
-        let (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32 + row_bits)?;
-        drop(rows);
-        // Rows are files or words, and none has 2^32 entries.
-        let k = k.min(u32::MAX as usize) as u32;
-        let lengths = gpu.allocate::<u32>(self.rows())?;
-        let arguments = arguments![&self.offsets, self.rows() as u32, k, &lengths];
-        gpu.launch_looping(
-            SOURCE.kernel("top_lengths_kernel").whole(),
-            self.rows(),
-            arguments,
-        )?;
-        let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
-        let count = gpu.item(&offsets, self.rows())? as usize;
-        let rows = primitives::expand(gpu, &offsets, count)?;
-        let entries = gpu.allocate::<u64>(count)?;
-        let arguments = arguments![
-            &self.entries,
-            &self.offsets,
-            &numbers,
-            &rows,
-            &offsets,
-            count,
-            &entries
-        ];
-        gpu.launch_looping(
-            SOURCE
-                .kernel("top_entries_kernel")
-                .moving(count * (2 * 4 + 2 * 8)),
-            count,
-            arguments,
-        )?;
-        Ok(DeviceTable { offsets, entries })
-    }
 }
 
 /// The column and count of an entry, 32 bits each.
@@ -180,7 +112,15 @@ pub(crate) fn column_and_count(entry: u64) -> (u32, u32) {
 }
 
 /// The table of cells that are not 0. The cell of a row and column is where the strides say.
-pub(crate) fn of_cells(
+///
+/// # Errors
+///
+/// [`GpuError`].
+///
+/// # Panics
+///
+/// When there are not so many cells.
+pub fn of_cells(
     gpu: &Gpu,
     cells: &Buffer<u32>,
     rows: usize,
@@ -250,26 +190,11 @@ mod tests {
     use super::*;
     use crate::gpu::test_devices::{Numbers, on_devices};
 
-    /// A table of random counts, and its cells.
-    fn random(seed: u64, rows: usize, columns: usize) -> (Vec<u32>, CountTable) {
-        let cells = Numbers::new(seed).below(rows * columns, 6);
-        let cells: Vec<u32> = cells.into_iter().map(|n| n.saturating_sub(2)).collect();
-        let row = |row: &[u32]| -> Vec<(u32, u32)> {
-            let cells = (0..).zip(row.iter().copied());
-            cells.filter(|&(_, count)| count > 0).collect()
-        };
-        let rows = match columns {
-            0 => vec![vec![]; rows],
-            _ => cells.chunks(columns).map(row).collect(),
-        };
-        (cells, CountTable::of_rows(rows))
-    }
-
     #[test]
-    fn tables_of_cells_swap_and_rank_as_those_of_the_twin() {
+    fn tables_of_cells_swap_as_those_of_the_twin() {
         on_devices(|gpu| {
             for (rows, columns) in [(0, 3), (1, 1), (1, 9), (300, 5), (4, 0)] {
-                let (cells, expected) = random(rows as u64, rows, columns);
+                let (cells, expected) = Numbers::new(rows as u64).table(rows, columns);
                 let cells = gpu.upload(&cells)?;
                 let table = of_cells(gpu, &cells, rows, columns, (columns, 1))?;
                 assert_eq!(table.download(gpu)?, expected, "{rows} {columns}");
@@ -278,16 +203,6 @@ mod tests {
                 assert_eq!(swapped.download(gpu)?, twin, "{rows} {columns}");
                 let sorted = table.transposed(gpu, columns)?;
                 assert_eq!(sorted.download(gpu)?, twin, "{rows} {columns}");
-
-                let ranks: Vec<u32> = (0..columns as u32).map(|c| c * 7 % 1009).collect();
-                for k in [0, 3, 1000] {
-                    let top = table.top(gpu, k, None)?.download(gpu)?;
-                    let twin = CountTable::of_rows(expected.top(k, |column| column));
-                    assert_eq!(top, twin, "{rows} {columns} {k}");
-                    let top = table.top(gpu, k, Some(&gpu.upload(&ranks)?))?;
-                    let twin = CountTable::of_rows(expected.top(k, |c| ranks[c as usize]));
-                    assert_eq!(top.download(gpu)?, twin, "{rows} {columns} {k}");
-                }
             }
             Ok(())
         });

@@ -21,6 +21,7 @@ const HIGHEST_SHIFT: u32 = (u32::BITS.div_ceil(DIGIT_BITS) - 1) * DIGIT_BITS;
 pub(crate) static SOURCE: Source = Source {
     name: "top.cu",
     text: include_str!("top.cu"),
+    headers: &[],
     constants: &[
         ("TOP_THREADS", THREADS as u64),
         ("TOP_DIGIT_BITS", DIGIT_BITS as u64),

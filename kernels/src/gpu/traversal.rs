@@ -36,6 +36,7 @@ const INLINED_MAX: usize = 64;
 pub(crate) static SOURCE: Source = Source {
     name: "traversal.cu",
     text: include_str!("traversal.cu"),
+    headers: &[],
     constants: &[("TRAVERSAL_THREADS", THREADS as u64)],
 };
 

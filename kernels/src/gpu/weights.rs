@@ -18,6 +18,7 @@ const RESIDENT: u32 = 4;
 pub(crate) static SOURCE: Source = Source {
     name: "weights.cu",
     text: include_str!("weights.cu"),
+    headers: &[],
     constants: &[
         ("WEIGHTS_THREADS", THREADS as u64),
         ("WEIGHTS_TILE", TILE as u64),
@@ -59,7 +60,11 @@ pub(crate) fn file_cells(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, 
 }
 
 /// `[symbols * columns]`: how often each symbol occurs in the root itself, in each file or, in one column, in all.
-pub(crate) fn root_counts(
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn root_counts(
     gpu: &Gpu,
     grammar: &DeviceGrammar,
     hot: &Buffer<u32>,

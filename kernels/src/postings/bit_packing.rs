@@ -9,7 +9,7 @@ use super::vector_unpack;
 
 /// Bits that a number needs; 0 for 0.
 #[inline(always)]
-pub(crate) fn bit_length(number: u64) -> u32 {
+pub fn bit_length(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
@@ -20,14 +20,15 @@ fn mask(width: u32) -> u64 {
 }
 
 /// Appends bits to bytes; the first begins a byte.
-pub(crate) struct BitWriter<'a> {
+pub struct BitWriter<'a> {
     bytes: &'a mut Vec<u8>,
     word: u64,
     used: u32,
 }
 
 impl<'a> BitWriter<'a> {
-    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
+    /// Appends to these bytes.
+    pub fn new(bytes: &'a mut Vec<u8>) -> BitWriter<'a> {
         BitWriter {
             bytes,
             word: 0,
@@ -37,7 +38,7 @@ impl<'a> BitWriter<'a> {
 
     /// The lowest `width` bits of a number, 57 at most.
     #[inline]
-    pub(crate) fn put(&mut self, number: u64, width: u32) {
+    pub fn put(&mut self, number: u64, width: u32) {
         debug_assert!(width <= 57 && number & !mask(width) == 0);
         self.word |= number << self.used;
         self.used += width;
@@ -49,14 +50,14 @@ impl<'a> BitWriter<'a> {
     }
 
     /// A number below 2^57 behind its length, for headers.
-    pub(super) fn put_number(&mut self, number: u64) {
+    pub fn put_number(&mut self, number: u64) {
         let length = bit_length(number);
         self.put(u64::from(length), 6);
         self.put(number, length);
     }
 
     /// Fills up the last byte.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         if self.used > 0 {
             self.bytes.push(self.word as u8);
         }
@@ -65,7 +66,7 @@ impl<'a> BitWriter<'a> {
 
 /// `width` bits from the bit `at` on, 57 at most.
 #[inline(always)]
-pub(crate) fn read_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
+pub fn read_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
     let byte = at / 8;
     let word = match bytes.get(byte..byte.saturating_add(8)) {
         Some(word) => u64::from_le_bytes(word.try_into().expect("eight bytes")),
@@ -84,25 +85,29 @@ fn last_word(bytes: &[u8], byte: usize) -> u64 {
 
 /// Reads bits one after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BitInput<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
+pub struct BitInput<'a> {
+    /// All bytes.
+    pub bytes: &'a [u8],
+    /// The next bit.
+    pub at: usize,
 }
 
 impl<'a> BitInput<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> BitInput<'a> {
+    /// Reads from the first bit on.
+    pub fn new(bytes: &'a [u8]) -> BitInput<'a> {
         BitInput { bytes, at: 0 }
     }
 
+    /// The next `width` bits, 57 at most, and passes them.
     #[inline(always)]
-    pub(super) fn read(&mut self, width: u32) -> u64 {
+    pub fn read(&mut self, width: u32) -> u64 {
         let number = read_bits(self.bytes, self.at, width);
         self.at += width as usize;
         number
     }
 
     /// What `put_number` wrote.
-    pub(super) fn number(&mut self) -> Result<u64, MalformedPostings> {
+    pub fn number(&mut self) -> Result<u64, MalformedPostings> {
         let length = self.read(6) as u32;
         if length > 57 {
             return Err(MalformedPostings);
@@ -112,7 +117,7 @@ impl<'a> BitInput<'a> {
 
     /// The zeros before the next one, and passes both.
     #[inline(always)]
-    pub(super) fn zeros(&mut self) -> Result<u32, MalformedPostings> {
+    pub fn zeros(&mut self) -> Result<u32, MalformedPostings> {
         let mut zeros = 0;
         loop {
             let word = read_bits(self.bytes, self.at, 57);
@@ -130,11 +135,7 @@ impl<'a> BitInput<'a> {
     }
 
     /// An array of `len` numbers of `width` bits, passed over.
-    pub(super) fn array(
-        &mut self,
-        len: usize,
-        width: u32,
-    ) -> Result<PackedArray<'a>, MalformedPostings> {
+    pub fn array(&mut self, len: usize, width: u32) -> Result<PackedArray<'a>, MalformedPostings> {
         if width > 57 {
             return Err(MalformedPostings);
         }
@@ -151,7 +152,7 @@ impl<'a> BitInput<'a> {
 
     /// Whether everything so far was there.
     #[inline]
-    pub(super) fn check_end(&self) -> Result<(), MalformedPostings> {
+    pub fn check_end(&self) -> Result<(), MalformedPostings> {
         match self.at <= self.bytes.len() * 8 {
             true => Ok(()),
             false => Err(MalformedPostings),
@@ -161,7 +162,7 @@ impl<'a> BitInput<'a> {
 
 /// Numbers of one width that lie one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PackedArray<'a> {
+pub struct PackedArray<'a> {
     bytes: &'a [u8],
     at: usize,
     width: u32,
@@ -182,12 +183,15 @@ impl<'a> PackedArray<'a> {
         self.bytes
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "nothing asks")]
+    pub fn len(&self) -> usize {
         self.len
     }
 
+    /// The number at an index.
     #[inline(always)]
-    pub(super) fn get(&self, index: usize) -> u64 {
+    pub fn get(&self, index: usize) -> u64 {
         debug_assert!(index < self.len);
         read_bits(
             self.bytes,

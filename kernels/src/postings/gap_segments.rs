@@ -12,7 +12,7 @@ use super::codec::MalformedPostings;
 use super::simple16;
 
 /// Numbers of a segment at most.
-pub(crate) const SEGMENT: usize = 64;
+pub const SEGMENT: usize = 64;
 
 /// Numbers of a segment that may be exceptions, in percent.
 pub(super) const EXCEPTIONS_MAX: usize = 60;

@@ -6,7 +6,7 @@
 use super::bit_packing::{BitInput, BitWriter, bit_length};
 
 /// Writes ids that ascend from `low` on, below `end`.
-pub(super) fn encode(ids: &[u32], low: u64, end: u64, writer: &mut BitWriter<'_>) {
+pub fn encode(ids: &[u32], low: u64, end: u64, writer: &mut BitWriter<'_>) {
     if ids.is_empty() || ids.len() as u64 == end - low {
         return;
     }
@@ -19,7 +19,7 @@ pub(super) fn encode(ids: &[u32], low: u64, end: u64, writer: &mut BitWriter<'_>
 }
 
 /// Reads `ids.len()` ids, at most `end - low`.
-pub(super) fn decode(ids: &mut [u32], low: u64, end: u64, input: &mut BitInput<'_>) {
+pub fn decode(ids: &mut [u32], low: u64, end: u64, input: &mut BitInput<'_>) {
     if ids.is_empty() {
         return;
     }

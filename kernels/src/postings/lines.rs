@@ -6,10 +6,10 @@
 
 /// Bits of a slope behind the point, for a whole list: an error of half a unit of the last place moves the end of a list of
 /// 2^24 ids by a half.
-pub(crate) const LIST_FRACTION: u32 = 24;
+pub const LIST_FRACTION: u32 = 24;
 
 /// Bits of a slope behind the point, for some hundred ids.
-pub(crate) const SEGMENT_FRACTION: u32 = 10;
+pub const SEGMENT_FRACTION: u32 = 10;
 
 /// A line below all ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

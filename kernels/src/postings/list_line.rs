@@ -9,10 +9,10 @@ use super::codec::MalformedPostings;
 use super::lines::{LIST_FRACTION, Line, unzigzag, zigzag};
 
 /// Ids of a block.
-pub(crate) const BLOCK: usize = 256;
+pub const BLOCK: usize = 256;
 
 /// Bits of a residual at most: a line may leave the universe.
-pub(crate) const RESIDUAL_BITS_MAX: u64 = 36;
+pub const RESIDUAL_BITS_MAX: u64 = 36;
 
 /// A list that was opened.
 #[derive(Clone, Copy, Debug)]

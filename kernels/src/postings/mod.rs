@@ -15,16 +15,13 @@ mod counts;
 mod elias_fano;
 mod gap_blocks;
 mod gap_segments;
+mod hash_offsets;
 mod interpolative;
 mod lines;
 mod list;
 mod list_line;
-mod prefix_code;
 mod roaring;
-mod search;
 mod segment_lines;
-mod set_operations;
-mod shared_lists;
 mod simple16;
 #[cfg(test)]
 mod tests;
@@ -33,16 +30,24 @@ mod vector_search;
 mod vector_unpack;
 
 pub use bisection::similar_order;
-pub(crate) use bit_layout::{BitArray, BitLayout, BlockLayout};
 pub use codec::{MalformedPostings, PostingsCodec};
 pub use counts::{decode_counts, encode_counts};
-pub(crate) use gap_segments::SEGMENT as GAP_SEGMENT;
-pub(crate) use lines::{LIST_FRACTION, SEGMENT_FRACTION};
+pub use hash_offsets::HashOffsets;
+pub(crate) use list::SEEK_RATIO;
 pub use list::{PostingsCursor, PostingsList, SHORT_MAX, choose_codec, decode_ids, encode_ids};
-pub(crate) use list_line::{BLOCK as BLOCK_IDS, RESIDUAL_BITS_MAX};
-pub use search::{HashOffsets, ListIndex, SafeRange, SearchMethod, intersect_plain};
-pub(crate) use set_operations::SEEK_RATIO;
-pub use set_operations::{difference, intersect, intersect_count, union};
-pub use shared_lists::{SharedLists, decode_shared_lists, encode_shared_lists};
-pub(crate) use vector_search::keep_common;
-pub use vector_search::keep_common_pairs;
+pub(crate) use vector_search::{keep_common, keep_common_pairs};
+
+/// What codecs and searches of other crates share with those here, as the `building_blocks` of `gpu`.
+#[doc(hidden)]
+pub mod building_blocks {
+    pub use super::bit_layout::{BitArray, BitLayout, BlockLayout};
+    pub use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, read_bits};
+    pub use super::gap_segments::SEGMENT as GAP_SEGMENT;
+    pub use super::interpolative::{
+        decode as decode_interpolative, encode as encode_interpolative,
+    };
+    pub use super::lines::{LIST_FRACTION, SEGMENT_FRACTION};
+    pub use super::list::{SEEK_RATIO, count_below};
+    pub use super::list_line::{BLOCK as BLOCK_IDS, RESIDUAL_BITS_MAX};
+    pub use super::vector_search::{keep_common, keep_merged};
+}

@@ -1,8 +1,6 @@
-//! All codecs against each other: round trips, random access, seeking, set operations, and damaged bytes.
+//! All codecs against each other: round trips, random access, seeking, and damaged bytes.
 
 #![allow(clippy::unwrap_used)]
-
-use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
@@ -168,51 +166,7 @@ fn the_chosen_codec_is_little_larger_than_elias_fano() {
     }
 }
 
-/// Some lists over one universe.
-fn several() -> impl Strategy<Value = (Vec<Vec<u32>>, u32)> {
-    let count = prop_oneof![0..30usize, 0..1500usize];
-    let list = (1..400u32, any::<u64>(), count);
-    prop::collection::vec(list, 1..5).prop_map(|lists| {
-        let universe = 3000;
-        let ids = lists.into_iter().map(|(gap, seed, count)| {
-            let mut ids = BTreeSet::new();
-            for i in 0..count as u64 {
-                ids.insert((mix(i ^ seed) % 3000) as u32 / gap.min(4) * gap.min(4));
-            }
-            ids.into_iter().collect()
-        });
-        (ids.collect(), universe)
-    })
-}
-
 proptest! {
-    #[test]
-    fn set_operations_are_those_of_sets((lists, universe) in several(), first in 0..11usize) {
-        let codecs = PostingsCodec::ALL.into_iter().cycle().skip(first);
-        let bytes: Vec<(PostingsCodec, Vec<u8>)> = (codecs.zip(&lists))
-            .map(|(codec, ids)| (codec, encoded(codec, ids, universe)))
-            .collect();
-        let opened: Vec<PostingsList<'_>> = (bytes.iter().zip(&lists))
-            .map(|((codec, bytes), ids)| PostingsList::new(*codec, bytes, ids.len(), universe).unwrap())
-            .collect();
-        let sets: Vec<BTreeSet<u32>> = lists.iter().map(|ids| ids.iter().copied().collect()).collect();
-        let fold = |combine: fn(&BTreeSet<u32>, &BTreeSet<u32>) -> BTreeSet<u32>| {
-            let all = sets.iter().skip(1).fold(sets[0].clone(), |all, set| combine(&all, set));
-            all.into_iter().collect::<Vec<u32>>()
-        };
-        let mut ids = Vec::new();
-        intersect(&opened, &mut ids);
-        let common = fold(|a, b| a & b);
-        prop_assert_eq!(&ids, &common);
-        prop_assert_eq!(intersect_count(&opened), common.len());
-        ids.clear();
-        union(&opened, &mut ids);
-        prop_assert_eq!(&ids, &fold(|a, b| a | b));
-        ids.clear();
-        difference(&opened[0], &opened[1..], &mut ids);
-        prop_assert_eq!(&ids, &fold(|a, b| a - b));
-    }
-
     #[test]
     fn damaged_bytes_give_an_error_or_a_list_that_ascends(
         which in 0..200usize,

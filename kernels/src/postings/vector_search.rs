@@ -10,14 +10,14 @@
 const COMPARED: usize = 16;
 
 /// Moves the candidates that a list has to the front; how many there are.
-pub(crate) fn keep_common(candidates: &mut [u32], ids: &[u32]) -> usize {
+pub fn keep_common(candidates: &mut [u32], ids: &[u32]) -> usize {
     keep_by_ratio::<COMPARED, u32>(candidates, ids, |&id| id)
 }
 
 /// Moves the candidates that a list has, in which something stands beside each id, to the front; how many there are.
 ///
 /// Ids that do not lie side by side make no vectors: stretches are halved down to one.
-pub fn keep_common_pairs<T>(candidates: &mut [u32], pairs: &[(u32, T)]) -> usize {
+pub(crate) fn keep_common_pairs<T>(candidates: &mut [u32], pairs: &[(u32, T)]) -> usize {
     keep_by_ratio::<1, (u32, T)>(candidates, pairs, |&(id, _)| id)
 }
 
@@ -81,7 +81,7 @@ fn keep_by_stretches<const STRETCH: usize, const COMPARED: usize, T>(
 }
 
 /// From the front of both: no branch depends on ids but the one that ends.
-pub(super) fn keep_merged<T>(candidates: &mut [u32], list: &[T], key: impl Fn(&T) -> u32) -> usize {
+pub fn keep_merged<T>(candidates: &mut [u32], list: &[T], key: impl Fn(&T) -> u32) -> usize {
     let (mut k, mut i, mut kept) = (0, 0, 0);
     while k < candidates.len() && i < list.len() {
         let (candidate, id) = (candidates[k], key(&list[i]));

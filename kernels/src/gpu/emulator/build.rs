@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::super::compile::HEADERS;
-use super::super::driver::Source;
+use super::super::driver::{Header, Source};
 
 /// What kernels are compiled to find, besides barriers and masks that are
 /// wrong, which are always found.
@@ -34,7 +34,7 @@ macro_rules! emulator_files {
 }
 
 /// The headers of the emulator, beside those of kernels.
-const EMULATOR_HEADERS: [(&str, &str); 5] = emulator_files![
+const EMULATOR_HEADERS: [Header; 5] = emulator_files![
     "fiber.hpp",
     "intrinsics.hpp",
     "races.hpp",
@@ -43,7 +43,7 @@ const EMULATOR_HEADERS: [(&str, &str); 5] = emulator_files![
 ];
 
 /// The sources of the emulator.
-const EMULATOR_SOURCES: [(&str, &str); 4] =
+const EMULATOR_SOURCES: [Header; 4] =
     emulator_files!["fiber.cpp", "main.cpp", "races.cpp", "schedule.cpp"];
 
 /// What CUDA allows where a kernel sets no limit.
@@ -111,7 +111,9 @@ impl Toolchain {
         let fingerprint = hasher.finish();
         EMULATOR_SOURCES.hash(&mut hasher);
         let include = directory.join(format!("sources-{:016x}", hasher.finish()));
-        write_sources(&include).unwrap_or_else(|error| panic!("{}: {error}", include.display()));
+        let files = HEADERS.iter().chain(&EMULATOR_HEADERS);
+        write_files(&include, files.chain(&EMULATOR_SOURCES))
+            .unwrap_or_else(|error| panic!("{}: {error}", include.display()));
         let sources = EMULATOR_SOURCES.map(|(name, _)| include.join(name));
         let executable = |name: &str, options: &[&str]| {
             let path = directory.join(format!("{name}-{:016x}", hasher.finish()));
@@ -160,14 +162,16 @@ impl Toolchain {
     fn compile(&self, source: &Source, check: Check) -> Result<PathBuf, String> {
         let mut hasher = DefaultHasher::new();
         (self.fingerprint, self.sanitized, check).hash(&mut hasher);
-        (source.name, source.text, source.constants).hash(&mut hasher);
+        (source.name, source.text, source.headers, source.constants).hash(&mut hasher);
         let name = format!("{}-{:016x}.so", source.name, hasher.finish());
         let library = self.directory.join(name);
         let with_table = library.with_extension("cpp");
         let object = library.with_extension("o");
+        let headers = library.with_extension("headers");
         make(&library, |output| {
             // If this fails, the compiler says that there is no such file.
             let _ = fs::write(&with_table, with_table_of_kernels(source, check));
+            let _ = write_files(&headers, source.headers);
             let mut compile = Command::new(&self.compiler);
             compile.args(COMMON_OPTIONS).args(KERNEL_OPTIONS);
             let is_sanitized = check == Check::Memory && self.sanitized;
@@ -176,7 +180,9 @@ impl Toolchain {
                 Check::Memory => &[],
                 Check::Races => &[HOOKS],
             });
-            compile.arg("-I").arg(&self.include);
+            for folder in [&self.include, &headers] {
+                compile.arg("-I").arg(folder);
+            }
             for (name, value) in source.constants {
                 compile.arg(format!("-D{name}={value}"));
             }
@@ -190,21 +196,24 @@ impl Toolchain {
             }
             vec![compile, link]
         })?;
-        // Nobody needs it any more, and another process may have removed it.
+        // Not needed any more, and another process may have removed them.
         let _ = fs::remove_file(object);
+        let _ = fs::remove_dir_all(headers);
         Ok(library)
     }
 }
 
-/// Writes all headers and sources into a folder, unless it is there.
-fn write_sources(folder: &Path) -> std::io::Result<()> {
+/// Writes files into a folder, unless it is there.
+fn write_files<'a>(
+    folder: &Path,
+    files: impl IntoIterator<Item = &'a Header>,
+) -> std::io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
     let partial = folder.with_extension(format!("{}.partial", std::process::id()));
     fs::create_dir_all(&partial)?;
-    let headers = HEADERS.iter().chain(&EMULATOR_HEADERS);
-    for (name, text) in headers.chain(&EMULATOR_SOURCES) {
+    for (name, text) in files {
         fs::write(partial.join(name), text)?;
     }
     match fs::rename(&partial, folder) {
@@ -304,25 +313,35 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::gpu::SOURCES;
 
     #[test]
     fn all_sources_are_carried() {
         let mut found = Vec::new();
-        for folder in ["src/gpu", "emulator"] {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let mut folders = ["src", "emulator"]
+            .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
+            .to_vec();
+        while let Some(folder) = folders.pop() {
             // The program may run where the sources are not.
             for entry in fs::read_dir(folder).into_iter().flatten() {
                 let path = entry.unwrap().path();
-                if let Some("cuh" | "hpp" | "cpp") = path.extension().and_then(OsStr::to_str) {
-                    found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+                match path.extension().and_then(OsStr::to_str) {
+                    Some("cu" | "cuh" | "hpp" | "cpp") => {
+                        found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+                    }
+                    _ if path.is_dir() => folders.push(path),
+                    _ => {}
                 }
             }
         }
-        let carried = HEADERS
-            .iter()
-            .chain(&EMULATOR_HEADERS)
-            .chain(&EMULATOR_SOURCES);
-        let names: Vec<&str> = carried.map(|(name, _)| *name).collect();
+        let own_headers = SOURCES.iter().flat_map(|source| source.headers);
+        let carried = (HEADERS.iter().chain(&EMULATOR_HEADERS))
+            .chain(&EMULATOR_SOURCES)
+            .chain(own_headers);
+        let mut names: Vec<&str> = carried.map(|(name, _)| *name).collect();
+        names.extend(SOURCES.iter().map(|source| source.name));
+        // Kernels of the emulator's own tests.
+        names.push("tests.cu");
         found.retain(|name| !names.contains(&name.as_str()));
         assert_eq!(found, [""; 0]);
     }

@@ -13,6 +13,7 @@ use super::{Check, Emulator};
 static SOURCE: Source = Source {
     name: "tests.cu",
     text: include_str!("../../../emulator/tests.cu"),
+    headers: &[],
     constants: &[],
 };
 
@@ -670,11 +671,13 @@ fn a_source_that_does_not_compile_says_where() {
     static BROKEN: Source = Source {
         name: "broken.cu",
         text: "#include \"device.cuh\"\nextern \"C\" __global__ void broken_kernel(u32 a) {\n    b = a;\n}\n",
+        headers: &[],
         constants: &[],
     };
     static DEFINED: Source = Source {
         name: "defined.cu",
         text: "#include \"device.cuh\"\nextern \"C\" __global__ void defined_kernel(u32* a) { *a += DEFINED; }\n",
+        headers: &[],
         constants: &[("DEFINED", 1000)],
     };
     on_devices(|emulator| {

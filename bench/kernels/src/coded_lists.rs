@@ -1,27 +1,30 @@
 //! Batches of conjunctive queries on lists that stay encoded in device memory (Ao et al., PVLDB 4(8), 2011, 5.3).
 //!
-//! The invariant: answers are those of `postings::intersect` on the same lists. A device has the bytes that an index stores,
+//! The invariant: answers are those of [`intersect`](crate::intersect) on the same lists. A device has the bytes that an index stores,
 //! and beside them the first id of each block, H of the paper, with a line that bounds the search in it; buckets of a hash need
 //! neither. Of lists of residuals an id is decoded alone, of gaps a block. Bytes may be damaged: then answers are any ids, and
 //! nothing outside of the lists is read.
 
 use rayon::prelude::*;
 
-use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Source, THREADS};
-use super::error::GpuError;
-use super::query_batches::{
-    BatchAnswers, BatchQueries, QueryIds, answer_batches, batches_of, keep_candidates,
-    shortest_first, survivors_of,
+use zipfdb_kernels::gpu::building_blocks::{
+    BatchAnswers, BatchQueries, LIST_SEARCH_HEADER, Source, THREADS, answer_batches, arguments,
+    batches_of, shortest_first, survivors_of,
 };
-use crate::postings::{
-    BLOCK_IDS, BitArray, BitLayout, BlockLayout, GAP_SEGMENT, LIST_FRACTION, PostingsCodec,
-    PostingsList, RESIDUAL_BITS_MAX, SEGMENT_FRACTION, SafeRange,
+use zipfdb_kernels::gpu::{Buffer, Gpu, GpuError, QueryIds};
+use zipfdb_kernels::postings::building_blocks::{
+    BLOCK_IDS, BitArray, BitLayout, BlockLayout, GAP_SEGMENT, LIST_FRACTION, RESIDUAL_BITS_MAX,
+    SEGMENT_FRACTION,
 };
+use zipfdb_kernels::postings::{PostingsCodec, PostingsList};
+
+use crate::LINES_HEADER;
+use crate::list_searches::SafeRange;
 
 pub(crate) static SOURCE: Source = Source {
     name: "coded_lists.cu",
     text: include_str!("coded_lists.cu"),
+    headers: &[LIST_SEARCH_HEADER, LINES_HEADER],
     constants: &[
         ("CODED_THREADS", THREADS as u64),
         ("CODED_BLOCK_IDS", BLOCK_IDS as u64),
@@ -135,7 +138,7 @@ impl DeviceCodedLists {
         numbers * size_of::<u32>() + self.lists.len() * size_of::<CodedListWords>()
     }
 
-    /// As [`super::DeviceLists::intersect`]. Any ids where lists are damaged.
+    /// As [`DeviceLists::intersect`](zipfdb_kernels::gpu::DeviceLists::intersect). Any ids where lists are damaged.
     ///
     /// # Errors
     ///
@@ -194,7 +197,9 @@ impl DeviceCodedLists {
         arguments.extend(arguments![&candidates, &flags]);
         gpu.launch_looping(kernel, items as usize, &arguments)?;
         survivors_of(gpu, batch, &flags, |_, places, survivors| {
-            keep_candidates(gpu, &candidates, places, survivors)
+            let arguments = arguments![&candidates, items, places, survivors];
+            let kernel = SOURCE.kernel("kept_candidates_kernel");
+            gpu.launch_looping(kernel, items as usize, arguments)
         })
     }
 }
@@ -304,9 +309,10 @@ fn head_line(layout: &BitLayout<'_>) -> [f64; 4] {
 mod tests {
     use std::collections::BTreeSet;
 
+    use zipfdb_kernels::gpu::test_devices::{Numbers, on_devices};
+    use zipfdb_kernels::postings::encode_ids;
+
     use super::*;
-    use crate::gpu::test_devices::{Numbers, on_devices};
-    use crate::postings::encode_ids;
 
     /// Lists of all lengths around blocks, whose ids are near each other, far from each other, or both.
     fn lists(universe: u32, numbers: &mut Numbers) -> Vec<Vec<u32>> {

@@ -3,8 +3,8 @@
 //! The invariant: all methods give the same answer, the ascending ids that all lists have. They differ in what they keep of a
 //! list, a [`ListIndex`], and in how they look a candidate up in it. Lists are taken by length, the shortest first.
 
-use super::list::count_below;
-use super::vector_search::{keep_common, keep_merged};
+use zipfdb_kernels::postings::HashOffsets;
+use zipfdb_kernels::postings::building_blocks::{count_below, keep_common, keep_merged};
 
 /// How a candidate is looked up in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +68,7 @@ impl SearchMethod {
 }
 
 /// Ids that share a line of `LocalLines`.
-const LOCAL_IDS: usize = 1024;
+pub(crate) const LOCAL_IDS: usize = 1024;
 
 /// Ids between two of the next lane of a skip list.
 const SKIP: usize = 8;
@@ -142,44 +142,6 @@ impl SafeRange {
         let end = (near + self.right).ceil().max(-1.0) + 1.0;
         let end = (end as usize).min(count);
         (first.min(end), end)
-    }
-}
-
-/// Where the ids with the same leading bits begin (4.4).
-#[derive(Clone, Debug)]
-pub struct HashOffsets {
-    /// Bits of an id that its bucket does not tell.
-    pub shift: u32,
-    /// Of each bucket, and the number of ids.
-    pub offsets: Vec<u32>,
-}
-
-impl HashOffsets {
-    /// Buckets of about `bucket` ids: the least m with n / b <= 2^m leading bits, of those that ids of the universe have.
-    pub fn new(ids: &[u32], universe: u32, bucket: usize) -> HashOffsets {
-        let id_bits = u32::BITS - universe.saturating_sub(1).leading_zeros();
-        let leading = ids.len().div_ceil(bucket).next_power_of_two();
-        let shift = id_bits - leading.trailing_zeros().min(id_bits);
-        let hash = |id: u32| id.checked_shr(shift).unwrap_or(0);
-        let mut offsets = Vec::new();
-        for (index, &id) in (0..).zip(ids) {
-            while offsets.len() <= hash(id) as usize {
-                offsets.push(index);
-            }
-        }
-        // Ids are below 2^32 and ascend, so that there are not more.
-        offsets.push(ids.len() as u32);
-        HashOffsets { shift, offsets }
-    }
-
-    /// The indices of an id's bucket; none if there is no such bucket.
-    #[inline(always)]
-    pub fn of(&self, id: u32) -> (usize, usize) {
-        let hash = id.checked_shr(self.shift).unwrap_or(0) as usize;
-        match self.offsets.get(hash..hash + 2) {
-            Some(bounds) => (bounds[0] as usize, bounds[1] as usize),
-            None => (0, 0),
-        }
     }
 }
 
@@ -382,8 +344,9 @@ pub fn intersect_plain(lists: &[&ListIndex<'_>], output: &mut Vec<u32>) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use zipfdb_kernels::gpu::test_devices::mix;
+
     use super::*;
-    use crate::pairs::mix;
 
     fn list(count: usize, universe: u32, seed: u64) -> Vec<u32> {
         let mut ids = BTreeSet::new();
@@ -444,27 +407,18 @@ mod tests {
     }
 
     #[test]
-    fn the_safe_range_and_the_bucket_hold_every_id() {
+    fn the_safe_range_holds_every_id() {
         for universe in [64, 65, 4096, 1 << 20, u32::MAX] {
             for count in [1, 2, 16, 17, 32] {
                 let ids = list(count, universe, count as u64);
                 let (range, _) = SafeRange::fit(&ids);
-                for bucket in [16, 32, 128, 256] {
-                    let hash = HashOffsets::new(&ids, universe, bucket);
-                    for (index, &id) in ids.iter().enumerate() {
-                        let (first, end) = hash.of(id);
-                        assert!((first..end).contains(&index));
-                        let (first, end) = range.of(id, ids.len());
-                        assert!((first..end).contains(&index));
-                    }
-                    hash.of(u32::MAX);
+                for (index, &id) in ids.iter().enumerate() {
+                    let (first, end) = range.of(id, ids.len());
+                    assert!((first..end).contains(&index));
                 }
                 range.of(u32::MAX, ids.len());
             }
         }
-        // The largest id of a universe that is a power of two.
-        let ids: Vec<u32> = (0..4096).collect();
-        assert_eq!(HashOffsets::new(&ids, 4096, 16).of(4095), (4080, 4096));
     }
 
     #[test]

@@ -3,15 +3,15 @@
 //! The invariant: the text is what [`PackedReader`] gives, or a fault of a block is found; checksums are for the caller to take of
 //! what it downloads. Bytes are not trusted: kernels check what they read, and damaged ones end as an error.
 
-use super::device::{Buffer, Gpu, arguments};
-use super::driver::{Launch, Source};
-use super::error::GpuError;
-use crate::gompresso::bit_block::{BITS_WIDTH_MAX, HEAD_SIZE, LITERALS_WIDTH_MAX};
-use crate::gompresso::symbols::{DISTANCE_SYMBOLS, NO_MATCH, TEXT_SYMBOLS};
-use crate::gompresso::{
+use zipfdb_kernels::gompresso::building_blocks::{
+    BITS_WIDTH_MAX, DISTANCE_SYMBOLS, HEAD_SIZE, LITERALS_WIDTH_MAX, NO_MATCH, TEXT_SYMBOLS,
+};
+use zipfdb_kernels::gompresso::{
     BlockEntry, BlockFault, CODE_BITS_MAX, LITERALS_MAX, MATCH_MAX, MATCH_MIN, PackCodec,
     PackHeader, PackedError, PackedReader, References,
 };
+use zipfdb_kernels::gpu::building_blocks::{Launch, Source, arguments};
+use zipfdb_kernels::gpu::{Buffer, Gpu, GpuError};
 
 /// Threads that decode the sub-blocks of a data block.
 const BIT_THREADS: u32 = 128;
@@ -39,6 +39,7 @@ const FAULTS: [BlockFault; 5] = [
 pub(crate) static SOURCE: Source = Source {
     name: "gompresso.cu",
     text: include_str!("gompresso.cu"),
+    headers: &[],
     constants: &[
         ("GOMPRESSO_BIT_THREADS", BIT_THREADS as u64),
         ("GOMPRESSO_CODE_BITS_MAX", CODE_BITS_MAX as u64),
@@ -247,9 +248,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::AtomicBool;
 
+    use zipfdb_kernels::gompresso::{Elimination, PackOptions, pack};
+    use zipfdb_kernels::gpu::test_devices::{Numbers, on_devices};
+
     use super::*;
-    use crate::gompresso::{Elimination, PackOptions, pack};
-    use crate::gpu::test_devices::{Numbers, on_devices};
 
     const ORDERS: [References; 3] = [
         References::Sequential,
@@ -270,7 +272,7 @@ mod tests {
         let mut numbers = Numbers::new(seed);
         let mut text = Vec::new();
         while text.len() < len {
-            let number = numbers.next();
+            let number = numbers.one();
             match number % 16 {
                 0 => text.push((number >> 8) as u8),
                 1 => text.extend(vec![b' '; (number >> 8) as usize % 600]),
@@ -383,7 +385,7 @@ mod tests {
                 let begin = PackHeader::read(&bytes).unwrap().blocks_begin() as usize;
                 for at in (begin..bytes.len()).step_by(3) {
                     let mut damaged = bytes.clone();
-                    damaged[at] ^= (numbers.next() as u8).max(1);
+                    damaged[at] ^= (numbers.one() as u8).max(1);
                     let reader = PackedReader::open(&damaged).unwrap();
                     let on_cpu = |block: usize| {
                         let mut text = vec![0; reader.block_len(block)];

@@ -5,20 +5,17 @@
 //! words in shared memory, counters for few files, radix sorts of packed keys
 //! for the rest. Nothing of the database uses it; only benchmarks have it.
 
-use super::device::{Buffer, Gpu, arguments};
-use super::device_words::COLUMNS_MAX;
-use super::device_words::DeviceWords;
-use super::driver::{Source, THREADS};
-use super::error::GpuError;
-use super::file_words::KeyShape;
-use super::tables::{self, DeviceTable};
-use super::weights::root_counts;
-use super::{file_words, ngrams, primitives};
-use crate::GrammarView;
+use zipfdb_kernels::GrammarView;
+use zipfdb_kernels::gpu::building_blocks::{
+    COLUMNS_MAX, Source, THREADS, arguments, of_cells, rank_rows, root_counts, table_of_keys,
+    window_rows,
+};
+use zipfdb_kernels::gpu::{Buffer, DeviceTable, DeviceWords, Gpu, GpuError, primitives};
 
 pub(crate) static SOURCE: Source = Source {
     name: "baseline.cu",
     text: include_str!("baseline.cu"),
+    headers: &[],
     constants: &[("BASELINE_THREADS", THREADS as u64)],
 };
 
@@ -106,22 +103,26 @@ pub fn counts_by_file(
     if files <= COLUMNS_MAX {
         let cells = root_counts(gpu, &words.0, &words.0.hot, files)?;
         return match by_file {
-            true => tables::of_cells(gpu, &cells, files, terminals, (1, files)),
-            false => tables::of_cells(gpu, &cells, terminals, files, (files, 1)),
+            true => of_cells(gpu, &cells, files, terminals, (1, files)),
+            false => of_cells(gpu, &cells, terminals, files, (files, 1)),
         };
     }
-    let too_many = GpuError::Limit {
-        what: "words times files",
-        items: (terminals * files) as u64,
-        limit: 1 << 32,
-    };
-    let shape = KeyShape::new(terminals, files).ok_or(too_many)?;
+    let bits = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
+    let (word_bits, file_bits) = (bits(terminals), bits(files));
+    // Shifts by 32 bits are not defined.
+    if word_bits + file_bits > u32::BITS || file_bits == u32::BITS {
+        return Err(GpuError::Limit {
+            what: "words times files",
+            items: (terminals * files) as u64,
+            limit: 1 << 32,
+        });
+    }
     let keys = gpu.allocate::<u32>(words.len())?;
     let arguments = arguments![
         &words.0.root,
         &words.0.root_files,
         words.len(),
-        shape.file_bits,
+        file_bits,
         &keys
     ];
     gpu.launch_looping(
@@ -129,7 +130,9 @@ pub fn counts_by_file(
         words.len(),
         arguments,
     )?;
-    let table = file_words::table(gpu, keys, shape, terminals)?;
+    // Sorting is stable: files stay in order.
+    let keys = primitives::sort_keys(gpu, keys, file_bits..file_bits + word_bits)?;
+    let table = table_of_keys(gpu, &keys, None, file_bits, terminals)?;
     match by_file {
         true => table.transposed(gpu, files),
         false => Ok(table),
@@ -238,8 +241,8 @@ fn rows_of(
     keys: Buffer<u64>,
     files: Buffer<u32>,
 ) -> Result<(Buffer<u64>, DeviceTable), GpuError> {
-    let found = file_words::windows(gpu, keys, Some(files), 0, None)?;
-    ngrams::rank_rows(gpu, &found.files, &found.counts, 1)?;
+    let found = window_rows(gpu, keys, Some(files), 0, None)?;
+    rank_rows(gpu, &found.files, &found.counts, 1)?;
     Ok((found.keys, found.files))
 }
 
@@ -265,38 +268,50 @@ fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, 
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use zipfdb_kernels::gpu::test_devices::{Numbers, on_devices};
+    use zipfdb_kernels::{
+        CountTable, FileCounting, FileOrder, Parameters, WordUses, construct, weights,
+    };
+
     use super::*;
-    use crate::gpu::test_devices::on_devices;
-    use crate::{FileOrder, WordUses, test_grammars};
 
     static GO: AtomicBool = AtomicBool::new(false);
 
     #[test]
-    fn tasks_on_plain_words_equal_those_on_the_grammar() {
+    fn tasks_on_plain_words_equal_those_on_a_grammar() {
         on_devices(|gpu| {
-            for grammar in [test_grammars::many_files(7), test_grammars::many_files(50)] {
-                let words = grammar.word_grammar();
-                let view = words.view();
-                let files = grammar.all_file_words();
-                let mut offsets = vec![0];
-                for file in &files {
-                    offsets.push(offsets[offsets.len() - 1] + file.len() as u32);
-                }
-                let plain =
-                    PlainWords::upload(gpu, &files.concat(), &offsets, view.terminal_count)?;
-                let expected = &words.weights()[..view.terminal_count as usize];
+            for files in [7, 50] {
+                let word_count = 30;
+                let all_words = Numbers::new(files).below(files as usize * 40, word_count);
+                let offsets: Vec<u32> = (0..=files as u32).map(|file| file * 40).collect();
+                let parameters = Parameters::default();
+                let words = all_words.clone();
+                let made = construct(words, &offsets, word_count, &parameters, &mut |_| {});
+                let view = GrammarView {
+                    terminal_count: word_count,
+                    rule_offsets: &made.rule_offsets,
+                    symbols: &made.symbols,
+                    level_offsets: &made.level_offsets,
+                    root_offsets: &made.root_offsets,
+                    root: &made.root,
+                };
+                let weights = weights(view, 0..view.root.len(), all_words.len() as u64);
+                let weights: Vec<u32> = weights.into_iter().map(|weight| weight as u32).collect();
+                let plain = PlainWords::upload(gpu, &all_words, &offsets, word_count)?;
+                let expected = &weights[..word_count as usize];
                 assert_eq!(gpu.download(&plain_histogram(gpu, &plain)?)?, expected);
                 assert_eq!(gpu.download(&histogram(gpu, &plain)?)?, expected);
                 let uses = WordUses::new(view);
                 let table = counts_by_file(gpu, &plain, false)?.download(gpu)?;
-                let counting = crate::FileCounting::Words;
-                let twin = crate::word_file_counts(view, counting, &GO).expect("not stopped");
+                let counting = FileCounting::Words;
+                let twin =
+                    zipfdb_kernels::word_file_counts(view, counting, &GO).expect("not stopped");
                 assert_eq!(table, twin);
                 let table = counts_by_file(gpu, &plain, true)?.download(gpu)?;
-                assert_eq!(table, twin.transposed(files.len()));
-                let twin = crate::ngram_file_counts(
+                assert_eq!(table, twin.transposed(files as usize));
+                let twin = zipfdb_kernels::ngram_file_counts(
                     view,
-                    words.weights(),
+                    &weights,
                     &uses,
                     3,
                     FileOrder::Count,
@@ -307,7 +322,7 @@ mod tests {
                     .flat_map(|part| (0..part.files.rows()).map(|row| part.files.row(row).to_vec()))
                     .collect();
                 let (keys, table) = ngram_file_counts(gpu, &plain, 3)?;
-                assert_eq!(table.download(gpu)?, crate::CountTable::of_rows(rows));
+                assert_eq!(table.download(gpu)?, CountTable::of_rows(rows));
                 let (all, counts) = ngram_counts(gpu, &plain, 3)?;
                 let (all, counts) = (gpu.download(&all)?, gpu.download(&counts)?);
                 assert_eq!(gpu.download(&keys)?, all[..keys.len()]);
@@ -316,7 +331,6 @@ mod tests {
                 let (numbered, places) = sorted_windows(gpu, &plain, 3, bits)?;
                 let again = primitives::sums_by_key(gpu, &numbered, None)?.1;
                 assert_eq!(gpu.download(&again)?, counts);
-                let all_words = files.concat();
                 let bits = plain.word_bits();
                 let (numbered, places) = (gpu.download(&numbered)?, gpu.download(&places)?);
                 for (&number, &place) in numbered.iter().zip(&places) {

@@ -3,12 +3,8 @@
 //! The invariant: answers are ascending ids, appended. The shortest list is decoded, and the others are sought in order of
 //! their lengths, so that blocks without a candidate are not decoded. Nothing here knows how lists are encoded.
 
-use super::list::{PostingsCursor, PostingsList};
-use super::vector_search::keep_common;
-
-/// A list this many times as long as there are candidates is sought, else it is decoded: where blocks have 128 ids, fewer leave
-/// hardly a block without a candidate. Between 32 on lists in natural order and 128 on shuffled ones both take as long.
-pub(crate) const SEEK_RATIO: usize = 48;
+use zipfdb_kernels::postings::building_blocks::{SEEK_RATIO, keep_common};
+use zipfdb_kernels::postings::{PostingsCursor, PostingsList};
 
 /// Appends the ids that all lists have; nothing if there are no lists.
 pub fn intersect(lists: &[PostingsList<'_>], output: &mut Vec<u32>) {
@@ -82,7 +78,10 @@ pub fn union(lists: &[PostingsList<'_>], output: &mut Vec<u32>) {
             ids.iter()
                 .for_each(|&id| bits[id as usize / 64] |= 1 << (id % 64));
         }
-        crate::bits::for_each_bit(&bits, |id| output.push(id as u32)); // below the universe
+        for (first, word) in (0u32..).step_by(64).zip(bits) {
+            let ids = (0..64).filter(|bit| word >> bit & 1 == 1);
+            output.extend(ids.map(|bit| first + bit));
+        }
         return;
     }
     let (mut merged, mut ids) = (Vec::new(), Vec::new());
@@ -97,7 +96,7 @@ pub fn union(lists: &[PostingsList<'_>], output: &mut Vec<u32>) {
 }
 
 /// Appends the ids that either has.
-pub(super) fn merge(left: &[u32], right: &[u32], merged: &mut Vec<u32>) {
+fn merge(left: &[u32], right: &[u32], merged: &mut Vec<u32>) {
     merged.reserve(left.len() + right.len());
     let (mut l, mut r) = (0, 0);
     while l < left.len() && r < right.len() {
@@ -127,5 +126,69 @@ pub fn difference(list: &PostingsList<'_>, others: &[PostingsList<'_>], output: 
             kept += usize::from(found != Some(id));
         }
         output.truncate(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use zipfdb_kernels::gpu::test_devices::mix;
+    use zipfdb_kernels::postings::{PostingsCodec, encode_ids};
+
+    use super::*;
+
+    fn encoded(codec: PostingsCodec, ids: &[u32], universe: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_ids(codec, ids, universe, &mut bytes);
+        bytes
+    }
+
+    /// Some lists over one universe.
+    fn several() -> impl Strategy<Value = (Vec<Vec<u32>>, u32)> {
+        let count = prop_oneof![0..30usize, 0..1500usize];
+        let list = (1..400u32, any::<u64>(), count);
+        prop::collection::vec(list, 1..5).prop_map(|lists| {
+            let universe = 3000;
+            let ids = lists.into_iter().map(|(gap, seed, count)| {
+                let mut ids = BTreeSet::new();
+                for i in 0..count as u64 {
+                    ids.insert((mix(i ^ seed) % 3000) as u32 / gap.min(4) * gap.min(4));
+                }
+                ids.into_iter().collect()
+            });
+            (ids.collect(), universe)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn set_operations_are_those_of_sets((lists, universe) in several(), first in 0..11usize) {
+            let codecs = PostingsCodec::ALL.into_iter().cycle().skip(first);
+            let bytes: Vec<(PostingsCodec, Vec<u8>)> = (codecs.zip(&lists))
+                .map(|(codec, ids)| (codec, encoded(codec, ids, universe)))
+                .collect();
+            let opened: Vec<PostingsList<'_>> = (bytes.iter().zip(&lists))
+                .map(|((codec, bytes), ids)| PostingsList::new(*codec, bytes, ids.len(), universe).unwrap())
+                .collect();
+            let sets: Vec<BTreeSet<u32>> = lists.iter().map(|ids| ids.iter().copied().collect()).collect();
+            let fold = |combine: fn(&BTreeSet<u32>, &BTreeSet<u32>) -> BTreeSet<u32>| {
+                let all = sets.iter().skip(1).fold(sets[0].clone(), |all, set| combine(&all, set));
+                all.into_iter().collect::<Vec<u32>>()
+            };
+            let mut ids = Vec::new();
+            intersect(&opened, &mut ids);
+            let common = fold(|a, b| a & b);
+            prop_assert_eq!(&ids, &common);
+            prop_assert_eq!(intersect_count(&opened), common.len());
+            ids.clear();
+            union(&opened, &mut ids);
+            prop_assert_eq!(&ids, &fold(|a, b| a | b));
+            ids.clear();
+            difference(&opened[0], &opened[1..], &mut ids);
+            prop_assert_eq!(&ids, &fold(|a, b| a - b));
+        }
     }
 }

@@ -8,12 +8,13 @@
 //! A list is the codes of its symbols, by Huffman; where it ends follows from how many ids it has. Every 32nd list has the bit
 //! where it begins. How many ids a rule has and what they span is computed when the lists are opened.
 
-use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length};
-use super::codec::MalformedPostings;
-use super::interpolative;
-use super::prefix_code::{self, PrefixCode};
-use crate::construct::construct;
-use crate::constructed::Parameters;
+use zipfdb_kernels::postings::MalformedPostings;
+use zipfdb_kernels::postings::building_blocks::{
+    BitInput, BitWriter, PackedArray, bit_length, decode_interpolative, encode_interpolative,
+};
+use zipfdb_kernels::{Parameters, construct};
+
+use crate::prefix_code::{self, PrefixCode};
 
 /// Lists that share an offset.
 const SHARED: usize = 32;
@@ -50,7 +51,7 @@ pub fn encode_shared_lists(offsets: &[u32], ids: &[u32], bytes: &mut Vec<u8>) {
     let gap_end = gaps.last().map_or(0, |&gap| u64::from(gap) + 1);
     writer.put_number(gap_end);
     writer.put_number(gaps.len() as u64);
-    interpolative::encode(&gaps, 0, gap_end, &mut writer);
+    encode_interpolative(&gaps, 0, gap_end, &mut writer);
     writer.put_number(rules as u64);
     let symbols = terminals as usize + rules;
     // Rules only hold symbols before them.
@@ -127,7 +128,7 @@ impl<'a> SharedLists<'a> {
             return Err(MalformedPostings);
         }
         let mut gaps = vec![0; gap_count as usize]; // at most the ids
-        interpolative::decode(&mut gaps, 0, gap_end, &mut input);
+        decode_interpolative(&mut gaps, 0, gap_end, &mut input);
         let rules = input.number()?;
         // A rule takes a bit at least.
         if rules > bytes.len() as u64 * 8 {
@@ -365,8 +366,9 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use zipfdb_kernels::gpu::test_devices::mix;
+
     use super::*;
-    use crate::pairs::mix;
 
     /// Lists of versions: ranges of files with some missing.
     fn versions(lists: u64, universe: u32) -> (Vec<u32>, Vec<u32>) {

@@ -7,9 +7,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::device::Gpu;
-use super::driver::{Argument, Driver, Kernel, Launch};
-use super::error::GpuError;
+use zipfdb_kernels::gpu::building_blocks::{Argument, Driver, Kernel, Launch};
+use zipfdb_kernels::gpu::{Gpu, GpuError};
 
 /// What was launched on a device since it began to be profiled.
 #[derive(Debug)]
@@ -213,9 +212,10 @@ impl Driver for Profiler {
 
 #[cfg(test)]
 mod tests {
+    use zipfdb_kernels::gpu::primitives;
+    use zipfdb_kernels::gpu::test_devices::on_devices;
+
     use super::*;
-    use crate::gpu::primitives;
-    use crate::gpu::test_devices::on_devices;
 
     #[test]
     fn every_launch_is_counted_with_the_bytes_it_must_move() {

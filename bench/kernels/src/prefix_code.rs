@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::bit_packing::{BitInput, BitWriter};
-use super::codec::MalformedPostings;
+use zipfdb_kernels::postings::MalformedPostings;
+use zipfdb_kernels::postings::building_blocks::{BitInput, BitWriter, read_bits};
 
 /// Bits of a code at most: a longer one needs more symbols than lists can have.
 const LENGTH_MAX: usize = 48;
@@ -143,7 +143,7 @@ impl PrefixCode {
     /// Reads a symbol.
     #[inline]
     pub(super) fn symbol(&self, input: &mut BitInput<'_>) -> Result<u32, MalformedPostings> {
-        let bits = super::bit_packing::read_bits(input.bytes, input.at, LENGTH_MAX as u32);
+        let bits = read_bits(input.bytes, input.at, LENGTH_MAX as u32);
         let (mut code, mut first, mut index) = (0u64, 0u64, 0usize);
         for length in 1..=LENGTH_MAX {
             code |= bits >> (length - 1) & 1;

@@ -12,6 +12,7 @@
 // Map    a thread a candidate, blocks of 256 (Ao et al. 5.3)
 // Exact  integers; lines only bound searches. Whatever bytes say, nothing behind a list's own bits is read
 #include "list_search.cuh"
+#include "lines.cuh"
 
 constexpr u32 THREADS = CODED_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
@@ -431,5 +432,14 @@ gap_flags_kernel(const u32* words, const CodedList* lists, const u32* heads, con
             candidates[i] = id;
             flags[i] = stays;
         }
+    }
+}
+
+// survivors[places[i]] = candidate i, where it stays.
+extern "C" __global__ void __launch_bounds__(THREADS)
+kept_candidates_kernel(const u32* candidates, u32 items, const u32* places, u32* survivors) {
+    for (u64 i = grid_thread(); i < items; i += grid_threads()) {
+        const u32 place = places[i];
+        if (places[i + 1] != place) survivors[place] = candidates[i];
     }
 }
