@@ -65,7 +65,7 @@ sanitize() {
     export CXX=none
     compute-sanitizer --tool memcheck --error-exitcode 1 ./kernel-tests gpu::
     compute-sanitizer --tool memcheck --error-exitcode 1 ./bench-kernel-tests
-    racecheck ./kernel-tests gpu:: '^gpu::(codes|compile|emulator|signature)::'
+    racecheck ./kernel-tests gpu:: '^(gpu::(compile|emulator|signature)|ngrams::codes_gpu)::'
     racecheck ./bench-kernel-tests '' '^(energy|list_searches|prefix_code|set_operations|shared_lists)::'
 }
 

@@ -66,6 +66,42 @@ fn no_imports_lead_in_a_circle() {
     assert!(circles.is_empty(), "\n{}", circles.join("\n"));
 }
 
+/// Crates whose folders form no circle either, by their roots.
+const LAYERED: [&str; 1] = ["kernels/src/lib.rs"];
+
+#[test]
+fn no_folders_lead_in_a_circle() {
+    let mut circles = Vec::new();
+    for root in LAYERED {
+        let source = Path::new(root).parent().unwrap();
+        // A file beside the root is a folder of its own.
+        let folder = |file: &Path| -> PathBuf {
+            let inside = file.strip_prefix(source).unwrap();
+            inside.components().take(1).collect()
+        };
+        let mut folders: BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>> = BTreeMap::new();
+        for (file, uses) in Modules::read(root).edges() {
+            let own = folder(&file);
+            let of_folder = folders.entry(own.clone()).or_default();
+            for (other, _) in uses.into_iter().filter(|(other, _)| folder(other) != own) {
+                let about = format!("{} for {}", other.display(), file.display());
+                of_folder.entry(folder(&other)).or_default().insert(about);
+            }
+        }
+        for circle in circles_of(&folders) {
+            for own in &circle {
+                for (other, files) in &folders[own] {
+                    if circle.contains(other) {
+                        let (own, other) = (own.display(), other.display());
+                        circles.push(format!("{own} needs {other}: {files:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(circles.is_empty(), "\n{}", circles.join("\n"));
+}
+
 #[test]
 fn every_type_of_a_crate_has_a_name_of_its_own() {
     let mut problems = Vec::new();

@@ -5,99 +5,72 @@
 //! the number of threads, so that a device kernel can be the bit-identical twin.
 //! What reads a grammar takes a [`GrammarView`]. Nothing here knows files,
 //! disks, SQL or text.
+//!
+//! A folder is a subject: the algorithm on the CPU, the kernels that are its twin, their launches and the tests of both lie side
+//! by side. From below: `memory`, `numbers` and `sort`; `gpu`, what devices can do; `grammar`; then `construct`, `count`,
+//! `edit`, `postings`, `ngrams` and `lookup`; and `gompresso`, which knows no grammar. This file is the public list.
 
-mod automaton;
-mod bits;
-mod block_counts;
-mod chosen_files;
 mod construct;
-mod constructed;
 mod cost;
-mod count_table;
-mod expand;
-mod extract;
-mod file_counts;
-mod free_memory;
+mod count;
+mod edit;
 pub mod gompresso;
 pub mod gpu;
-mod grammar_view;
-mod high_bits;
-mod huge_pages;
-mod key_sort;
-mod lengths;
-mod list_block;
-mod locate;
-mod ngram_table;
+mod grammar;
+mod lookup;
+mod memory;
 mod ngrams;
-mod number_blocks;
-mod occurrences;
-mod offsets;
-mod packed_ngrams;
-mod packed_numbers;
-mod pair_rounds;
-mod pairs;
-mod partitions;
-mod phrase_pass;
-mod phrases;
+mod numbers;
 pub mod postings;
-mod prune;
-mod renumber;
-mod row_bits;
-mod row_order;
-mod splices;
+mod sort;
+mod sources;
 mod stop;
-mod suffixes;
-mod symbol_slots;
-#[cfg(test)]
-mod test_grammars;
-mod varints;
-mod weights;
-mod window_keys;
-mod windows;
-mod word_grammar;
-mod word_places;
 
-pub use automaton::{ByteReading, Literal, Pattern, Reading, WordReading, files_found, readings};
-pub use block_counts::block_word_counts;
-pub use chosen_files::ChosenFiles;
+pub use construct::constructed::{Constructed, Parameters, Round, Stage};
 pub use construct::{TOKENS_MAX, construct, construct_observed, token_buffer};
-pub use constructed::{Constructed, Parameters, Round, Stage};
 pub use cost::PARENTS_SYMBOL_COST;
-pub use count_table::{CountTable, SharedRows};
-pub use expand::{Expander, Expansions};
-pub use extract::{Content, SymbolText, expand_file, extract};
-pub use file_counts::{
+pub use count::block_counts::block_word_counts;
+pub use count::count_table::{CountTable, SharedRows};
+pub use count::file_counts::{
     FileCounting, RuleFiles, WordUses, file_word_counts, set_weights, weight_of, word_file_counts,
     word_set_counts,
 };
-pub use free_memory::{give_back_free_memory, give_back_large_blocks};
-pub use grammar_view::GrammarView;
-pub use high_bits::high_bits;
-pub use huge_pages::reserve_on_huge_pages;
-pub use lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
-pub use list_block::{FileCount, MalformedBlock, PackedList, PackedLists, pack_lists};
-pub use locate::{Structures, WordTerminals, locate, locate_in_file};
-pub use ngram_table::NgramTable;
-pub use ngram_table::stored::NgramBlock;
-pub use ngrams::{FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts};
-pub use number_blocks::{NumberBlock, pack_numbers};
-pub use occurrences::{Parents, Signatures, cost_without_parents, count_in_file};
-pub use packed_ngrams::{
+pub use count::occurrences::{Parents, Signatures, cost_without_parents, count_in_file};
+pub use edit::splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
+pub use grammar::chosen_files::ChosenFiles;
+pub use grammar::expand::{Expander, Expansions};
+pub use grammar::grammar_view::GrammarView;
+pub use grammar::lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
+pub use grammar::weights::{file_set_weights, file_weights, weights};
+pub use grammar::word_grammar::{GAP, WordGrammar};
+pub use lookup::automaton::{
+    ByteReading, Literal, Pattern, Reading, WordReading, files_found, readings,
+};
+pub use lookup::extract::{Content, SymbolText, expand_file, extract};
+pub use lookup::locate::{Structures, WordTerminals, locate, locate_in_file};
+pub use lookup::phrase_pass::{ngram_count_by_pass, ngram_positions_by_pass};
+pub use lookup::phrases::{RuleEnds, ngram_count, ngram_positions};
+pub use lookup::word_places::WordPlaces;
+pub use lookup::word_places::stored::{LINK_BYTES_MAX, PlaceSource, stored_places};
+pub use memory::free_memory::{give_back_free_memory, give_back_large_blocks};
+pub use memory::huge_pages::reserve_on_huge_pages;
+pub use ngrams::all_ngrams::{
+    FileOrder, NgramCounts, NgramFiles, NgramSet, ngram_counts, ngram_file_counts,
+};
+pub use ngrams::ngram_table::NgramTable;
+pub use ngrams::ngram_table::stored::NgramBlock;
+pub use ngrams::packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };
-pub use packed_numbers::PackedNumbers;
-pub use phrase_pass::{ngram_count_by_pass, ngram_positions_by_pass};
-pub use phrases::{RuleEnds, ngram_count, ngram_positions};
+pub use ngrams::suffixes::WordSuffixes;
+pub use ngrams::suffixes::find::{SuffixSource, find_ranks};
+pub use ngrams::suffixes::stored::SuffixArrays;
+pub use ngrams::windows::NGRAM_WORDS_MAX;
+pub use numbers::high_bits::high_bits;
+pub use numbers::packed_numbers::PackedNumbers;
 pub use postings::PostingsCodec;
-pub use row_bits::{CommonColumns, RowBits};
-pub use row_order::sort_rows;
-pub use splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
+pub use postings::list_block::{FileCount, MalformedBlock, PackedList, PackedLists, pack_lists};
+pub use postings::number_blocks::{NumberBlock, pack_numbers};
+pub use postings::row_bits::{CommonColumns, RowBits};
+pub use sort::row_order::sort_rows;
 pub use stop::Stopped;
-pub use suffixes::WordSuffixes;
-pub use suffixes::find::{SuffixSource, find_ranks};
-pub use suffixes::stored::SuffixArrays;
-pub use weights::{file_set_weights, file_weights, weights};
-pub use windows::NGRAM_WORDS_MAX;
-pub use word_grammar::{GAP, WordGrammar};
-pub use word_places::WordPlaces;
-pub use word_places::stored::{LINK_BYTES_MAX, PlaceSource, stored_places};

@@ -255,7 +255,7 @@ impl Pending {
             0 => return,
             bits => self.writes[bits.trailing_zeros() as usize],
         };
-        for i in crate::bits::bits_of(self.bits.into()) {
+        for i in crate::numbers::bits::bits_of(self.bits.into()) {
             let i = i as usize;
             let (source, length) = (self.sources[i], self.lengths[i]);
             let end = source + length;
@@ -282,7 +282,7 @@ impl Pending {
         while self.bits != 0 {
             rounds += 1;
             let mark = self.writes[self.bits.trailing_zeros() as usize];
-            for i in crate::bits::bits_of(self.bits.into()) {
+            for i in crate::numbers::bits::bits_of(self.bits.into()) {
                 let i = i as usize;
                 let (source, write, length) = (self.sources[i], self.writes[i], self.lengths[i]);
                 if (source + length).min(write) <= mark {

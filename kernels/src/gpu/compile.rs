@@ -334,8 +334,8 @@ impl Drop for Program {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::SOURCES;
     use super::*;
+    use crate::sources::SOURCES;
 
     static SOURCE: Source = Source {
         name: "nothing.cu",

@@ -16,7 +16,7 @@ use super::driver::{Argument, DeviceRange, Driver, Kernel, Launch, fill_parallel
 use super::error::GpuError;
 use super::pool::{Block, Pool};
 use super::signature;
-use crate::huge_pages::on_huge_pages;
+use crate::memory::huge_pages::on_huge_pages;
 use crate::stop;
 
 /// Bytes that are copied between two looks at the flags that end work.
@@ -679,8 +679,8 @@ mod tests {
     use super::*;
     use crate::gpu::DeviceWords;
     use crate::gpu::test_devices::on_devices;
-    use crate::gpu::weights::{self, weights};
-    use crate::test_grammars;
+    use crate::grammar::test_grammars;
+    use crate::grammar::weights_gpu::{self, weights};
 
     #[test]
     fn pieces_are_copied_from_any_byte_on() {
@@ -701,7 +701,7 @@ mod tests {
     fn arguments_that_the_source_does_not_declare_are_refused() {
         on_devices(|gpu| {
             let (numbers, bytes) = (gpu.upload(&[1_u32, 2])?, gpu.upload(&[3_u8; 8])?);
-            let kernel = weights::SOURCE.kernel("rank_counts_kernel");
+            let kernel = weights_gpu::SOURCE.kernel("rank_counts_kernel");
             let launched = |kernel, arguments: &[Argument<'_>]| {
                 let launch = Launch::each(2);
                 let reason = gpu
@@ -735,7 +735,7 @@ mod tests {
                 launched(kernel, arguments![7u64, 2u32, 2u32, &numbers]),
                 expected
             );
-            let unknown = weights::SOURCE.kernel("no_kernel");
+            let unknown = weights_gpu::SOURCE.kernel("no_kernel");
             assert_eq!(launched(unknown, &[]), "no kernel no_kernel in weights.cu");
             assert_eq!(
                 launched(kernel, arguments![&numbers, 2u32, 5u32, &numbers]),

@@ -184,7 +184,7 @@ fn parameter(declared: &'static str) -> Parameter {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::gpu::SOURCES;
+    use crate::sources::SOURCES;
 
     #[test]
     fn parameters_are_read_from_the_source() {

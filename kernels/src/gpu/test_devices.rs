@@ -10,7 +10,8 @@ use super::cuda;
 use super::device::Gpu;
 use super::emulator;
 use super::error::GpuError;
-use crate::{CountTable, pairs};
+use crate::CountTable;
+use crate::construct::pairs;
 
 /// Runs a test on each device there is.
 pub fn on_devices(test: impl Fn(&Gpu) -> Result<(), GpuError>) {

@@ -138,8 +138,8 @@ fn exchange(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
-    use crate::test_grammars::in_pools;
+    use crate::construct::pairs::mix;
+    use crate::grammar::test_grammars::in_pools;
 
     /// Files of some subjects, each with words of its own, in no order.
     fn subjects(files: u64, subjects: u64) -> CountTable {

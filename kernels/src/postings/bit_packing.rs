@@ -278,7 +278,7 @@ fn unpack_width<const WIDTH: usize>(bytes: &[u8], at: usize, numbers: &mut [u32]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn numbers_of_all_widths_come_back_from_any_bit() {

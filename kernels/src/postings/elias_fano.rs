@@ -378,7 +378,7 @@ fn read_ones(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn vectors_and_loops_give_the_same_ids() {

@@ -244,7 +244,7 @@ pub(super) fn decode(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn segments_come_back_whatever_share_may_be_exceptions() {

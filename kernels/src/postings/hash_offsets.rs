@@ -43,7 +43,7 @@ impl HashOffsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn a_bucket_holds_every_id_of_it() {

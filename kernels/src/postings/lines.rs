@@ -93,7 +93,7 @@ pub(super) fn unzigzag(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn residuals_are_at_least_0_and_the_range_holds_every_id() {

@@ -17,10 +17,15 @@ mod gap_blocks;
 mod gap_segments;
 mod hash_offsets;
 mod interpolative;
+pub(crate) mod intersect_gpu;
 mod lines;
 mod list;
+pub(crate) mod list_block;
 mod list_line;
+pub(crate) mod number_blocks;
+pub(crate) mod query_batches_gpu;
 mod roaring;
+pub(crate) mod row_bits;
 mod segment_lines;
 mod simple16;
 #[cfg(test)]

@@ -94,7 +94,7 @@ pub(super) fn decode(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::mix;
+    use crate::construct::pairs::mix;
 
     #[test]
     fn every_cut_has_28_bits_and_numbers_come_back() {

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pairs::mix;
+use crate::construct::pairs::mix;
 
 /// Lists with their universes: every edge of blocks and universes, and gaps of several kinds.
 fn lists() -> Vec<(Vec<u32>, u32)> {

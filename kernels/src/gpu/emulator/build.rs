@@ -313,7 +313,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::gpu::SOURCES;
+    use crate::sources::SOURCES;
 
     #[test]
     fn all_sources_are_carried() {
