@@ -68,11 +68,12 @@ pub mod building_blocks {
     pub use super::compile::compile_sources;
     pub use super::device::arguments;
     pub use super::driver::{Argument, Driver, Header, Kernel, Launch, Source, THREADS};
-    pub use crate::count::file_words_gpu::{table_of_keys, window_rows};
+    pub use crate::count::key_tables_gpu::table_of_keys;
     pub use crate::count::tables_gpu::of_cells;
     pub use crate::grammar::weights_gpu::root_counts;
     pub use crate::grammar::words_gpu::COLUMNS_MAX;
     pub use crate::ngrams::all_ngrams_gpu::rank_rows;
+    pub use crate::ngrams::file_windows_gpu::window_rows;
     pub use crate::postings::intersect_gpu::{LIST_SEARCH_HEADER, PlainListNumbers};
     pub use crate::postings::query_batches_gpu::{
         BatchAnswers, BatchQueries, answer_batches, batches_of, shortest_first, survivors_of,

@@ -9,7 +9,6 @@
 use std::ops::Range;
 
 use crate::count::file_counts_gpu::{FileUses, word_file_counts};
-use crate::count::file_words_gpu::FileWindows;
 use crate::count::merge_gpu::{self, Lists, MergePlan};
 use crate::count::tables_gpu::DeviceTable;
 use crate::gpu::device::{ArgumentStruct, Buffer, Gpu, arguments};
@@ -21,6 +20,7 @@ use crate::grammar::weights_gpu::file_cells;
 use crate::grammar::words_gpu::COLUMNS_MAX;
 use crate::grammar::words_gpu::DeviceWords;
 use crate::ngrams::codes_gpu;
+use crate::ngrams::file_windows_gpu::FileWindows;
 use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet};
 
 /// Blocks of a multiprocessor.
@@ -243,7 +243,7 @@ pub fn each_ngram_file_counts(
     }
     if set.is_all()
         && let Some(decoded) = uses.words()
-        && let Some(found) = decoded.windows(gpu, grammar, weights, set.n, memory)?
+        && let Some(found) = FileWindows::new(decoded, gpu, grammar, weights, set.n, memory)?
     {
         let FileWindows {
             words,

@@ -5,6 +5,7 @@
 pub(crate) mod all_ngrams;
 pub(crate) mod all_ngrams_gpu;
 pub(crate) mod codes_gpu;
+pub(crate) mod file_windows_gpu;
 pub(crate) mod ngram_merge_gpu;
 pub(crate) mod ngram_order_gpu;
 pub(crate) mod ngram_rows_gpu;
