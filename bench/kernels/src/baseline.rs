@@ -71,7 +71,7 @@ impl PlainWords {
 /// [`GpuError`].
 pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
     let counts = gpu.zeroed::<u32>(words.0.terminal_count as usize)?;
-    let arguments = arguments![&words.0.root, words.len(), &counts];
+    let arguments = arguments! { words: &words.0.root, count: words.len(), counts };
     gpu.launch_looping(
         SOURCE.kernel("plain_histogram_kernel"),
         words.len(),
@@ -118,13 +118,13 @@ pub fn counts_by_file(
         });
     }
     let keys = gpu.allocate::<u32>(words.len())?;
-    let arguments = arguments![
-        &words.0.root,
-        &words.0.root_files,
-        words.len(),
+    let arguments = arguments! {
+        words: &words.0.root,
+        files: &words.0.root_files,
+        count: words.len(),
         file_bits,
-        &keys
-    ];
+        keys,
+    };
     gpu.launch_looping(
         SOURCE.kernel("word_file_keys_kernel"),
         words.len(),
@@ -180,7 +180,12 @@ pub fn ngram_file_counts(
         return rows_of(gpu, keys, files);
     }
     let (keys, numbers) = sorted_windows(gpu, words, n, KEY_BITS)?;
-    let arguments = arguments![&words.0.root_files, &numbers, words.len(), &files];
+    let arguments = arguments! {
+        root_files: &words.0.root_files,
+        numbers,
+        count: words.len(),
+        files,
+    };
     gpu.launch_looping(SOURCE.kernel("window_files_kernel"), words.len(), arguments)?;
     drop(numbers);
     rows_of(gpu, keys, files)
@@ -201,36 +206,36 @@ fn sorted_windows(
     let firsts: Vec<usize> = (0..n).step_by(part).collect();
     for (turn, &first) in firsts.iter().rev().enumerate() {
         let length = part.min(n - first) as u32;
-        let arguments = arguments![
-            &words.0.root,
-            &words.0.root_files,
-            &words.0.root_offsets,
-            u32::from(turn == 0),
-            &numbers,
+        let arguments = arguments! {
+            words: &words.0.root,
+            files: &words.0.root_files,
+            file_offsets: &words.0.root_offsets,
+            is_first: u32::from(turn == 0),
+            numbers,
             count,
-            n as u32,
-            first as u32,
+            n: n as u32,
+            first: first as u32,
             length,
-            words.word_bits(),
-            &keys
-        ];
+            bits: words.word_bits(),
+            keys,
+        };
         gpu.launch_looping(SOURCE.kernel("window_part_keys_kernel"), count, arguments)?;
         let bits = 0..length * words.word_bits() + 1;
         (keys, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
     }
     let differs = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![
-        &words.0.root,
-        &keys,
-        &numbers,
+    let arguments = arguments! {
+        words: &words.0.root,
+        keys,
+        numbers,
         count,
-        n as u32,
-        part.min(n) as u32,
-        &differs
-    ];
+        n: n as u32,
+        length: part.min(n) as u32,
+        differs,
+    };
     gpu.launch_looping(SOURCE.kernel("window_differs_kernel"), count, arguments)?;
     let differ_before = primitives::scan::<u32, u32>(gpu, &differs)?;
-    let arguments = arguments![&differ_before, count, &keys];
+    let arguments = arguments! { differ_before, count, keys };
     gpu.launch_looping(SOURCE.kernel("number_windows_kernel"), count, arguments)?;
     Ok((keys, numbers))
 }
@@ -251,15 +256,15 @@ fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, 
     // A few words of 32 bits at most.
     let bits = words.word_bits() * n as u32;
     let keys = gpu.allocate::<u64>(words.len())?;
-    let arguments = arguments![
-        &words.0.root,
-        &words.0.root_files,
-        &words.0.root_offsets,
-        words.len(),
-        n as u32,
-        words.word_bits(),
-        &keys
-    ];
+    let arguments = arguments! {
+        words: &words.0.root,
+        files: &words.0.root_files,
+        file_offsets: &words.0.root_offsets,
+        count: words.len(),
+        n: n as u32,
+        bits: words.word_bits(),
+        keys,
+    };
     gpu.launch_looping(SOURCE.kernel("window_keys_kernel"), words.len(), arguments)?;
     Ok((keys, bits + 1))
 }

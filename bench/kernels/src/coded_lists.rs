@@ -175,29 +175,30 @@ impl DeviceCodedLists {
         let (queries, items) = (batch.queries, batch.items);
         let candidates = gpu.allocate::<u32>(items as usize)?;
         let flags = gpu.allocate::<u32>(items as usize)?;
-        let mut arguments = arguments![
-            &self.words,
-            &self.lists,
-            &self.heads,
-            batch.entries(),
-            batch.query_offsets(),
-            batch.item_offsets(),
+        let mut arguments = arguments! {
+            words: &self.words,
+            lists: &self.lists,
+            heads: &self.heads,
+            entries: batch.entries(),
+            query_offsets: batch.query_offsets(),
+            item_offsets: batch.item_offsets(),
             queries,
-            items
-        ]
+            items,
+            candidates,
+            flags,
+        }
         .to_vec();
         let kernel = match self.search {
             BlockSearch::Gaps => SOURCE.kernel("gap_flags_kernel"),
             search => {
                 let method = search as u32;
-                arguments.extend(arguments![method]);
+                arguments.extend(arguments! { method });
                 SOURCE.kernel("coded_flags_kernel").made_for(method)
             }
         };
-        arguments.extend(arguments![&candidates, &flags]);
         gpu.launch_looping(kernel, items as usize, &arguments)?;
         survivors_of(gpu, batch, &flags, |_, places, survivors| {
-            let arguments = arguments![&candidates, items, places, survivors];
+            let arguments = arguments! { candidates, items, places, survivors };
             let kernel = SOURCE.kernel("kept_candidates_kernel");
             gpu.launch_looping(kernel, items as usize, arguments)
         })

@@ -207,37 +207,37 @@ impl SearchedLists {
         let splits = if search == ListSearch::MergeFind {
             let count = batch.entries as usize * (PARTS as usize + 1);
             let splits = gpu.allocate::<u32>(count)?;
-            let arguments = arguments![
+            let arguments = arguments! {
                 ids,
                 lists,
-                batch.entries(),
-                batch.entries,
+                entries: batch.entries(),
+                entry_count: batch.entries,
                 part_shift,
-                &splits
-            ];
+                splits,
+            };
             gpu.launch_looping(SOURCE.kernel("split_lists_kernel"), count, arguments)?;
             Some(splits)
         } else {
             None
         };
         let method = search as u32;
-        let arguments = arguments![
+        let arguments = arguments! {
             ids,
             lists,
-            &self.lines,
-            &self.local_firsts,
-            &self.local_lines,
-            batch.entries(),
-            batch.query_offsets(),
-            batch.item_offsets(),
-            batch.queries,
-            batch.items,
-            u32::from(is_difference),
-            splits.as_ref().map_or(Argument::NONE, Argument::from),
+            lines: &self.lines,
+            local_firsts: &self.local_firsts,
+            local_lines: &self.local_lines,
+            entries: batch.entries(),
+            query_offsets: batch.query_offsets(),
+            item_offsets: batch.item_offsets(),
+            queries: batch.queries,
+            items: batch.items,
+            is_difference: u32::from(is_difference),
+            splits: splits.as_ref().map_or(Argument::NONE, Argument::from),
             part_shift,
             method,
-            flags
-        ];
+            flags,
+        };
         let kernel = SOURCE.kernel("flags_kernel").made_for(method);
         gpu.launch_looping(kernel, flags.len(), arguments)
     }
@@ -247,17 +247,17 @@ impl SearchedLists {
         let (ids, lists) = self.lists.arrays();
         let (queries, entries, items) = (batch.queries, batch.entries, batch.items);
         let flags = gpu.allocate::<u32>(items as usize)?;
-        let arguments = arguments![
+        let arguments = arguments! {
             ids,
             lists,
-            batch.entries(),
-            batch.query_offsets(),
-            batch.item_offsets(),
+            entries: batch.entries(),
+            query_offsets: batch.query_offsets(),
+            item_offsets: batch.item_offsets(),
             queries,
-            entries,
+            entry_count: entries,
             items,
-            &flags
-        ];
+            flags,
+        };
         gpu.launch_looping(
             SOURCE.kernel("first_uses_kernel"),
             items as usize,
@@ -266,18 +266,18 @@ impl SearchedLists {
         let places = primitives::scan::<u32, u32>(gpu, &flags)?;
         let count = gpu.item(&places, items as usize)?;
         let keys = gpu.allocate::<u64>(count as usize)?;
-        let arguments = arguments![
+        let arguments = arguments! {
             ids,
             lists,
-            batch.entries(),
-            batch.query_offsets(),
-            batch.item_offsets(),
+            entries: batch.entries(),
+            query_offsets: batch.query_offsets(),
+            item_offsets: batch.item_offsets(),
             queries,
-            entries,
+            entry_count: entries,
             items,
-            &places,
-            &keys
-        ];
+            places,
+            keys,
+        };
         gpu.launch_looping(
             SOURCE.kernel("union_keys_kernel"),
             items as usize,
@@ -286,16 +286,16 @@ impl SearchedLists {
         let query_bits = u32::BITS - queries.leading_zeros();
         let keys = primitives::sort_keys(gpu, keys, 0..u32::BITS + query_bits)?;
         let survivors = gpu.allocate::<u32>(count as usize)?;
-        let arguments = arguments![&keys, count, &survivors];
+        let arguments = arguments! { keys, count, survivors };
         gpu.launch_looping(SOURCE.kernel("union_ids_kernel"), count as usize, arguments)?;
         let result_offsets = gpu.allocate::<u32>(queries as usize + 1)?;
-        let arguments = arguments![
-            batch.query_offsets(),
-            batch.item_offsets(),
+        let arguments = arguments! {
+            query_offsets: batch.query_offsets(),
+            item_offsets: batch.item_offsets(),
             queries,
-            &places,
-            &result_offsets
-        ];
+            places,
+            result_offsets,
+        };
         let kernel = SOURCE.kernel("union_offsets_kernel");
         gpu.launch_looping(kernel, queries as usize + 1, arguments)?;
         Ok(BatchAnswers::new(survivors, result_offsets, batch, places))

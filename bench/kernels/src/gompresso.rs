@@ -184,18 +184,18 @@ impl DevicePacked {
                 .made_for(header.code_bits.into())
                 .moving(self.packed.len()),
             self.grid(BIT_THREADS),
-            arguments![
-                &self.packed,
-                &self.blocks,
-                header.block_size,
-                header.size,
-                u32::from(header.sub_block),
-                u32::from(header.code_bits),
+            arguments! {
+                packed: &self.packed,
+                blocks: &self.blocks,
+                block_size: header.block_size,
+                size: header.size,
+                sub_block: u32::from(header.sub_block),
+                code_bits: u32::from(header.code_bits),
                 records,
                 literals,
                 literal_bytes,
-                faults
-            ],
+                faults,
+            },
         )
     }
 
@@ -219,18 +219,18 @@ impl DevicePacked {
                 .made_for(order)
                 .moving(self.packed.len() + text.len()),
             self.grid(WARP_THREADS),
-            arguments![
-                &self.packed,
-                &self.blocks,
-                self.header.block_size,
-                self.header.size,
+            arguments! {
+                packed: &self.packed,
+                blocks: &self.blocks,
+                block_size: self.header.block_size,
+                size: self.header.size,
                 records,
                 literals,
                 literal_bytes,
                 order,
                 text,
-                faults
-            ],
+                faults,
+            },
         )
     }
 

@@ -30,7 +30,7 @@ pub fn row_tops(
     let mut numbers = gpu.allocate::<u32>(count)?;
     if let Some(ranks) = ranks {
         let keys = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![&table.entries, count, ranks, &keys, &numbers];
+        let arguments = arguments! { entries: &table.entries, count, ranks, keys, numbers };
         gpu.launch_looping(
             SOURCE
                 .kernel("rank_of_entries_kernel")
@@ -45,14 +45,21 @@ pub fn row_tops(
         Some(_) => Argument::from(&numbers),
         None => Argument::NONE,
     };
-    let arguments = arguments![&table.entries, &rows, given, count, &keys, &numbers];
+    let arguments = arguments! {
+        entries: &table.entries,
+        rows,
+        numbers: given,
+        count,
+        keys,
+        numbers_out: &numbers,
+    };
     gpu.launch_looping(SOURCE.kernel("top_keys_kernel").whole(), count, arguments)?;
     let (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, 0..32 + row_bits)?;
     drop(rows);
     // Rows are files or words, and none has 2^32 entries.
     let k = k.min(u32::MAX as usize) as u32;
     let lengths = gpu.allocate::<u32>(table.rows())?;
-    let arguments = arguments![&table.offsets, table.rows() as u32, k, &lengths];
+    let arguments = arguments! { offsets: &table.offsets, rows: table.rows() as u32, k, lengths };
     gpu.launch_looping(
         SOURCE.kernel("top_lengths_kernel").whole(),
         table.rows(),
@@ -62,15 +69,15 @@ pub fn row_tops(
     let count = gpu.item(&offsets, table.rows())? as usize;
     let rows = primitives::expand(gpu, &offsets, count)?;
     let entries = gpu.allocate::<u64>(count)?;
-    let arguments = arguments![
-        &table.entries,
-        &table.offsets,
-        &numbers,
-        &rows,
-        &offsets,
-        count,
-        &entries
-    ];
+    let arguments = arguments! {
+        entries: &table.entries,
+        offsets: &table.offsets,
+        numbers,
+        rows_out: &rows,
+        offsets_out: &offsets,
+        count_out: count,
+        entries_out: &entries,
+    };
     gpu.launch_looping(
         SOURCE
             .kernel("top_entries_kernel")

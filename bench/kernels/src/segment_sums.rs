@@ -37,7 +37,7 @@ pub fn segment_sums(
             .kernel("segment_sums_kernel")
             .moving(values.len() * size_of::<u64>() + offsets.len() * 12),
         Launch::tiles(values.len(), TILE),
-        arguments![offsets, segments, values, &sums, items],
+        arguments! { offsets, segments, values, sums, count: items },
     )?;
     Ok(sums)
 }

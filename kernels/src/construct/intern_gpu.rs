@@ -122,7 +122,7 @@ impl InternedTokens {
         let (ids, of) = (self.ids, gpu.upload(of)?);
         let tokens = ids.len();
         let kernel = SOURCE.kernel("renumber_tokens_kernel").moving(tokens * 8);
-        gpu.launch_looping(kernel, tokens, arguments![&ids, tokens, &of])?;
+        gpu.launch_looping(kernel, tokens, arguments! { ids, tokens, of })?;
         Ok(ids)
     }
 }
@@ -146,7 +146,7 @@ impl DeviceText {
         let tokens = cuts.len();
         let sizes = gpu.allocate::<u32>(tokens)?;
         let kernel = SOURCE.kernel("token_sizes_kernel").moving(tokens * 6);
-        gpu.launch_looping(kernel, tokens, arguments![&cuts, tokens, &sizes])?;
+        gpu.launch_looping(kernel, tokens, arguments! { cuts, tokens, sizes })?;
         let starts = primitives::scan::<u32, u32>(gpu, &sizes)?;
         let end = gpu.item(&starts, tokens)? as usize;
         assert!(end == bytes, "tokens are not the text");
@@ -189,9 +189,18 @@ impl DeviceText {
         let state = gpu.zeroed::<u32>(1)?;
         // Tokens are not empty, and so fewer than 2^31.
         let mask = (firsts.len() - 1) as u32;
-        let arguments = arguments![
-            text, cuts, starts, tokens, seed, mask, &hashes, firsts, slots, &state
-        ];
+        let arguments = arguments! {
+            text,
+            cuts,
+            starts,
+            tokens,
+            seed,
+            slot_mask: mask,
+            hashes,
+            firsts,
+            slots,
+            state,
+        };
         let kernel = SOURCE.kernel("find_slots_kernel").moving(self.bytes());
         gpu.launch_looping(kernel, tokens, arguments)?;
         match gpu.item(&state, 0)? {
@@ -209,7 +218,7 @@ impl DeviceText {
         state: &Buffer<u32>,
     ) -> Result<u32, GpuError> {
         let DeviceText { text, cuts, starts } = self;
-        let arguments = arguments![text, cuts, starts, cuts.len(), firsts, slots, state];
+        let arguments = arguments! { text, cuts, starts, tokens: cuts.len(), firsts, slots, state };
         let kernel = SOURCE.kernel("compare_tokens_kernel").moving(self.bytes());
         gpu.launch_looping(kernel, cuts.len(), arguments)?;
         gpu.item(state, 0)
@@ -230,25 +239,25 @@ impl DeviceText {
         let (slots, tokens) = (firsts.len(), ids.len());
         let flags = gpu.allocate::<u32>(slots)?;
         let kernel = SOURCE.kernel("slot_flags_kernel").moving(slots * 8);
-        gpu.launch_looping(kernel, slots, arguments![firsts, slots, &flags])?;
+        gpu.launch_looping(kernel, slots, arguments! { firsts, slots, flags })?;
         let numbers = primitives::scan::<u32, u32>(gpu, &flags)?;
         drop(flags);
         let used = gpu.item(&numbers, slots)? as usize;
         let first_starts = gpu.allocate::<u32>(used)?;
         let first_cuts = gpu.allocate::<u32>(used)?;
-        let arguments = arguments![
+        let arguments = arguments! {
             firsts,
-            &numbers,
+            numbers,
             slots,
-            &self.cuts,
-            &self.starts,
-            &first_starts,
-            &first_cuts
-        ];
+            cuts: &self.cuts,
+            starts: &self.starts,
+            first_starts,
+            first_cuts,
+        };
         let kernel = SOURCE.kernel("first_tokens_kernel").moving(slots * 8);
         gpu.launch_looping(kernel, slots, arguments)?;
         let kernel = SOURCE.kernel("renumber_tokens_kernel").moving(tokens * 8);
-        gpu.launch_looping(kernel, tokens, arguments![&ids, tokens, &numbers])?;
+        gpu.launch_looping(kernel, tokens, arguments! { ids, tokens, of: &numbers })?;
         let starts = gpu.download(&first_starts)?;
         let cuts = gpu.download(&first_cuts)?.into_iter();
         // They were u16.

@@ -304,15 +304,15 @@ impl<'a> Rounds<'a> {
                 .kernel("separate_kernel")
                 .moving((tokens.len() + length) * size_of::<u32>()),
             Launch::tiles(length, TILE),
-            arguments![
+            arguments! {
                 tokens,
-                token_count,
+                count: token_count,
                 file_offsets,
-                file_count,
+                files: file_count,
                 terminal_count,
-                &now.symbols,
-                &state
-            ],
+                symbols: &now.symbols,
+                state,
+            },
         )?;
         Ok(Rounds {
             gpu,
@@ -393,21 +393,21 @@ impl<'a> Rounds<'a> {
                 .kernel("select_kernel")
                 .moving(self.length * POSITION_BYTES + self.length / 8),
             launch,
-            arguments![
-                &self.now.symbols,
-                &self.now.numbers,
-                &self.entries,
-                &self.numbers.counts,
+            arguments! {
+                symbols: &self.now.symbols,
+                numbers: &self.now.numbers,
+                entries: &self.entries,
+                counts: &self.numbers.counts,
                 files,
                 alpha_numerator,
                 alpha_denominator,
-                &self.numbers.uses,
-                &self.taken,
-                self.named.keys(),
-                self.named.values(),
-                &self.look_back,
-                &self.state,
-            ],
+                uses: &self.numbers.uses,
+                taken: &self.taken,
+                named_keys: self.named.keys(),
+                named_numbers: self.named.values(),
+                look_back: &self.look_back,
+                state: &self.state,
+            },
         )?;
         // The host learns how many there are while tiles of them are sorted.
         self.beside.follow(self.gpu)?;
@@ -434,25 +434,25 @@ impl<'a> Rounds<'a> {
         self.gpu.launch(
             SOURCE.kernel("name_kernel"),
             self.gpu.looping(named.max(swept)),
-            arguments![
-                self.named.keys(),
-                self.named.values(),
-                as_u32(named),
-                self.terminal_count,
-                as_u32(self.rules),
-                &self.numbers.uses,
-                &self.pairs,
-                &self.depths,
-                &self.numbers.counts,
-                &self.equals,
-                &self.entries,
-                as_u32(self.size),
-                &self.slots,
-                as_u32(fresh),
+            arguments! {
+                named_keys: self.named.keys(),
+                named_numbers: self.named.values(),
+                named: as_u32(named),
+                terminal_count: self.terminal_count,
+                rules: as_u32(self.rules),
+                uses: &self.numbers.uses,
+                rule_pairs: &self.pairs,
+                depths: &self.depths,
+                counts: &self.numbers.counts,
+                equals: &self.equals,
+                entries: &self.entries,
+                size: as_u32(self.size),
+                slots: &self.slots,
+                fresh: as_u32(fresh),
                 threshold,
-                as_u32(self.length - self.files),
-                &self.state,
-            ],
+                symbols_before: as_u32(self.length - self.files),
+                state: &self.state,
+            },
         )?;
         self.rules += named;
         Ok(())
@@ -481,23 +481,23 @@ impl<'a> Rounds<'a> {
                 .kernel("replace_kernel")
                 .moving((2 * self.length - taken) * POSITION_BYTES + self.length / 8),
             Launch::tiles(self.length, TILE),
-            arguments![
-                &self.now.symbols,
-                &self.now.numbers,
-                as_u32(self.length),
-                &self.taken,
-                &self.numbers.uses,
-                &self.numbers.counts,
-                &self.entries,
-                as_u32(size),
+            arguments! {
+                symbols: &self.now.symbols,
+                numbers: &self.now.numbers,
+                length: as_u32(self.length),
+                taken: &self.taken,
+                uses: &self.numbers.uses,
+                counts: &self.numbers.counts,
+                entries: &self.entries,
+                size: as_u32(size),
                 probes_max,
-                &self.slots,
-                &self.next.symbols,
-                &self.next.numbers,
-                self.look_back.at(1),
-                self.look_back.at(0),
-                &self.state,
-            ],
+                slots: &self.slots,
+                symbols_out: &self.next.symbols,
+                numbers_out: &self.next.numbers,
+                words: self.look_back.at(1),
+                ticket: self.look_back.at(0),
+                state: &self.state,
+            },
         )?;
         std::mem::swap(&mut self.now, &mut self.next);
         Ok(())
@@ -508,17 +508,17 @@ impl<'a> Rounds<'a> {
         self.gpu.launch(
             SOURCE.kernel("number_kernel"),
             self.gpu.looping(numbers.max(self.size / SWEEP_ITEMS)),
-            arguments![
-                &self.entries,
-                as_u32(self.size),
-                &self.slots,
-                as_u32(numbers),
-                &self.numbers.keys,
-                &self.numbers.counts,
-                &self.numbers.uses,
-                &self.equals,
-                &self.state,
-            ],
+            arguments! {
+                entries: &self.entries,
+                size: as_u32(self.size),
+                slots: &self.slots,
+                numbers: as_u32(numbers),
+                keys: &self.numbers.keys,
+                counts: &self.numbers.counts,
+                uses: &self.numbers.uses,
+                equals: &self.equals,
+                state: &self.state,
+            },
         )
     }
 }

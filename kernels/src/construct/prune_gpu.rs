@@ -75,7 +75,7 @@ pub(super) fn prune(
     gpu.launch(
         SOURCE.kernel("level_kernel").whole(),
         gpu.looping(rules),
-        arguments![&shapes, as_u32(rules), &levels, &order],
+        arguments! { shapes, rules: as_u32(rules), levels, order },
     )?;
     let bits = u32::BITS - level_max.leading_zeros();
     let (levels, order) = primitives::sort_pairs(gpu, levels, order, 0..bits)?;
@@ -86,27 +86,27 @@ pub(super) fn prune(
     gpu.launch(
         SOURCE.kernel("level_start_kernel").whole(),
         gpu.looping(rules),
-        arguments![
-            &shapes,
-            &levels,
-            &order,
-            as_u32(rules),
+        arguments! {
+            shapes,
+            levels,
+            order,
+            rules: as_u32(rules),
             level_max,
-            &bounds,
-            &lengths
-        ],
+            starts: &bounds,
+            lengths,
+        },
     )?;
     let offsets: Buffer<u32> = primitives::scan(gpu, &lengths)?;
     gpu.launch(
         SOURCE.kernel("level_offset_kernel"),
         gpu.looping(levels_end),
-        arguments![
-            &bounds,
-            &offsets,
+        arguments! {
+            starts: &bounds,
+            offsets,
             level_max,
-            &position_offsets,
-            as_u32(paired.length)
-        ],
+            position_offsets,
+            length: as_u32(paired.length),
+        },
     )?;
     let words = gpu.download(&bounds)?;
     let words: Vec<usize> = words.into_iter().map(|word| word as usize).collect();
@@ -117,16 +117,16 @@ pub(super) fn prune(
     gpu.launch(
         SOURCE.kernel("bodies_kernel").moving(symbol_count * 4),
         Launch::tiles(symbol_count, WRITE_TILE),
-        arguments![
-            &paired.pairs,
-            &shapes,
+        arguments! {
+            pairs: &paired.pairs,
+            shapes,
             terminal_count,
-            &order,
-            &offsets,
-            as_u32(rules),
-            &symbols,
-            as_u32(symbol_count)
-        ],
+            order,
+            offsets,
+            rules: as_u32(rules),
+            symbols,
+            count: as_u32(symbol_count),
+        },
     )?;
     Ok(DevicePruned {
         paired,
@@ -159,17 +159,17 @@ impl DevicePruned {
                 .kernel("root_kernel")
                 .moving((2 * self.paired.length + self.root_length) * 4),
             Launch::tiles(self.root_length, WRITE_TILE),
-            arguments![
-                &self.paired.sequence,
-                as_u32(self.paired.length),
-                &self.paired.pairs,
-                &self.shapes,
-                self.terminal_count,
-                &self.position_offsets,
+            arguments! {
+                sequence: &self.paired.sequence,
+                length: as_u32(self.paired.length),
+                pairs: &self.paired.pairs,
+                shapes: &self.shapes,
+                terminal_count: self.terminal_count,
+                offsets: &self.position_offsets,
                 ids,
-                &root,
-                as_u32(self.root_length)
-            ],
+                root,
+                count: as_u32(self.root_length),
+            },
         )?;
         Ok(root)
     }
@@ -189,12 +189,12 @@ fn find_shapes(
     gpu.launch(
         SOURCE.kernel("uses_kernel").moving(bodies.1 * 4),
         gpu.looping(bodies.1),
-        arguments![bodies.0, bodies.1, terminal_count, &uses],
+        arguments! { symbols: bodies.0, count: bodies.1, terminal_count, uses },
     )?;
     gpu.launch(
         SOURCE.kernel("uses_kernel").moving(paired.length * 4),
         gpu.looping(paired.length),
-        arguments![&paired.sequence, paired.length, terminal_count, &uses],
+        arguments! { symbols: &paired.sequence, count: paired.length, terminal_count, uses },
     )?;
     let shapes = gpu.allocate::<u64>(rules)?;
     let mut first = 0;
@@ -208,7 +208,7 @@ fn find_shapes(
         blocks: walk.blocks(gpu, SHAPES_RESIDENT),
         threads: THREADS,
     };
-    let mut arguments = arguments![&paired.pairs, &uses, terminal_count, &shapes].to_vec();
+    let mut arguments = arguments! { pairs: &paired.pairs, uses, terminal_count, shapes }.to_vec();
     arguments.extend(walk.arguments(uses.at(rules)));
     gpu.launch(
         SOURCE.kernel("shape_kernel").moving(rules * (8 + 4 + 8)),
@@ -236,16 +236,16 @@ fn find_root_offsets(
             .kernel("root_offset_kernel")
             .moving((2 * paired.length + files) * 4),
         launch,
-        arguments![
-            &paired.sequence,
-            as_u32(paired.length),
+        arguments! {
+            sequence: &paired.sequence,
+            length: as_u32(paired.length),
             terminal_count,
             shapes,
-            &offsets,
-            &root_offsets,
-            look_back.words(),
-            look_back.ticket()
-        ],
+            offsets,
+            root_offsets,
+            words: look_back.words(),
+            ticket: look_back.ticket(),
+        },
     )?;
     Ok((offsets, root_offsets))
 }

@@ -95,21 +95,21 @@ pub(super) fn renumber(
             gpu.launch(
                 SOURCE.kernel("small_levels_kernel"),
                 launch,
-                arguments![
-                    &pruned.symbols,
-                    &renamed,
-                    &pruned.offsets,
-                    &pruned.order,
-                    pruned.bounds.at(0),
-                    pruned.bounds.at(pruned.starts.len()),
-                    as_u32(level),
-                    as_u32(next),
+                arguments! {
+                    bodies: &pruned.symbols,
+                    symbols: &renamed,
+                    offsets: &pruned.offsets,
+                    order: &pruned.order,
+                    starts: pruned.bounds.at(0),
+                    symbol_starts: pruned.bounds.at(pruned.starts.len()),
+                    level_first: as_u32(level),
+                    level_end: as_u32(next),
                     terminal_count,
-                    &ids,
-                    &rule_offsets,
-                    &sources,
-                    &bases,
-                ],
+                    ids,
+                    rule_offsets,
+                    sources,
+                    bases,
+                },
             )?;
             continue;
         }
@@ -122,19 +122,19 @@ pub(super) fn renumber(
                 .kernel("level_bodies_kernel")
                 .moving(symbols.len() * 2 * 4),
             launch,
-            arguments![
-                &pruned.symbols,
-                &renamed,
-                &pruned.offsets,
-                &ids,
+            arguments! {
+                bodies: &pruned.symbols,
+                symbols: &renamed,
+                offsets: &pruned.offsets,
+                ids,
                 terminal_count,
-                as_u32(symbols.start),
-                as_u32(symbols.end),
-                as_u32(rules.start),
-                as_u32(rules.end),
-                items.keys(),
-                items.values(),
-            ],
+                first: as_u32(symbols.start),
+                end: as_u32(symbols.end),
+                rule_first: as_u32(rules.start),
+                rule_end: as_u32(rules.end),
+                keys: items.keys(),
+                values: items.values(),
+            },
         )?;
         let bodies = Bodies {
             symbols: &renamed,
@@ -148,21 +148,21 @@ pub(super) fn renumber(
         gpu.launch(
             SOURCE.kernel("rank_kernel"),
             launch,
-            arguments![
-                items.keys(),
-                items.values(),
-                as_u32(rules.len()),
-                &renamed,
-                &pruned.offsets,
-                &pruned.order,
+            arguments! {
+                keys: items.keys(),
+                values: items.values(),
+                count: as_u32(rules.len()),
+                symbols: &renamed,
+                offsets: &pruned.offsets,
+                order: &pruned.order,
                 terminal_count,
-                &ids,
-                &rule_offsets,
-                &sources,
-                bases.at(level - 1),
-                look_back.at(ticket + 1),
-                look_back.at(ticket)
-            ],
+                ids,
+                rule_offsets,
+                sources,
+                bases: bases.at(level - 1),
+                words: look_back.at(ticket + 1),
+                ticket: look_back.at(ticket),
+            },
         )?;
     }
     let bases = gpu.download(&bases)?;
@@ -185,15 +185,15 @@ pub(super) fn renumber(
             .kernel("copy_bodies_kernel")
             .moving(symbol_count * 2 * 4),
         Launch::tiles(symbol_count, TILE),
-        arguments![
-            &renamed,
-            &pruned.offsets,
-            &sources,
-            &rule_offsets,
-            as_u32(rules),
-            &symbols,
-            as_u32(symbol_count)
-        ],
+        arguments! {
+            symbols: &renamed,
+            offsets: &pruned.offsets,
+            sources,
+            rule_offsets,
+            rules: as_u32(rules),
+            symbols_out: &symbols,
+            count: as_u32(symbol_count),
+        },
     )?;
     Ok(Renumbered {
         rule_offsets,

@@ -187,18 +187,18 @@ impl SymbolCoder {
         gpu.launch_looping(
             SOURCE.kernel("coded_places_kernel").whole(),
             items,
-            arguments![
-                &symbols,
-                as_u32(items),
-                as_u32(bodies),
-                &grammar.rule_offsets,
-                as_u32(grammar.rules()),
-                &owners,
-                &coded,
-                &places,
-                &indices,
-                &uses
-            ],
+            arguments! {
+                symbols,
+                count: as_u32(items),
+                body_symbols: as_u32(bodies),
+                rule_offsets: &grammar.rule_offsets,
+                rules: as_u32(grammar.rules()),
+                owners,
+                coded,
+                places,
+                indices,
+                uses,
+            },
         )?;
         drop(owners);
         let bits = width(grammar.symbol_count());
@@ -209,27 +209,22 @@ impl SymbolCoder {
         gpu.launch_looping(
             SOURCE.kernel("previous_kernel").whole(),
             coded_count,
-            arguments![
-                &sorted,
-                &indices,
-                as_u32(coded_count),
-                &offsets,
-                as_u32(chunks.limits.len()),
-                &uses,
-                &previous,
-                &repeats
-            ],
+            arguments! {
+                sorted,
+                indices,
+                count: as_u32(coded_count),
+                chunks: &offsets,
+                chunk_count: as_u32(chunks.limits.len()),
+                uses,
+                previous,
+                repeats,
+            },
         )?;
         let frequencies = gpu.allocate::<u8>(grammar.symbol_count())?;
         gpu.launch_looping(
             SOURCE.kernel("frequencies_kernel").whole(),
             grammar.symbol_count(),
-            arguments![
-                &uses,
-                &repeats,
-                as_u32(grammar.symbol_count()),
-                &frequencies
-            ],
+            arguments! { uses, repeats, count: as_u32(grammar.symbol_count()), frequencies },
         )?;
         Ok(SymbolCoder {
             gpu: gpu.clone(),
@@ -282,18 +277,18 @@ impl SymbolCoder {
         self.gpu.launch_looping(
             SOURCE.kernel("neighbours_kernel").whole(),
             keys.len(),
-            arguments![
-                &self.symbols,
-                &self.places,
-                as_u32(keys.len()),
-                &self.chunks,
-                as_u32(self.limits.len()),
-                as_u32(step),
-                &lefts,
-                &rights,
+            arguments! {
+                symbols: &self.symbols,
+                places: &self.places,
+                count: as_u32(keys.len()),
+                chunks: &self.chunks,
+                chunk_count: as_u32(self.limits.len()),
+                step: as_u32(step),
+                lefts,
+                rights,
                 bits,
-                &keys
-            ],
+                keys,
+            },
         )?;
         let keys = primitives::sort_keys(&self.gpu, keys, 0..2 * bits + 1)?;
         let (keys, counts) = primitives::sums_by_key(&self.gpu, &keys, None)?;
@@ -337,17 +332,17 @@ impl SymbolCoder {
         self.gpu.launch_looping(
             SOURCE.kernel("past_counts_kernel").whole(),
             self.coded.len(),
-            arguments![
-                &self.symbols,
-                &self.places,
-                as_u32(self.coded.len()),
-                &self.chunks,
-                as_u32(self.limits.len()),
-                as_u32(step),
-                &self.ends,
-                self.classes,
-                &counts
-            ],
+            arguments! {
+                symbols: &self.symbols,
+                places: &self.places,
+                count: as_u32(self.coded.len()),
+                chunks: &self.chunks,
+                chunk_count: as_u32(self.limits.len()),
+                step: as_u32(step),
+                ends: &self.ends,
+                classes: self.classes,
+                counts,
+            },
         )?;
         self.gpu.download(&counts)
     }
@@ -383,7 +378,13 @@ impl SymbolCoder {
         gpu.launch_looping(
             SOURCE.kernel("buckets_kernel").whole(),
             symbols,
-            arguments![&self.ends, as_u32(symbols), as_u32(buckets), &keys, &ids],
+            arguments! {
+                ends: &self.ends,
+                count: as_u32(symbols),
+                buckets: as_u32(buckets),
+                keys,
+                symbols: &ids,
+            },
         )?;
         let (keys, ids) = primitives::sort_pairs(gpu, keys, ids, 0..width(buckets + 1))?;
         let starts = primitives::offsets_of_keys(gpu, &keys, as_u32(buckets))?;
@@ -391,19 +392,19 @@ impl SymbolCoder {
         gpu.launch_looping(
             SOURCE.kernel("bucket_ranks_kernel").whole(),
             symbols,
-            arguments![&keys, &ids, as_u32(symbols), &starts, &ranks],
+            arguments! { keys, symbols: &ids, count: as_u32(symbols), starts, ranks },
         )?;
         let met = gpu.allocate::<u32>(coded)?;
         gpu.launch(
             SOURCE.kernel("met_kernel").whole(),
             Launch::tiles(self.limits.len(), WARPS),
-            arguments![
-                &self.coded,
-                &self.ends,
-                &self.chunks,
-                as_u32(self.limits.len()),
-                &met
-            ],
+            arguments! {
+                coded: &self.coded,
+                ends: &self.ends,
+                chunks: &self.chunks,
+                chunk_count: as_u32(self.limits.len()),
+                met,
+            },
         )?;
         let events = SymbolEvents {
             classes: gpu.allocate(coded)?,
@@ -415,29 +416,29 @@ impl SymbolCoder {
         gpu.launch_looping(
             SOURCE.kernel("events_kernel").whole(),
             coded,
-            arguments![
-                &self.symbols,
-                &self.places,
-                as_u32(coded),
-                &self.chunks,
-                as_u32(self.limits.len()),
-                &self.ends,
-                &self.previous,
-                &met,
-                &gpu.upload(contexts)?,
-                &gpu.upload(groups)?,
-                &self.limits,
-                &ids,
-                &starts,
-                &ranks,
-                self.classes,
-                self.body_chunks,
-                &events.classes,
-                &events.actions,
-                &events.values,
-                &class_counts,
-                &action_counts
-            ],
+            arguments! {
+                symbols: &self.symbols,
+                places: &self.places,
+                count: as_u32(coded),
+                chunks: &self.chunks,
+                chunk_count: as_u32(self.limits.len()),
+                ends: &self.ends,
+                previous: &self.previous,
+                met,
+                contexts: &gpu.upload(contexts)?,
+                groups: &gpu.upload(groups)?,
+                limits: &self.limits,
+                bucket_symbols: &ids,
+                bucket_starts: &starts,
+                ranks,
+                classes: self.classes,
+                body_chunks: self.body_chunks,
+                event_classes: &events.classes,
+                event_actions: &events.actions,
+                event_values: &events.values,
+                class_counts,
+                action_counts,
+            },
         )?;
         let counts = EventCounts {
             classes: gpu.download(&class_counts)?,
@@ -478,17 +479,17 @@ impl SymbolCoder {
                 blocks: as_u32(chunk_count),
                 threads: WARP,
             },
-            arguments![
-                &self.chunks,
-                &events.classes,
-                &events.actions,
-                &events.values,
-                &gpu.upload(class_shares)?,
-                &gpu.upload(action_shares)?,
-                &gpu.upload(&reciprocals)?,
-                &words,
-                &sizes
-            ],
+            arguments! {
+                chunks: &self.chunks,
+                event_classes: &events.classes,
+                event_actions: &events.actions,
+                event_values: &events.values,
+                class_shares: &gpu.upload(class_shares)?,
+                action_shares: &gpu.upload(action_shares)?,
+                reciprocals: &gpu.upload(&reciprocals)?,
+                words,
+                sizes,
+            },
         )?;
         let offsets = primitives::scan::<u32, u32>(gpu, &sizes)?;
         let on_host = gpu.download(&offsets)?;
@@ -501,7 +502,7 @@ impl SymbolCoder {
                 blocks: as_u32(chunk_count),
                 threads: THREADS,
             },
-            arguments![&self.chunks, &words, &offsets, &joined],
+            arguments! { chunks: &self.chunks, words, offsets, joined },
         )?;
         Ok(SymbolBlocks {
             words: gpu.download(&joined)?,

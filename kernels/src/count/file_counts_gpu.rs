@@ -136,7 +136,7 @@ impl ListUses {
         let terminals = grammar.terminal_count;
         let (order, counts) = words_by_count(gpu, &weights, terminals, u32::MAX)?;
         let row_of = gpu.allocate::<u32>(terminals as usize)?;
-        let arguments = arguments![&order, terminals, &row_of];
+        let arguments = arguments! { order, words: terminals, row_of };
         gpu.launch_looping(
             merge_gpu::SOURCE.kernel("rows_of_words_kernel").whole(),
             terminals as usize,
@@ -150,21 +150,21 @@ impl ListUses {
         let (keys, holders) = (gpu.allocate::<u32>(count)?, gpu.allocate::<u32>(count)?);
         // All are u32: a grammar's symbols are.
         let none = grammar.symbol_count() as u32;
-        let arguments = arguments![
-            &grammar.root,
-            &grammar.root_files,
-            root_count as u32,
-            &grammar.symbols,
-            &grammar.owners,
-            grammar.symbols.len() as u32,
-            weights.at(terminals as usize),
-            &row_of,
+        let arguments = arguments! {
+            root: &grammar.root,
+            root_files: &grammar.root_files,
+            root_count: root_count as u32,
+            symbols: &grammar.symbols,
+            owners: &grammar.owners,
+            symbol_count: grammar.symbols.len() as u32,
+            rule_weights: weights.at(terminals as usize),
+            row_of,
             terminals,
-            grammar.files() as u32,
+            files: grammar.files() as u32,
             none,
-            &keys,
-            &holders
-        ];
+            keys,
+            holders,
+        };
         gpu.launch_looping(
             merge_gpu::SOURCE.kernel("use_keys_kernel").whole(),
             count,
@@ -221,14 +221,14 @@ fn rows_of_words(
     let merged = plan.merge_own(gpu, words)?;
     let starts = gpu.allocate::<u32>(words)?;
     let lengths = gpu.allocate::<u32>(words)?;
-    let arguments = arguments![
+    let arguments = arguments! {
         row_of,
-        grammar.terminal_count,
-        &merged.starts,
-        &merged.lengths,
-        &starts,
-        &lengths
-    ];
+        words: grammar.terminal_count,
+        starts: &merged.starts,
+        lengths: &merged.lengths,
+        starts_out: &starts,
+        lengths_out: &lengths,
+    };
     gpu.launch_looping(
         merge_gpu::SOURCE.kernel("word_rows_kernel"),
         words,

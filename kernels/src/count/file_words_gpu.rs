@@ -95,22 +95,22 @@ impl FileWords {
             }
             let mut keys = gpu.allocate::<u32>(capacity)?;
             let mut counts = gpu.allocate::<u32>(capacity)?;
-            let arguments = arguments![
-                &grammar.root,
-                &grammar.root_files,
-                roots,
-                grammar.terminal_count,
-                &flat,
-                flat.len(),
+            let arguments = arguments! {
+                root: &grammar.root,
+                root_files: &grammar.root_files,
+                count: roots,
+                terminals: grammar.terminal_count,
+                flat,
+                flat_size: flat.len(),
                 // Rules are u32.
-                grammar.rules() as u32,
-                words_max.saturating_sub(roots),
-                shape.file_bits,
-                &keys,
-                &counts,
+                rules: grammar.rules() as u32,
+                words_max: words_max.saturating_sub(roots),
+                file_bits: shape.file_bits,
+                keys,
+                counts,
                 capacity,
-                &totals
-            ];
+                totals,
+            };
             let launch = Launch::tiles(roots, COUNT_TILE);
             let kernel = SOURCE.kernel("count_words_kernel");
             gpu.launch(kernel.moving(roots * 2 * 4), launch, arguments)?;
@@ -175,8 +175,13 @@ impl FileWords {
             false => primitives::sorted_pairs(gpu, &self.keys, &self.counts, bits)?,
             true => {
                 let turned = gpu.allocate::<u32>(self.keys.len())?;
-                let arguments =
-                    arguments![&self.keys, self.keys.len(), file_bits, word_bits, &turned];
+                let arguments = arguments! {
+                    keys: &self.keys,
+                    count: self.keys.len(),
+                    file_bits,
+                    word_bits,
+                    keys_out: &turned,
+                };
                 let kernel = SOURCE.kernel("turn_keys_kernel").whole();
                 gpu.launch_looping(kernel, self.keys.len(), arguments)?;
                 primitives::sorted_pairs(gpu, &turned, &self.counts, bits)?

@@ -38,30 +38,30 @@ pub fn table_of_keys(
     let totals = gpu.zeroed::<u64>(2)?;
     let launch = Launch::tiles(count, TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
-    let arguments = arguments![
+    let arguments = arguments! {
         keys,
-        counts.map_or(Argument::NONE, Argument::from),
+        counts: counts.map_or(Argument::NONE, Argument::from),
         count,
-        look_back.words(),
-        look_back.ticket(),
-        &run_keys,
-        &firsts,
-        &totals
-    ];
+        words: look_back.words(),
+        ticket: look_back.ticket(),
+        run_keys,
+        firsts,
+        totals,
+    };
     gpu.launch(SOURCE.kernel("key_runs_kernel"), launch, arguments)?;
     let offsets = gpu.allocate::<u32>(rows + 1)?;
     // As many as there may be: their number is asked for when they are there.
     let mut entries = gpu.allocate::<u64>(count)?;
-    let arguments = arguments![
-        &run_keys,
-        &firsts,
-        &totals,
+    let arguments = arguments! {
+        run_keys,
+        firsts,
+        totals,
         column_bits,
         // Words are u32, and files too.
-        rows as u32,
-        &offsets,
-        &entries
-    ];
+        rows: rows as u32,
+        offsets,
+        entries,
+    };
     gpu.launch_looping(SOURCE.kernel("run_entries_kernel"), count + 1, arguments)?;
     // At most `count`, a usize.
     entries.truncate(gpu.item(&totals, 0)? as usize);

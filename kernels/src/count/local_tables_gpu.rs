@@ -74,21 +74,21 @@ impl TraversalCosts {
         let costs = gpu.zeroed::<u64>(3)?;
         let items = grammar.root.len() + grammar.symbols.len() + row_weights.len();
         // All are u32: a grammar's symbols are.
-        let arguments = arguments![
-            &grammar.root,
-            grammar.root.len() as u32,
-            &grammar.symbols,
-            &grammar.owners,
-            grammar.symbols.len() as u32,
+        let arguments = arguments! {
+            root: &grammar.root,
+            root_count: grammar.root.len() as u32,
+            symbols: &grammar.symbols,
+            owners: &grammar.owners,
+            symbol_count: grammar.symbols.len() as u32,
             terminals,
-            weights.at(terminals as usize),
-            &lengths,
-            grammar.files() as u32,
-            &row_weights,
-            row_weights.len() as u32,
-            merge_gpu::WINDOW,
-            &costs
-        ];
+            rule_weights: weights.at(terminals as usize),
+            lengths,
+            files: grammar.files() as u32,
+            row_weights,
+            rows: row_weights.len() as u32,
+            window: merge_gpu::WINDOW,
+            costs,
+        };
         gpu.launch_looping(
             SOURCE.kernel("traversal_costs_kernel").whole(),
             items,
@@ -131,12 +131,12 @@ pub(crate) fn lengths(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, Gpu
     let rules = words.rules();
     let mut lengths = gpu.zeroed::<u32>(rules + STATE_ITEMS)?;
     let walk = &words.bodies_walk;
-    let mut arguments = arguments![
-        &words.symbols,
-        &words.owners,
-        words.terminal_count,
-        &lengths
-    ]
+    let mut arguments = arguments! {
+        symbols: &words.symbols,
+        owners: &words.owners,
+        terminals: words.terminal_count,
+        lengths,
+    }
     .to_vec();
     arguments.extend(walk.arguments(lengths.at(rules)));
     let launch = Launch {
@@ -158,17 +158,17 @@ fn row_lengths(
     let (files, rules, root_count) = (grammar.files(), grammar.rules(), grammar.root.len());
     let rows = gpu.zeroed::<u32>(files + rules)?;
     // All are u32: a grammar's symbols are.
-    let arguments = arguments![
-        &grammar.root,
-        &grammar.root_files,
-        root_count as u32,
-        grammar.terminal_count,
+    let arguments = arguments! {
+        root: &grammar.root,
+        root_files: &grammar.root_files,
+        root_count: root_count as u32,
+        terminals: grammar.terminal_count,
         lengths,
-        weights.at(grammar.terminal_count as usize),
-        rules as u32,
-        files as u32,
-        &rows
-    ];
+        rule_weights: weights.at(grammar.terminal_count as usize),
+        rules: rules as u32,
+        files: files as u32,
+        weights: &rows,
+    };
     gpu.launch_looping(
         SOURCE.kernel("row_lengths_kernel"),
         root_count + rules,
@@ -196,31 +196,31 @@ pub fn file_word_counts_bottom_up(
     let lengths = lengths(gpu, grammar)?;
     // All are u32: a grammar's symbols are.
     let counts = gpu.allocate::<u32>(rows)?;
-    let arguments = arguments![
-        &grammar.root_offsets,
-        files as u32,
-        &grammar.rule_offsets,
-        rules as u32,
-        rule_weights(),
-        &counts
-    ];
+    let arguments = arguments! {
+        root_offsets: &grammar.root_offsets,
+        files: files as u32,
+        rule_offsets: &grammar.rule_offsets,
+        rules: rules as u32,
+        rule_weights: rule_weights(),
+        counts,
+    };
     gpu.launch_looping(SOURCE.kernel("row_uses_kernel").whole(), rows, arguments)?;
     let use_offsets = primitives::scan::<u32, u32>(gpu, &counts)?;
     drop(counts);
     let uses = root_count + grammar.symbols.len();
     let holders = gpu.allocate::<u32>(uses)?;
-    let arguments = arguments![
-        &grammar.root,
-        root_count as u32,
-        &grammar.symbols,
-        &grammar.owners,
-        grammar.symbols.len() as u32,
-        &grammar.rule_offsets,
-        rule_weights(),
-        &use_offsets,
-        files as u32,
-        &holders
-    ];
+    let arguments = arguments! {
+        root: &grammar.root,
+        root_count: root_count as u32,
+        symbols: &grammar.symbols,
+        owners: &grammar.owners,
+        symbol_count: grammar.symbols.len() as u32,
+        rule_offsets: &grammar.rule_offsets,
+        rule_weights: rule_weights(),
+        use_offsets,
+        files: files as u32,
+        holders,
+    };
     gpu.launch_looping(SOURCE.kernel("row_holders_kernel").whole(), uses, arguments)?;
     let row_weights = row_lengths(gpu, grammar, &weights, &lengths)?;
     drop((lengths, weights));

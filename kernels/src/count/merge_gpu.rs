@@ -83,16 +83,16 @@ impl MergePlan {
         let pieces = gpu.allocate::<u32>(rows)?;
         let heavy = gpu.allocate::<u32>(rows)?;
         let room = gpu.allocate::<u32>(rows)?;
-        let arguments = arguments![
-            &weights,
-            &use_offsets,
-            row_count,
+        let arguments = arguments! {
+            weights,
+            use_offsets,
+            rows: row_count,
             files,
-            &costs,
-            &pieces,
-            &heavy,
-            &room
-        ];
+            costs,
+            pieces,
+            heavy,
+            lengths_max: &room,
+        };
         gpu.launch_looping(SOURCE.kernel("row_costs_kernel").whole(), rows, arguments)?;
         let costs = primitives::scan::<u32, u64>(gpu, &costs)?;
         let heavy_pieces = primitives::scan::<u32, u32>(gpu, &pieces)?;
@@ -109,15 +109,15 @@ impl MergePlan {
             .collect();
         let asked = gpu.upload(&places)?;
         let said = gpu.allocate::<u64>(places.len() * 4)?;
-        let arguments = arguments![
-            &asked,
-            places.len() as u32,
-            &costs,
-            &heavy_pieces,
-            &heavy_rows,
-            &room_all,
-            &said
-        ];
+        let arguments = arguments! {
+            rows: &asked,
+            count: places.len() as u32,
+            costs,
+            pieces: &heavy_pieces,
+            heavy: &heavy_rows,
+            room: &room_all,
+            out: &said,
+        };
         gpu.launch_looping(SOURCE.kernel("row_bounds_kernel"), places.len(), arguments)?;
         let said = gpu.download(&said)?;
         let at = |place: usize| <[u64; 4]>::try_from(&said[place * 4..][..4]).expect("four");
@@ -135,7 +135,7 @@ impl MergePlan {
         let windows = window(at(places.len() - 2)[0]) + 1;
         let first_rows = gpu.allocate::<u32>(windows as usize + 1)?;
         let end_rows = gpu.allocate::<u32>(windows as usize)?;
-        let arguments = arguments![&costs, &weights, row_count, &first_rows, &end_rows];
+        let arguments = arguments! { costs, weights, rows: row_count, first_rows, end_rows };
         gpu.launch_looping(
             SOURCE.kernel("first_rows_kernel").whole(),
             rows + 1,
@@ -237,7 +237,7 @@ impl MergePlan {
     fn merge(
         &self,
         gpu: &Gpu,
-        lists: [Argument; 3],
+        [list_starts, list_lengths, list_entries]: [Argument; 3],
         (starts, lengths, entries): &ListBuffers,
         by_count: bool,
     ) -> Result<(), GpuError> {
@@ -251,27 +251,27 @@ impl MergePlan {
             blocks: self.walk.blocks(gpu, RESIDENT),
             threads: THREADS,
         };
-        let mut arguments = arguments![
-            &self.use_offsets,
-            &self.holders,
-            &self.first_rows,
-            &self.end_rows,
-            &self.heavy_pieces,
-            &self.heavy_rows,
-            &counters,
-            counters.at(pieces_done),
+        let mut arguments = arguments! {
+            use_offsets: &self.use_offsets,
+            holders: &self.holders,
+            first_rows: &self.first_rows,
+            end_rows: &self.end_rows,
+            heavy_pieces: &self.heavy_pieces,
+            heavy_rows: &self.heavy_rows,
+            counters,
+            pieces_done: counters.at(pieces_done),
             starts,
             lengths,
             entries,
-        ]
+            list_starts,
+            list_lengths,
+            list_entries,
+            files: self.files,
+            file_bits,
+            by_count: u32::from(by_count),
+            bounds: &self.bounds,
+        }
         .to_vec();
-        arguments.extend(lists);
-        arguments.extend([
-            Argument::from(self.files),
-            Argument::from(file_bits),
-            Argument::from(u32::from(by_count)),
-            Argument::from(&self.bounds),
-        ]);
         arguments.extend(self.walk.arguments(counters.at(state)));
         gpu.launch(SOURCE.kernel("merge_kernel"), launch, &arguments)
     }
@@ -288,7 +288,13 @@ impl Lists {
         let count = gpu.item(&offsets, rows)? as usize;
         let entries = gpu.allocate::<u64>(count)?;
         // Rows are u32.
-        let arguments = arguments![&self.starts, &offsets, &self.entries, rows as u32, &entries];
+        let arguments = arguments! {
+            starts: &self.starts,
+            offsets,
+            entries: &self.entries,
+            rows: rows as u32,
+            entries_out: &entries,
+        };
         gpu.launch_looping(
             SOURCE
                 .kernel("close_rows_kernel")

@@ -38,7 +38,13 @@ pub(crate) fn root_words(
         return Ok(None);
     };
     let sizes = gpu.allocate::<u32>(roots)?;
-    let arguments = arguments![&grammar.root, roots, grammar.terminal_count, &flat, &sizes];
+    let arguments = arguments! {
+        root: &grammar.root,
+        count: roots,
+        terminals: grammar.terminal_count,
+        flat,
+        sizes,
+    };
     let kernel = SOURCE.kernel("word_sizes_kernel");
     gpu.launch_looping(kernel.moving(roots * 2 * 4), roots, arguments)?;
     let places = primitives::scan::<u32, u32>(gpu, &sizes)?;
@@ -52,18 +58,18 @@ pub(crate) fn root_words(
     // Words of windows are loaded by whole vectors.
     let mut keys = gpu.allocate::<u32>(words.next_multiple_of(VECTOR_WORDS))?;
     keys.truncate(words);
-    let arguments = arguments![
-        &grammar.root,
-        &grammar.root_files,
+    let arguments = arguments! {
+        root: &grammar.root,
+        root_files: &grammar.root_files,
         // Places in the root are u32.
-        roots as u32,
-        &places,
-        words,
-        &flat,
-        grammar.terminal_count,
+        root_count: roots as u32,
+        places,
+        count: words,
+        flat,
+        terminals: grammar.terminal_count,
         file_bits,
-        &keys
-    ];
+        keys,
+    };
     let launch = Launch::tiles(words, ROOT_TILE);
     gpu.launch(
         SOURCE

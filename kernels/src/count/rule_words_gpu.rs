@@ -43,19 +43,19 @@ impl RuleWords {
         let root_counts = &grammar.whole.counts;
         for level in 0..grammar.levels() {
             let range = grammar.level_rules(level);
-            let arguments = arguments![
-                &grammar.symbols,
-                &grammar.rule_offsets,
-                range.start,
-                range.end,
+            let arguments = arguments! {
+                symbols: &grammar.symbols,
+                rule_offsets: &grammar.rule_offsets,
+                first_rule: range.start,
+                end_rule: range.end,
                 // Rules are u32.
-                grammar.rules() as u32,
-                grammar.terminal_count,
-                root_counts.at(grammar.terminal_count as usize),
-                &flat,
-                size,
-                &totals
-            ];
+                rules: grammar.rules() as u32,
+                terminals: grammar.terminal_count,
+                root_counts: root_counts.at(grammar.terminal_count as usize),
+                flat,
+                flat_size: size,
+                totals,
+            };
             let kernel = SOURCE.kernel("level_records_kernel");
             gpu.launch_looping(kernel, range.len(), arguments)?;
         }

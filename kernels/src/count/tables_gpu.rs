@@ -67,7 +67,7 @@ impl DeviceTable {
         let rows = self.rows();
         let lengths = gpu.allocate::<u32>(rows)?;
         let kernel = SOURCE.kernel("row_lengths_kernel");
-        let arguments = arguments![&self.offsets, rows, &lengths];
+        let arguments = arguments! { offsets: &self.offsets, rows, lengths };
         gpu.launch_looping(kernel.moving(rows * 2 * 4), rows, arguments)?;
         Ok(lengths)
     }
@@ -82,7 +82,13 @@ impl DeviceTable {
         let rows = gpu.allocate::<u32>(places)?;
         // Rows and entries are u32.
         let (row_count, step) = (self.rows() as u32, step as u32);
-        let arguments = arguments![&self.offsets, row_count, step, places, &rows];
+        let arguments = arguments! {
+            offsets: &self.offsets,
+            rows: row_count,
+            step,
+            count: places,
+            found: &rows,
+        };
         gpu.launch_looping(SOURCE.kernel("rows_of_kernel").whole(), places, arguments)?;
         gpu.download(&rows)
     }
@@ -97,7 +103,7 @@ impl DeviceTable {
         let rows = primitives::expand(gpu, &self.offsets, count)?;
         let keys = gpu.allocate::<u64>(count)?;
         let values = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![&self.entries, &rows, count, &keys, &values];
+        let arguments = arguments! { entries: &self.entries, rows, count, keys, values };
         gpu.launch_looping(SOURCE.kernel("swap_keys_kernel").whole(), count, arguments)?;
         drop(rows);
         let bits = 32 + usize::BITS - columns.saturating_sub(1).leading_zeros();
@@ -144,17 +150,17 @@ pub fn of_cells(
     let launch = Launch::tiles(count, TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
     // Files and words are u32.
-    let arguments = arguments![
+    let arguments = arguments! {
         cells,
         count,
-        columns as u32,
-        strides.0,
-        strides.1,
-        look_back.words(),
-        look_back.ticket(),
-        &offsets,
-        &entries
-    ];
+        columns: columns as u32,
+        row_stride: strides.0,
+        column_stride: strides.1,
+        look_back: look_back.words(),
+        ticket: look_back.ticket(),
+        offsets,
+        entries,
+    };
     let bytes = count * (size_of::<u32>() + size_of::<u64>());
     gpu.launch(
         SOURCE.kernel("cell_entries_kernel").moving(bytes),
@@ -176,7 +182,7 @@ pub(crate) fn keyed(
     let offsets = gpu.allocate::<u32>(rows + 1)?;
     let entries = gpu.allocate::<u64>(count)?;
     // Rows are files or words, which are u32.
-    let arguments = arguments![keys, values, count, rows as u32, &offsets, &entries];
+    let arguments = arguments! { keys, values, count, rows: rows as u32, offsets, entries };
     gpu.launch_looping(
         SOURCE.kernel("keyed_entries_kernel").whole(),
         count + 1,

@@ -157,19 +157,19 @@ impl DeviceInserts {
         gpu.launch(
             SOURCE.kernel("splice_batch_kernel").moving(bytes),
             Launch::each(count),
-            arguments![
-                order_argument(order.as_ref()),
-                &self.files,
-                &self.offsets,
-                &self.sizes,
-                &self.lengths,
+            arguments! {
+                order: order_argument(order.as_ref()),
+                files: &self.files,
+                offsets: &self.offsets,
+                sizes: &self.sizes,
+                lengths: &self.lengths,
                 count,
-                &placed.bases,
-                &placed.inserts,
-                &placed.starts,
-                &placed.lengths,
-                &*placed.refused,
-            ],
+                bases: &placed.bases,
+                inserts: &placed.inserts,
+                starts: &placed.starts,
+                lengths_out: &placed.lengths,
+                refused: &*placed.refused,
+            },
         )?;
         Ok(placed)
     }
@@ -211,17 +211,17 @@ impl DeviceInserts {
         gpu.launch(
             SOURCE.kernel(kernel).moving(bytes),
             Launch::each(count),
-            arguments![
-                &self.files,
-                &self.offsets,
-                &self.sizes,
+            arguments! {
+                files: &self.files,
+                offsets: &self.offsets,
+                sizes: &self.sizes,
                 starts,
                 count,
-                &keys,
-                &numbers,
-                &state,
-                state.len(),
-            ],
+                keys,
+                order: &numbers,
+                state,
+                state_items: state.len(),
+            },
         )?;
         Ok(sort_pairs_with(gpu, keys, numbers, bits, &state)?.1)
     }
@@ -249,7 +249,7 @@ impl DeviceInserts {
                 .kernel("splice_lengths_kernel")
                 .moving(count * (4 + 2 * 8)),
             Launch::each(count),
-            arguments![order(), count, &self.lengths, &lengths],
+            arguments! { order: order(), count, lengths: &self.lengths, out: &lengths },
         )?;
         let grown: Buffer<u64> = scan(gpu, &lengths)?;
         let plan = Composition::new(&self.counts);
@@ -272,24 +272,24 @@ impl DeviceInserts {
                 threads: LEAF_THREADS,
                 ..Launch::tiles(leaves, 1)
             },
-            arguments![
-                order(),
-                &self.files,
-                &self.offsets,
-                &self.sizes,
-                &grown,
-                &*self.firsts,
-                planned.at(plan.leaves.start),
+            arguments! {
+                order: order(),
+                files: &self.files,
+                offsets: &self.offsets,
+                sizes: &self.sizes,
+                grown,
+                file_first: &*self.firsts,
+                leaf_first: planned.at(plan.leaves.start),
                 leaves,
-                state.at(0),
-                state.at(leaves),
-                &runs.bases,
-                &runs.inserts,
-                &runs.starts,
-                &runs.sums,
-                &runs.offsets,
-                &*refused,
-            ],
+                words: state.at(0),
+                ticket: state.at(leaves),
+                bases: &runs.bases,
+                inserts: &runs.inserts,
+                starts: &runs.starts,
+                sums: &runs.sums,
+                run_offsets: &runs.offsets,
+                refused: &*refused,
+            },
         )?;
         for (index, level) in plan.levels.iter().enumerate() {
             let words = words(index + 1);
@@ -308,16 +308,16 @@ impl DeviceInserts {
         gpu.launch(
             SOURCE.kernel("splice_finish_kernel").moving(bytes),
             Launch::each(room.max(files + 1)),
-            arguments![
-                order(),
-                &runs.sums,
-                &runs.offsets,
-                planned.at(plan.file_runs.start),
+            arguments! {
+                order: order(),
+                sums: &runs.sums,
+                run_offsets: &runs.offsets,
+                file_runs: planned.at(plan.file_runs.start),
                 files,
-                &placed.inserts,
-                &placed.lengths,
-                &*placed.offsets,
-            ],
+                inserts: &placed.inserts,
+                lengths: &placed.lengths,
+                offsets: &*placed.offsets,
+            },
         )?;
         Ok(placed)
     }
@@ -408,42 +408,42 @@ impl Runs {
         gpu.launch(
             SOURCE.kernel("splice_search_kernel").moving(bytes),
             search,
-            arguments![
-                &self.bases,
-                &self.sums,
+            arguments! {
+                bases: &self.bases,
+                sums: &self.sums,
                 room,
-                &self.offsets,
-                pairs(),
+                run_offsets: &self.offsets,
+                pairs: pairs(),
                 pair_count,
                 words,
                 ticket,
-                &before,
-                &inside,
-                &splits,
-            ],
+                before,
+                inside,
+                splits,
+            },
         )?;
         let out = Runs::with_room(gpu, level.len(), room)?;
         let bytes = count * (2 * STRETCH_BYTES + 2 * 4 + 8);
         gpu.launch(
             SOURCE.kernel("splice_join_kernel").moving(bytes),
             Launch::each(room.max(level.len())),
-            arguments![
-                &self.bases,
-                &self.inserts,
-                &self.starts,
-                &self.sums,
-                &self.offsets,
-                pairs(),
+            arguments! {
+                bases: &self.bases,
+                inserts: &self.inserts,
+                starts: &self.starts,
+                sums: &self.sums,
+                run_offsets: &self.offsets,
+                pairs: pairs(),
                 pair_count,
-                &before,
-                &inside,
-                &splits,
-                &out.bases,
-                &out.inserts,
-                &out.starts,
-                &out.sums,
-                &out.offsets,
-            ],
+                before,
+                inside,
+                splits,
+                bases_out: &out.bases,
+                inserts_out: &out.inserts,
+                starts_out: &out.starts,
+                sums_out: &out.sums,
+                run_offsets_out: &out.offsets,
+            },
         )?;
         Ok(out)
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytemuck::Pod;
 
-use super::driver::{Argument, DeviceRange, Driver, Kernel, Launch, fill_parallel};
+use super::driver::{Argument, DeviceRange, Driver, Kernel, Launch, NamedArgument, fill_parallel};
 use super::error::GpuError;
 use super::pool::{Block, Pool};
 use super::signature;
@@ -119,6 +119,18 @@ impl<'a, T> From<&'a mut Buffer<T>> for Argument<'a> {
     }
 }
 
+impl<'a, T> From<&'a &Buffer<T>> for Argument<'a> {
+    fn from(buffer: &'a &Buffer<T>) -> Argument<'a> {
+        Argument::from(*buffer)
+    }
+}
+
+impl<'a> From<&Argument<'a>> for Argument<'a> {
+    fn from(argument: &Argument<'a>) -> Argument<'a> {
+        *argument
+    }
+}
+
 impl From<u32> for Argument<'_> {
     fn from(value: u32) -> Self {
         Argument::U32(value)
@@ -147,12 +159,32 @@ impl<'a, T: Pod> From<&'a ArgumentStruct<T>> for Argument<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArgumentStruct<T>(pub(crate) T);
 
-/// Arguments of a kernel: buffers, structs, `u32`, and `u64` or `usize`, which kernels take as `u64`.
+/// Numbers as arguments, which are copied.
+macro_rules! number_arguments {
+    ($($number:ty),*) => {
+        $(impl From<&$number> for Argument<'_> {
+            fn from(value: &$number) -> Self {
+                Argument::from(*value)
+            }
+        })*
+    };
+}
+
+number_arguments!(u32, u64, usize);
+
+/// Arguments of a kernel by the names of its parameters, in any order: buffers, structs, `u32`, and `u64` or `usize`, which
+/// kernels take as `u64`. A name alone is the variable of that name, borrowed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! arguments {
-    ($($argument:expr),* $(,)?) => {
-        &[$($crate::gpu::building_blocks::Argument::from($argument)),*]
+    (@of $name:ident) => {
+        $crate::gpu::building_blocks::Argument::from(&$name)
+    };
+    (@of $name:ident $argument:expr) => {
+        $crate::gpu::building_blocks::Argument::from($argument)
+    };
+    ($($name:ident $(: $argument:expr)?),* $(,)?) => {
+        &[$((stringify!($name), $crate::arguments!(@of $name $($argument)?))),*]
     };
 }
 pub use arguments;
@@ -585,7 +617,8 @@ impl Gpu {
         }
     }
 
-    /// Starts a kernel, unless it has no threads. Arguments that are not those that its source declares are an error.
+    /// Starts a kernel, unless it has no threads. Arguments that are not those that its source declares, by name and kind, are
+    /// an error.
     ///
     /// The caller has checked that the kernel stays within its arguments.
     #[doc(hidden)]
@@ -593,17 +626,18 @@ impl Gpu {
         &self,
         kernel: Kernel,
         launch: Launch,
-        arguments: &[Argument],
+        arguments: &[NamedArgument],
     ) -> Result<(), GpuError> {
         self.check_stops()?;
-        signature::check(kernel, arguments).map_err(|reason| GpuError::Call {
-            device: self.facts.name.clone(),
-            call: "launch".to_owned(),
-            reason,
-        })?;
+        let arguments =
+            signature::in_order(kernel, arguments).map_err(|reason| GpuError::Call {
+                device: self.facts.name.clone(),
+                call: "launch".to_owned(),
+                reason,
+            })?;
         match launch.blocks {
             0 => Ok(()),
-            _ => (self.driver).launch(kernel.given(arguments), launch, arguments),
+            _ => (self.driver).launch(kernel.given(&arguments), launch, &arguments),
         }
     }
 
@@ -649,7 +683,7 @@ impl Gpu {
         &self,
         kernel: Kernel,
         items: usize,
-        arguments: &[Argument],
+        arguments: &[NamedArgument],
     ) -> Result<(), GpuError> {
         self.launch(kernel, self.looping(items), arguments)
     }
@@ -702,7 +736,7 @@ mod tests {
         on_devices(|gpu| {
             let (numbers, bytes) = (gpu.upload(&[1_u32, 2])?, gpu.upload(&[3_u8; 8])?);
             let kernel = weights_gpu::SOURCE.kernel("rank_counts_kernel");
-            let launched = |kernel, arguments: &[Argument<'_>]| {
+            let launched = |kernel, arguments: &[NamedArgument<'_>]| {
                 let launch = Launch::each(2);
                 let reason = gpu
                     .launch(kernel, launch, arguments)
@@ -712,35 +746,34 @@ mod tests {
                     });
                 reason.err().unwrap_or_default()
             };
+            let (keys, count, most, counts) = (&numbers, 2u32, 2u32, &numbers);
+            let missing = arguments! { keys, count, most };
             let expected =
-                "rank_counts_kernel in weights.cu has 4 parameters, and 3 arguments are given";
-            assert_eq!(launched(kernel, arguments![&numbers, 2u32, 2u32]), expected);
-            let expected = "parameter 1 (u32 count) of rank_counts_kernel in weights.cu cannot be a number of 8 bytes";
-            assert_eq!(
-                launched(kernel, arguments![&numbers, 2u64, 2u32, &numbers]),
-                expected
-            );
-            let expected = "parameter 3 (u32* counts) of rank_counts_kernel in weights.cu cannot be an array of items of 1 bytes";
-            assert_eq!(
-                launched(kernel, arguments![&numbers, 2u32, 2u32, &bytes]),
-                expected
-            );
-            let expected = "parameter 3 (u32* counts) of rank_counts_kernel in weights.cu cannot be a number of 4 bytes";
-            assert_eq!(
-                launched(kernel, arguments![&numbers, 2u32, 2u32, 0u32]),
-                expected
-            );
-            let expected = "parameter 0 (const u32* keys) of rank_counts_kernel in weights.cu cannot be a number of 8 bytes";
-            assert_eq!(
-                launched(kernel, arguments![7u64, 2u32, 2u32, &numbers]),
-                expected
-            );
+                "parameter `u32* counts` of rank_counts_kernel in weights.cu is not given once";
+            assert_eq!(launched(kernel, missing), expected);
+            let twice = arguments! { keys, count, most, counts, counts };
+            assert_eq!(launched(kernel, twice), expected);
+            let unknown = arguments! { keys, count, least: most, counts };
+            let expected = "rank_counts_kernel in weights.cu has no parameter `least`";
+            assert_eq!(launched(kernel, unknown), expected);
+            let refused = |arguments: &[NamedArgument<'_>], parameter: &str, given: &str| {
+                let expected = format!(
+                    "parameter `{parameter}` of rank_counts_kernel in weights.cu cannot be {given}"
+                );
+                assert_eq!(launched(kernel, arguments), expected);
+            };
+            let wide = arguments! { keys, count: 2u64, most, counts };
+            refused(wide, "u32 count", "a number of 8 bytes");
+            let narrow = arguments! { keys, count, most, counts: &bytes };
+            refused(narrow, "u32* counts", "an array of items of 1 bytes");
+            let no_array = arguments! { keys, count, most, counts: 0u32 };
+            refused(no_array, "u32* counts", "a number of 4 bytes");
+            let address = arguments! { keys: 7u64, count, most, counts };
+            refused(address, "const u32* keys", "a number of 8 bytes");
             let unknown = weights_gpu::SOURCE.kernel("no_kernel");
             assert_eq!(launched(unknown, &[]), "no kernel no_kernel in weights.cu");
-            assert_eq!(
-                launched(kernel, arguments![&numbers, 2u32, 5u32, &numbers]),
-                ""
-            );
+            let in_another_order = arguments! { counts, most: 5u32, count, keys };
+            assert_eq!(launched(kernel, in_another_order), "");
             assert_eq!(gpu.download(&numbers)?, [4, 3]);
             Ok(())
         });

@@ -196,6 +196,9 @@ pub enum Argument<'a> {
     Struct(&'a [u8]),
 }
 
+/// The name of a parameter, and the argument for it.
+pub type NamedArgument<'a> = (&'static str, Argument<'a>);
+
 impl Argument<'_> {
     /// No array, where a kernel takes none.
     pub const NONE: Argument<'static> = Argument::U64(0);

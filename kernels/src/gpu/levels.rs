@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use super::device::{Buffer, Gpu};
-use super::driver::{Argument, Header};
+use super::device::{Buffer, Gpu, arguments};
+use super::driver::{Argument, Header, NamedArgument};
 use super::error::GpuError;
 
 /// What kernels that walk include.
@@ -93,14 +93,14 @@ impl Walk {
     }
 
     /// The arguments of a kernel that make its `Walk`; `state` are [`STATE_ITEMS`] numbers.
-    pub(crate) fn arguments<'a>(&'a self, state: Argument<'a>) -> [Argument<'a>; 5] {
-        [
-            self.arrays.at(0),
-            self.arrays.at(self.phases + 1),
-            self.arrays.at(2 * (self.phases + 1)),
+    pub(crate) fn arguments<'a>(&'a self, state: Argument<'a>) -> [NamedArgument<'a>; 5] {
+        *arguments! {
+            first_pieces: self.arrays.at(0),
+            first_steps: self.arrays.at(self.phases + 1),
+            ranges: self.arrays.at(2 * (self.phases + 1)),
             // As many as levels, which are u32.
-            Argument::from(self.phases as u32),
+            phases: self.phases as u32,
             state,
-        ]
+        }
     }
 }

@@ -101,16 +101,16 @@ impl Items {
         gpu.launch(
             SOURCE.kernel("sort_tile_kernel"),
             launch,
-            arguments![
+            arguments! {
                 keys,
                 values,
                 keys_out,
                 values_out,
-                as_u32(most),
+                count: as_u32(most),
                 counted,
                 symbols,
-                offsets
-            ],
+                offsets,
+            },
         )?;
         self.swap();
         Ok(())
@@ -136,16 +136,16 @@ impl Items {
             gpu.launch(
                 SOURCE.kernel(kernel).moving(count * MOVED),
                 Launch::each(count),
-                arguments![
+                arguments! {
                     keys,
                     values,
                     keys_out,
                     values_out,
-                    as_u32(count),
-                    as_u32(width),
+                    count: as_u32(count),
+                    width: as_u32(width),
                     symbols,
-                    offsets
-                ],
+                    offsets,
+                },
             )?;
             self.swap();
             width *= ways;

@@ -67,7 +67,9 @@ pub use error::GpuError;
 pub mod building_blocks {
     pub use super::compile::compile_sources;
     pub use super::device::arguments;
-    pub use super::driver::{Argument, Driver, Header, Kernel, Launch, Source, THREADS};
+    pub use super::driver::{
+        Argument, Driver, Header, Kernel, Launch, NamedArgument, Source, THREADS,
+    };
     pub use crate::count::key_tables_gpu::table_of_keys;
     pub use crate::count::tables_gpu::of_cells;
     pub use crate::grammar::weights_gpu::root_counts;

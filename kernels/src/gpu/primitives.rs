@@ -157,13 +157,13 @@ pub(crate) fn scan_to<Item: Scanned<Sum>, Sum: Pod>(
     gpu.launch(
         SOURCE.kernel(Item::KERNEL).moving(bytes),
         launch,
-        arguments![
-            items,
-            sums,
-            items.len(),
-            look_back.words(),
-            look_back.ticket()
-        ],
+        arguments! {
+            in: items,
+            out: sums,
+            count: items.len(),
+            words: look_back.words(),
+            ticket: look_back.ticket(),
+        },
     )
 }
 
@@ -395,15 +395,15 @@ fn sort_with<K: Key, V: Pod>(
     gpu.launch(
         SOURCE.kernel(K::OFFSETS).moving(len * size_of::<K>()),
         gpu.looping(len.div_ceil(VECTORS * VECTOR / size_of::<K>())),
-        arguments![
-            &*keys,
-            len,
-            bits.start,
-            bits.end,
+        arguments! {
+            keys: &*keys,
+            count: len,
+            begin: bits.start,
+            end: bits.end,
             width,
-            state,
-            state.at(done)
-        ],
+            offsets: state,
+            blocks_done: state.at(done),
+        },
     )?;
     let mut keys_out = gpu.allocate::<K>(len)?;
     let mut values_out = match &values {
@@ -416,18 +416,18 @@ fn sort_with<K: Key, V: Pod>(
         gpu.launch(
             kernel.moving(2 * len * (size_of::<K>() + value_bytes)),
             launch,
-            arguments![
-                &*keys,
-                (values.as_deref()).map_or_else(none, Argument::from),
-                &keys_out,
-                values_out.as_ref().map_or_else(none, Argument::from),
-                len,
+            arguments! {
+                keys: &*keys,
+                values: (values.as_deref()).map_or_else(none, Argument::from),
+                keys_out,
+                values_out: values_out.as_ref().map_or_else(none, Argument::from),
+                count: len,
                 shift,
-                width.min(bits.end - shift),
-                state.at(pass * DIGITS),
-                state.at(words + pass * launch.blocks as usize * DIGITS),
-                state.at(tickets + pass),
-            ],
+                bits: width.min(bits.end - shift),
+                offsets: state.at(pass * DIGITS),
+                words: state.at(words + pass * launch.blocks as usize * DIGITS),
+                ticket: state.at(tickets + pass),
+            },
         )?;
         keys_out = keys.replace(gpu, keys_out)?;
         if let (Some(values), Some(written)) = (&mut values, values_out.take()) {
@@ -468,16 +468,16 @@ pub fn sums_by_key(
                 blocks,
                 threads: THREADS,
             },
-            arguments![
+            arguments! {
                 keys,
-                values.map_or(Argument::NONE, Argument::from),
-                &keys_out,
-                &sums,
-                &runs,
-                len,
-                look_back.words(),
-                look_back.ticket(),
-            ],
+                values: values.map_or(Argument::NONE, Argument::from),
+                keys_out,
+                sums_out: &sums,
+                runs,
+                count: len,
+                words: look_back.words(),
+                ticket: look_back.ticket(),
+            },
         )?;
         // At most `len`, a usize.
         let runs = gpu.item(&runs, 0)? as usize;
@@ -501,7 +501,7 @@ pub(crate) fn offsets_of_keys(
     gpu.launch_looping(
         SOURCE.kernel("key_offsets_kernel").whole(),
         offsets.len(),
-        arguments![keys, keys.len(), end, &offsets],
+        arguments! { keys, count: keys.len(), end, offsets },
     )?;
     Ok(offsets)
 }
@@ -523,7 +523,7 @@ pub fn expand(gpu: &Gpu, offsets: &Buffer<u32>, count: usize) -> Result<Buffer<u
             blocks: tiles(count),
             threads: THREADS,
         },
-        arguments![offsets, owner_count, &owners, items],
+        arguments! { offsets, owner_count, owners, count: items },
     )?;
     Ok(owners)
 }

@@ -1,6 +1,6 @@
 //! The parameters of kernels, as their `.cu` files declare them.
 //!
-//! The invariant: an argument that passes here has the kind and the size of its parameter, and an array has items that can be
+//! The invariant: an argument that passes here has the name, the kind and the size of its parameter, and an array has items that can be
 //! taken as some of those that the kernel takes it for, as a `u64` is two `u32`. That an array is long enough is for the wrapper of the launch to see to.
 //!
 //! A kernel is declared once, in its source, so nothing here can disagree with what is compiled: parameters are read from
@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use super::driver::{Argument, Kernel, Source};
+use super::driver::{Argument, Kernel, NamedArgument, Source};
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,13 @@ pub(crate) enum ParameterKind {
     Array(Option<usize>),
     /// Numbers in a struct.
     Struct,
+}
+
+impl Parameter {
+    fn name(&self) -> &'static str {
+        let declared = self.declared;
+        &declared[declared.trim_end_matches(is_part_of_name).len()..]
+    }
 }
 
 impl ParameterKind {
@@ -89,35 +96,45 @@ fn known(source: &'static Source) -> &'static DeclaredKernels {
 /// Kernels by name.
 type DeclaredKernels = HashMap<&'static str, Vec<Parameter>>;
 
-/// Says what is wrong with the arguments of a launch, if something is.
-pub(crate) fn check(kernel: Kernel, arguments: &[Argument<'_>]) -> Result<(), String> {
-    let (name, file) = (kernel.name, kernel.source.name);
-    let Some(parameters) = parameters(kernel.source, name) else {
-        return Err(format!("no kernel {name} in {file}"));
+/// The arguments of a launch in the order of the kernel's parameters, or what is wrong with them.
+pub(crate) fn in_order<'a>(
+    kernel: Kernel,
+    arguments: &[NamedArgument<'a>],
+) -> Result<Vec<Argument<'a>>, String> {
+    let (kernel_name, file) = (kernel.name, kernel.source.name);
+    let Some(parameters) = parameters(kernel.source, kernel_name) else {
+        return Err(format!("no kernel {kernel_name} in {file}"));
     };
-    if parameters.len() != arguments.len() {
-        return Err(format!(
-            "{name} in {file} has {} parameters, and {} arguments are given",
-            parameters.len(),
-            arguments.len()
-        ));
+    let is_known = |name: &str| parameters.iter().any(|parameter| parameter.name() == name);
+    if let Some((name, _)) = arguments.iter().find(|(name, _)| !is_known(name)) {
+        return Err(format!("{kernel_name} in {file} has no parameter `{name}`"));
     }
-    for (index, (parameter, argument)) in parameters.iter().zip(arguments).enumerate() {
-        if !parameter.kind.takes(argument) {
-            let given = match argument {
-                Argument::U32(_) | Argument::U64(_) => {
-                    format!("a number of {} bytes", argument.size())
-                }
-                Argument::Array { item, .. } => format!("an array of items of {item} bytes"),
-                Argument::Struct(bytes) => format!("a struct of {} bytes", bytes.len()),
-            };
+    let argument_of = |parameter: &Parameter| {
+        let mut given = arguments
+            .iter()
+            .filter(|(name, _)| *name == parameter.name());
+        let (Some((_, argument)), None) = (given.next(), given.next()) else {
             return Err(format!(
-                "parameter {index} ({}) of {name} in {file} cannot be {given}",
+                "parameter `{}` of {kernel_name} in {file} is not given once",
                 parameter.declared
             ));
+        };
+        if parameter.kind.takes(argument) {
+            return Ok(*argument);
         }
-    }
-    Ok(())
+        let given = match argument {
+            Argument::U32(_) | Argument::U64(_) => {
+                format!("a number of {} bytes", argument.size())
+            }
+            Argument::Array { item, .. } => format!("an array of items of {item} bytes"),
+            Argument::Struct(bytes) => format!("a struct of {} bytes", bytes.len()),
+        };
+        Err(format!(
+            "parameter `{}` of {kernel_name} in {file} cannot be {given}",
+            parameter.declared
+        ))
+    };
+    parameters.iter().map(argument_of).collect()
 }
 
 /// The kernels that a source writes out: `__global__ void`, perhaps bounds, a name, and parameters without parentheses.
@@ -130,7 +147,7 @@ fn declared(text: &'static str) -> DeclaredKernels {
         }
         let mut rest = &text[start + keyword.len()..];
         while let Some(open) = rest.find('(') {
-            let is_not_part = |c: char| !(c.is_alphanumeric() || c == '_');
+            let is_not_part = |c: char| !is_part_of_name(c);
             let name = rest[..open].trim_end().rsplit(is_not_part).next();
             let name = name.unwrap_or_default();
             let Some(size) = closing(&rest[open..]) else {
@@ -157,10 +174,13 @@ fn closing(text: &str) -> Option<usize> {
     })
 }
 
+fn is_part_of_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 fn parameter(declared: &'static str) -> Parameter {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
     // All but the name.
-    let kind = declared.trim_end_matches(is_part).trim_end();
+    let kind = declared.trim_end_matches(is_part_of_name).trim_end();
     let (item, is_array) = match kind.strip_suffix('*') {
         Some(item) => (item.trim_end(), true),
         None => (kind, false),
@@ -183,6 +203,10 @@ fn parameter(declared: &'static str) -> Parameter {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
     use crate::sources::SOURCES;
 
@@ -229,5 +253,78 @@ mod tests {
                 assert!(numbers <= NUMBERS_MAX, "{name} has {numbers} numbers");
             }
         }
+    }
+
+    /// The names in each `arguments! { .. }` of a file, with the line where it begins.
+    fn named_arguments(text: &str) -> Vec<(usize, Vec<&str>)> {
+        let opening = "arguments! {";
+        let found = text.match_indices(opening).map(|(start, _)| {
+            let (mut names, mut depth, mut is_next) = (Vec::new(), 0, false);
+            let code = text[start + opening.len() - 1..].lines();
+            for line in code.map(|line| line.split("//").next().unwrap_or_default()) {
+                for (at, c) in line.char_indices() {
+                    match c {
+                        '{' | '(' | '[' => depth += 1,
+                        '}' | ')' | ']' => depth -= 1,
+                        c if depth == 1 && is_next && is_part_of_name(c) => {
+                            let name = &line[at..];
+                            let end = name.find(|c| !is_part_of_name(c));
+                            names.push(&name[..end.unwrap_or(name.len())]);
+                        }
+                        _ => {}
+                    }
+                    is_next = match c {
+                        ' ' => is_next,
+                        c => depth == 1 && (c == ',' || c == '{'),
+                    };
+                    if depth == 0 {
+                        return (text[..start].lines().count(), names);
+                    }
+                }
+            }
+            (text[..start].lines().count(), names)
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn names_of_arguments_are_read_from_launches() {
+        let text =
+            "f(arguments! { a, b: &[c, d], // e, f\n  g: h(i) }); arguments! {\n    j: 1,\n}";
+        let expected = vec![(1, vec!["a", "b", "g"]), (2, vec!["j"])];
+        assert_eq!(named_arguments(text), expected);
+    }
+
+    /// A launch with a wrong name is refused when it runs. This test needs no launch.
+    #[test]
+    fn every_launch_names_parameters_of_a_kernel() {
+        let kernels: Vec<BTreeSet<&str>> = (SOURCES.iter())
+            .flat_map(|source| declared(source.text).into_values())
+            .map(|parameters| parameters.iter().map(Parameter::name).collect())
+            .collect();
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut wrong = Vec::new();
+        while let Some(folder) = folders.pop() {
+            // The program may run where the sources are not.
+            for entry in fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                let is_launching = |line: &str| line.starts_with("pub(crate) static SOURCE");
+                if !text.lines().any(is_launching) {
+                    continue;
+                }
+                for (line, names) in named_arguments(&text) {
+                    let mut all = kernels.iter();
+                    if !all.any(|kernel| names.iter().all(|name| kernel.contains(name))) {
+                        wrong.push(format!("{}:{line}: {names:?}", path.display()));
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

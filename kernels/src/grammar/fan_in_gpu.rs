@@ -115,17 +115,17 @@ impl FanIn {
         let last = symbols.saturating_sub(1);
         let (keys, inputs) = (gpu.allocate::<u32>(items)?, gpu.allocate::<u32>(items)?);
         let firsts = gpu.upload(&groups.firsts)?;
-        let arguments = arguments![
-            &grammar.symbols,
+        let arguments = arguments! {
+            symbols: &grammar.symbols,
             owners,
-            bodies,
-            grammar.terminal_count,
+            items: bodies,
+            terminals: grammar.terminal_count,
             last,
-            &firsts,
-            firsts.len().saturating_sub(1) as u32,
-            &keys,
-            &inputs
-        ];
+            groups: &firsts,
+            group_count: firsts.len().saturating_sub(1) as u32,
+            keys,
+            inputs,
+        };
         gpu.launch_looping(
             SOURCE.kernel("fan_in_keys_kernel").whole(),
             bodies,
@@ -152,7 +152,7 @@ impl FanIn {
         let rows = offsets.len() - 1;
         let (counts, several) = (gpu.allocate::<u32>(rows)?, gpu.allocate::<u32>(rows)?);
         // Rows and items are u32.
-        let arguments = arguments![offsets, rows as u32, &counts, &several];
+        let arguments = arguments! { offsets, rows: rows as u32, chunks: &counts, several };
         gpu.launch_looping(SOURCE.kernel("fan_in_rows_kernel").whole(), rows, arguments)?;
         let chunk_offsets = primitives::scan::<u32, u32>(gpu, &counts)?;
         let slots = primitives::scan::<u32, u32>(gpu, &several)?;
@@ -161,16 +161,16 @@ impl FanIn {
         let chunk_rows = primitives::expand(gpu, &chunk_offsets, chunks)?;
         let firsts = gpu.allocate::<u32>(chunks + 1)?;
         let symbols = gpu.allocate::<u32>(chunks)?;
-        let arguments = arguments![
+        let arguments = arguments! {
             offsets,
-            &chunk_offsets,
-            &chunk_rows,
-            chunks as u32,
-            rows.saturating_sub(1) as u32,
-            inputs.len() as u32,
-            &firsts,
-            &symbols
-        ];
+            chunk_offsets,
+            rows: &chunk_rows,
+            chunks: chunks as u32,
+            last: rows.saturating_sub(1) as u32,
+            items: inputs.len() as u32,
+            firsts,
+            chunk_symbols: &symbols,
+        };
         gpu.launch_looping(
             SOURCE.kernel("fan_in_chunks_kernel").whole(),
             chunks + 1,
@@ -223,25 +223,25 @@ impl FanIn {
             blocks: tiles.blocks.min(processors * resident),
             ..tiles
         };
-        let arguments = arguments![
+        let arguments = arguments! {
             counts,
-            &self.inputs,
-            &self.firsts,
-            &self.symbols,
-            &self.chunk_offsets,
-            &self.slots,
+            inputs: &self.inputs,
+            firsts: &self.firsts,
+            chunk_symbols: &self.symbols,
+            chunk_offsets: &self.chunk_offsets,
+            slots: &self.slots,
             // Chunks are fewer than symbols and items.
-            chunks as u32,
-            self.terminals,
-            rows.saturating_sub(1) as u32,
+            chunks: chunks as u32,
+            terminals: self.terminals,
+            last: rows.saturating_sub(1) as u32,
             // A few.
-            columns as u32,
+            columns: columns as u32,
             shift,
-            &state.values,
-            &state.sums,
-            &state.state,
-            &weights
-        ];
+            values: &state.values,
+            sums: &state.sums,
+            state: &state.state,
+            weights,
+        };
         let values = self.inputs.len() * size_of::<u64>() * columns;
         let bytes = self.bytes() as usize + values + 2 * counts.len() * size_of::<u32>();
         gpu.launch(

@@ -104,14 +104,14 @@ fn kept_levels(
     let gains = gpu.zeroed::<u64>(levels)?;
     let level_offsets = gpu.upload(&grammar.level_offsets)?;
     // Rules and levels are u32.
-    let arguments = arguments![
-        &grammar.rule_offsets,
-        rules as u32,
-        &level_offsets,
-        levels as u32,
-        weights.at(terminals),
-        &gains
-    ];
+    let arguments = arguments! {
+        rule_offsets: &grammar.rule_offsets,
+        rules: rules as u32,
+        level_offsets,
+        levels: levels as u32,
+        weights: weights.at(terminals),
+        gains,
+    };
     gpu.launch_looping(
         SOURCE.kernel("level_gains_kernel").moving(rules * 2 * 4),
         rules,
@@ -170,7 +170,7 @@ fn inline_levels(
 
     let count = grammar.root.len();
     let sizes = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![&grammar.root, count, first, &flat_offsets, &sizes];
+    let arguments = arguments! { root: &grammar.root, count, kept: first, flat_offsets, sizes };
     gpu.launch_looping(
         SOURCE.kernel("flat_sizes_kernel").moving(count * 2 * 4),
         count,
@@ -180,16 +180,16 @@ fn inline_levels(
     let count = gpu.item(&places, count)? as usize;
     let owners = primitives::expand(gpu, &places, count)?;
     let root = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![
-        &grammar.root,
-        &owners,
-        &places,
+    let arguments = arguments! {
+        root: &grammar.root,
+        owners,
+        places,
         count,
-        first,
-        &flat_offsets,
-        &flat,
-        &root
-    ];
+        kept: first,
+        flat_offsets,
+        flat_symbols: &flat,
+        out: &root,
+    };
     gpu.launch_looping(
         SOURCE.kernel("flat_root_kernel").moving(count * 2 * 4),
         count,
@@ -197,7 +197,12 @@ fn inline_levels(
     )?;
     let starts = grammar.root_offsets.len();
     let root_offsets = gpu.allocate::<u32>(starts)?;
-    let arguments = arguments![&places, &grammar.root_offsets, starts, &root_offsets];
+    let arguments = arguments! {
+        values: &places,
+        numbers: &grammar.root_offsets,
+        count: starts,
+        out: &root_offsets,
+    };
     gpu.launch_looping(
         SOURCE.kernel("gather_kernel").moving(starts * 3 * 4),
         starts,
@@ -217,7 +222,7 @@ fn sample(gpu: &Gpu, symbols: &Buffer<u32>) -> Result<Vec<u32>, GpuError> {
     let step = (symbols.len() / HOT_SAMPLE).max(1);
     let count = symbols.len() / step;
     let sample = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![symbols, step, &sample, count];
+    let arguments = arguments! { symbols, step, sample, count };
     gpu.launch_looping(
         SOURCE.kernel("sample_kernel").moving(count * 2 * 4),
         count,

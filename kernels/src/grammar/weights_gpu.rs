@@ -77,16 +77,16 @@ pub fn root_counts(
     let block_items = block_items.max(TILE);
     let launch = Launch::tiles(items, block_items);
     let bytes = (items + counts.len()) * size_of::<u32>();
-    let arguments = arguments![
-        &grammar.root,
-        &grammar.root_offsets,
+    let arguments = arguments! {
+        root: &grammar.root,
+        root_offsets: &grammar.root_offsets,
         items,
         block_items,
         hot,
         // A few.
-        columns as u32,
-        &counts
-    ];
+        columns: columns as u32,
+        counts,
+    };
     gpu.launch(
         SOURCE.kernel("root_counts_kernel").moving(bytes),
         launch,
@@ -117,12 +117,20 @@ pub fn words_by_count(
     let bits = 0..u32::BITS - most.leading_zeros();
     let state = primitives::sort_state::<u32>(gpu, count, &bits)?;
     let bytes = (3 * count + state.len()) * size_of::<u32>();
-    let arguments = arguments![weights, words, most, &keys, &numbers, &state, state.len()];
+    let arguments = arguments! {
+        weights,
+        count: words,
+        most,
+        keys,
+        words: &numbers,
+        state,
+        state_items: state.len(),
+    };
     let kernel = SOURCE.kernel("rank_keys_kernel").moving(bytes);
     gpu.launch_looping(kernel, count.max(state.len()), arguments)?;
     let (keys, numbers) = primitives::sort_pairs_with(gpu, keys, numbers, bits, &state)?;
     let counts = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![&keys, words, most, &counts];
+    let arguments = arguments! { keys, count: words, most, counts };
     gpu.launch_looping(
         SOURCE.kernel("rank_counts_kernel").whole(),
         count,

@@ -8,7 +8,7 @@
 
 use crate::NGRAM_WORDS_MAX;
 use crate::gpu::device::{ArgumentStruct, Buffer, Gpu, arguments};
-use crate::gpu::driver::{Argument, Launch, Source, THREADS};
+use crate::gpu::driver::{Launch, NamedArgument, Source, THREADS};
 use crate::gpu::error::GpuError;
 use crate::gpu::primitives::{scan, sort_keys};
 use crate::grammar::words_gpu::DeviceWords;
@@ -243,22 +243,22 @@ impl<'a> DevicePhraseSearch<'a> {
         &'s self,
         gpu: &Gpu,
         kernel: &'static str,
-        own: impl Fn(bool) -> Vec<Argument<'s>>,
+        own: impl Fn(bool) -> Vec<NamedArgument<'s>>,
     ) -> Result<(), GpuError> {
         let terminals = self.grammar.terminal_count;
         for sequence in self.grammar.sequences() {
-            let mut arguments = arguments![
-                &self.phrase,
-                &self.ends,
+            let mut arguments = arguments! {
+                phrase: &self.phrase,
+                end_words: &self.ends,
                 terminals,
-                self.half,
-                sequence.symbols,
-                sequence.symbols.len(),
-                sequence.owners,
-                sequence.offsets.at(1),
-                u32::from(sequence.is_root),
-                self.weights.at(terminals as usize),
-            ]
+                half: self.half,
+                symbols: sequence.symbols,
+                count: sequence.symbols.len(),
+                owners: sequence.owners,
+                ends_of: sequence.offsets.at(1),
+                is_root: u32::from(sequence.is_root),
+                rule_weights: self.weights.at(terminals as usize),
+            }
             .to_vec();
             arguments.extend(own(sequence.is_root));
             gpu.launch_looping(SOURCE.kernel(kernel), sequence.symbols.len(), &arguments)?;
@@ -269,7 +269,9 @@ impl<'a> DevicePhraseSearch<'a> {
     /// How often it occurs.
     fn count(&self, gpu: &Gpu) -> Result<u64, GpuError> {
         let count = gpu.zeroed::<u64>(1)?;
-        self.launch(gpu, "count_phrase_kernel", |_| vec![(&count).into()])?;
+        self.launch(gpu, "count_phrase_kernel", |_| {
+            arguments! { occurrences: &count }.to_vec()
+        })?;
         gpu.item(&count, 0)
     }
 
@@ -281,19 +283,15 @@ impl<'a> DevicePhraseSearch<'a> {
         found: &mut Found,
     ) -> Result<(), GpuError> {
         self.launch(gpu, "phrase_crossings_kernel", |is_root| {
-            let starts = match is_root {
-                true => &uses.root_starts,
-                false => &uses.body_starts,
-            };
-            arguments![
-                &uses.lengths,
-                starts,
-                &found.items.symbols,
-                &found.items.offsets,
-                &found.places,
-                found.room(),
-                &found.made
-            ]
+            arguments! {
+                lengths: &uses.lengths,
+                starts: if is_root { &uses.root_starts } else { &uses.body_starts },
+                item_symbols: &found.items.symbols,
+                item_offsets: &found.items.offsets,
+                places: &found.places,
+                made_max: found.room(),
+                made: &found.made,
+            }
             .to_vec()
         })?;
         found.read(gpu)
@@ -311,38 +309,38 @@ fn step(
 ) -> Result<(), GpuError> {
     let (count, parents) = (found.item_count, &uses.parents);
     let sizes = gpu.allocate::<u32>(count)?;
-    let arguments = arguments![
-        &found.items.symbols,
+    let arguments = arguments! {
+        item_symbols: &found.items.symbols,
         count,
-        &parents.offsets,
-        &parents.root_offsets,
-        &sizes
-    ];
+        place_offsets: &parents.offsets,
+        position_offsets: &parents.root_offsets,
+        sizes,
+    };
     let kernel = SOURCE.kernel("phrase_uses_kernel").moving(count * 6 * 4);
     gpu.launch(kernel, Launch::each(count), arguments)?;
     let ends: Buffer<u64> = scan(gpu, &sizes)?;
     let use_count = gpu.item(&ends, count)? as usize;
     gpu.fill_items(&found.made, ITEMS, 1, 0)?;
-    let arguments = arguments![
-        &found.items.symbols,
-        &found.items.offsets,
-        &ends,
-        count,
-        grammar.terminal_count,
-        &parents.offsets,
-        &parents.places,
-        &parents.body_rules,
-        &uses.body_starts,
-        &parents.root_offsets,
-        &parents.root_positions,
-        &uses.root_starts,
-        weights.at(grammar.terminal_count as usize),
-        &next.symbols,
-        &next.offsets,
-        &found.places,
-        found.room(),
-        &found.made
-    ];
+    let arguments = arguments! {
+        item_symbols: &found.items.symbols,
+        item_offsets: &found.items.offsets,
+        uses: &ends,
+        item_count: count,
+        terminals: grammar.terminal_count,
+        place_offsets: &parents.offsets,
+        body_places: &parents.places,
+        body_rules: &parents.body_rules,
+        body_starts: &uses.body_starts,
+        position_offsets: &parents.root_offsets,
+        positions: &parents.root_positions,
+        root_starts: &uses.root_starts,
+        rule_weights: weights.at(grammar.terminal_count as usize),
+        symbols_out: &next.symbols,
+        offsets_out: &next.offsets,
+        places: &found.places,
+        made_max: found.room(),
+        made: &found.made,
+    };
     let launch = Launch::tiles(use_count, TILE);
     gpu.launch(SOURCE.kernel("phrase_step_kernel"), launch, arguments)?;
     std::mem::swap(&mut found.items, next);

@@ -155,7 +155,12 @@ impl DeviceStructures {
                 .kernel("file_starts_kernel")
                 .moving(starts.len() * (4 + 2 * 8)),
             Launch::each(starts.len()),
-            arguments![&grammar.root_offsets, starts.len(), &root_starts, &starts],
+            arguments! {
+                root_offsets: &grammar.root_offsets,
+                count: starts.len(),
+                root_starts,
+                file_starts: &starts,
+            },
         )?;
         let parents = parents(gpu, &grammar)?;
         let weights = file_weights(gpu, &grammar)?;
@@ -207,16 +212,16 @@ pub(super) fn measure(
         gpu.launch(
             SOURCE.kernel("measure_level_kernel"),
             Launch::each((level[1] - level[0]) as usize),
-            arguments![
-                &grammar.rule_offsets,
-                &grammar.symbols,
-                grammar.terminal_count,
-                level[0],
-                level[1],
-                &lengths,
-                &signatures,
-                &body_starts,
-            ],
+            arguments! {
+                rule_offsets: &grammar.rule_offsets,
+                symbols: &grammar.symbols,
+                terminal_count: grammar.terminal_count,
+                first: level[0],
+                end: level[1],
+                lengths,
+                signatures,
+                body_starts,
+            },
         )?;
     }
     Ok((lengths, signatures, body_starts))
@@ -235,7 +240,7 @@ pub(super) fn root_starts(
             .kernel("gather_lengths_kernel")
             .moving(count * (4 + 8)),
         Launch::each(count),
-        arguments![&grammar.root, count, lengths, &root_lengths],
+        arguments! { root: &grammar.root, count, lengths, out: &root_lengths },
     )?;
     scan(gpu, &root_lengths)
 }
@@ -248,7 +253,7 @@ pub(super) fn parents(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<DeviceParent
         gpu.launch_looping(
             SOURCE.kernel("place_keys_kernel").whole(),
             count,
-            arguments![symbols, count, &keys, &positions],
+            arguments! { symbols, count, keys, positions },
         )?;
         // Symbols are u32.
         let end = grammar.symbol_count() as u32;
@@ -280,7 +285,12 @@ fn texts(
     gpu.launch(
         SOURCE.kernel("text_sizes_kernel").whole(),
         Launch::each(lengths.len()),
-        arguments![lengths, grammar.terminal_count, lengths.len(), &sizes],
+        arguments! {
+            lengths,
+            terminal_count: grammar.terminal_count,
+            symbol_count: lengths.len(),
+            sizes,
+        },
     )?;
     let offsets: Buffer<u32> = scan(gpu, &sizes)?;
     let texts = gpu.allocate::<u8>(gpu.item(&offsets, lengths.len())? as usize)?;
@@ -289,16 +299,16 @@ fn texts(
         gpu.launch(
             SOURCE.kernel("copy_texts_kernel"),
             Launch::each((level[1] - level[0]) as usize),
-            arguments![
-                &grammar.symbols,
+            arguments! {
+                symbols: &grammar.symbols,
                 body_rules,
-                grammar.terminal_count,
-                level[0],
-                level[1],
+                terminal_count: grammar.terminal_count,
+                first: level[0],
+                end: level[1],
                 body_starts,
-                &offsets,
-                &texts,
-            ],
+                text_offsets: &offsets,
+                texts,
+            },
         )?;
     }
     Ok((offsets, texts))
@@ -326,35 +336,35 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
                 .kernel("root_weights_kernel")
                 .moving(grammar.root.len() * 2 * 4),
             launch(grammar.root.len(), THREADS as usize * ADDS),
-            arguments![
-                &grammar.root,
-                grammar.root.len(),
-                &root_files,
-                grammar.terminal_count,
-                &keys,
-                &weights,
+            arguments! {
+                root: &grammar.root,
+                count: grammar.root.len(),
+                root_files,
+                terminal_count: grammar.terminal_count,
+                keys,
+                weights,
                 mask,
-                &entries,
-                &state,
-            ],
+                entries,
+                state,
+            },
         )?;
         for level in grammar.level_offsets.windows(2).rev() {
             gpu.copy_within(&state, SEEN, ENTRIES, 1)?;
             gpu.launch(
                 SOURCE.kernel("level_weights_kernel"),
                 launch(slots, ENTRIES_TILE),
-                arguments![
-                    &grammar.rule_offsets,
-                    &grammar.symbols,
-                    grammar.terminal_count,
-                    level[0],
-                    level[1],
-                    &keys,
-                    &weights,
+                arguments! {
+                    rule_offsets: &grammar.rule_offsets,
+                    symbols: &grammar.symbols,
+                    terminal_count: grammar.terminal_count,
+                    first: level[0],
+                    end: level[1],
+                    keys,
+                    weights,
                     mask,
-                    &entries,
-                    &state,
-                ],
+                    entries,
+                    state,
+                },
             )?;
         }
         let state = gpu.download(&state)?;

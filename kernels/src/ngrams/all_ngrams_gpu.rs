@@ -230,7 +230,7 @@ pub fn each_ngram_file_counts(
         let mut with_file = |DeviceNgrams { words, counts }, is_only| {
             let offsets = gpu.allocate::<u32>(counts.len() + 1)?;
             let entries = gpu.allocate::<u64>(counts.len())?;
-            let arguments = arguments![&counts, counts.len(), &offsets, &entries];
+            let arguments = arguments! { counts, count: counts.len(), offsets, entries };
             gpu.launch_looping(
                 SOURCE.kernel("one_file_kernel").whole(),
                 counts.len() + 1,
@@ -278,7 +278,7 @@ fn used_words(
     assert!(weights.len() >= words, "a weight for each word");
     let flags = gpu.allocate::<u32>(words)?;
     // Words are u32.
-    let arguments = arguments![weights, words as u32, &flags];
+    let arguments = arguments! { weights, words: words as u32, flags };
     gpu.launch_looping(
         SOURCE.kernel("used_flags_kernel").moving(words * 2 * 4),
         words,
@@ -291,15 +291,15 @@ fn used_words(
     // Without words there is no thread to write the last offset.
     let offsets_out = gpu.zeroed::<u32>(used + 1)?;
     let given = offsets.map_or(Argument::NONE, Argument::from);
-    let arguments = arguments![
+    let arguments = arguments! {
         weights,
-        words as u32,
-        &places,
-        given,
-        &words_out,
-        &counts,
-        &offsets_out
-    ];
+        words: words as u32,
+        places,
+        offsets: given,
+        words_out,
+        counts,
+        offsets_out,
+    };
     gpu.launch_looping(
         SOURCE
             .kernel("used_words_kernel")
@@ -325,28 +325,28 @@ pub fn rank_rows(
     let rows = table.rows();
     let lengths = gpu.allocate::<u32>(rows)?;
     // Rows are u32.
-    let arguments = arguments![
+    let arguments = arguments! {
         weights,
-        &table.offsets,
-        rows as u32,
+        offsets: &table.offsets,
+        rows: rows as u32,
         most,
-        &table.entries,
-        &lengths
-    ];
+        entries: &table.entries,
+        lengths,
+    };
     gpu.launch_looping(SOURCE.kernel("short_rows_kernel").whole(), rows, arguments)?;
     let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
     let count = gpu.item(&offsets, rows)? as usize;
     let owners = primitives::expand(gpu, &offsets, count)?;
     let (keys, values) = (gpu.allocate::<u64>(count)?, gpu.allocate::<u32>(count)?);
-    let arguments = arguments![
-        &table.entries,
-        &table.offsets,
-        &offsets,
-        &owners,
+    let arguments = arguments! {
+        entries: &table.entries,
+        offsets: &table.offsets,
+        long_offsets: &offsets,
+        owners,
         count,
-        &keys,
-        &values
-    ];
+        keys,
+        values,
+    };
     gpu.launch_looping(
         SOURCE
             .kernel("long_keys_kernel")
@@ -356,14 +356,14 @@ pub fn rank_rows(
     )?;
     let row_bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
     let (keys, values) = primitives::sort_pairs(gpu, keys, values, 0..32 + row_bits)?;
-    let arguments = arguments![
-        &keys,
-        &values,
-        &table.offsets,
-        &offsets,
+    let arguments = arguments! {
+        keys,
+        values,
+        offsets: &table.offsets,
+        long_offsets: &offsets,
         count,
-        &table.entries
-    ];
+        entries: &table.entries,
+    };
     gpu.launch_looping(
         SOURCE
             .kernel("long_entries_kernel")
@@ -381,13 +381,13 @@ pub(crate) fn rule_ends(gpu: &Gpu, grammar: &DeviceWords, n: u32) -> Result<Buff
     let ends = gpu.allocate::<u32>(items + STATE_ITEMS)?;
     gpu.fill_items(&ends, items, STATE_ITEMS, 0)?;
     let walk = &grammar.rules_walk;
-    let mut arguments = arguments![
-        &grammar.symbols,
-        &grammar.rule_offsets,
-        grammar.terminal_count,
+    let mut arguments = arguments! {
+        symbols: &grammar.symbols,
+        rule_offsets: &grammar.rule_offsets,
+        terminals: grammar.terminal_count,
         n,
-        &ends
-    ]
+        ends,
+    }
     .to_vec();
     arguments.extend(walk.arguments(ends.at(items)));
     let launch = Launch {
@@ -702,17 +702,17 @@ impl<'a> DeviceSearch<'a> {
                 first_words.start,
                 first_words.end,
             ]);
-            let arguments = arguments![
-                &numbers,
-                &self.ends,
-                sequence.symbols,
-                sequence.owners,
-                self.weights.at(grammar.terminal_count as usize),
+            let arguments = arguments! {
+                numbers,
+                end_words: &self.ends,
+                sequence: sequence.symbols,
+                owners: sequence.owners,
+                rule_weights: self.weights.at(grammar.terminal_count as usize),
                 parts,
-                &codes,
-                &records,
-                cursor
-            ];
+                codes,
+                records,
+                cursor,
+            };
             let kernel = SOURCE.kernel("coded_windows_kernel").made_for(self.shape.n);
             gpu.launch_looping(kernel, sequence.symbols.len(), arguments)?;
         }
@@ -720,18 +720,18 @@ impl<'a> DeviceSearch<'a> {
         // Inexact windows come in order, and behind exact ones: sorting by code is stable.
         let rest_keys = gpu.allocate::<u64>(inexact)?;
         let rests = gpu.allocate::<u32>(inexact)?;
-        let arguments = arguments![
-            &records,
+        let arguments = arguments! {
+            records,
             room,
-            inexact,
-            shape.n,
-            shape.bits,
-            shape.part_words,
+            count: inexact,
+            n: shape.n,
+            bits: shape.bits,
+            part_words: shape.part_words,
             holder_bits,
             parts,
-            &rest_keys,
-            &rests
-        ];
+            keys: &rest_keys,
+            numbers: &rests,
+        };
         let kernel = SOURCE.kernel("record_rests_kernel");
         gpu.launch_looping(kernel.moving(inexact * 28), inexact, arguments)?;
         let rest_bits = codes_gpu::rest_bits(shape.n, shape.bits).expect("windows have codes");
@@ -739,19 +739,19 @@ impl<'a> DeviceSearch<'a> {
         let count = exact + inexact;
         codes.truncate(count);
         let numbers = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![
-            &records,
+        let arguments = arguments! {
+            records,
             exact,
-            &rests,
+            rests,
             count,
-            shape.n,
-            shape.bits,
-            shape.part_words,
+            n: shape.n,
+            bits: shape.bits,
+            part_words: shape.part_words,
             holder_bits,
             parts,
-            &codes,
-            &numbers
-        ];
+            codes,
+            numbers,
+        };
         let kernel = SOURCE.kernel("record_codes_kernel");
         gpu.launch_looping(kernel.moving(count * 4 + inexact * 28), count, arguments)?;
         let (_, values) = primitives::sort_pairs(gpu, codes, numbers, 0..u64::BITS)?;
@@ -801,19 +801,19 @@ impl<'a> DeviceSearch<'a> {
                 first_words.start,
                 first_words.end,
             ]);
-            let arguments = arguments![
-                &numbers,
-                &self.ends,
-                sequence.symbols,
-                sequence.owners,
-                self.weights.at(grammar.terminal_count as usize),
-                target.first_words.map_or(Argument::NONE, Argument::from),
+            let arguments = arguments! {
+                numbers,
+                end_words: &self.ends,
+                sequence: sequence.symbols,
+                owners: sequence.owners,
+                rule_weights: self.weights.at(grammar.terminal_count as usize),
+                first_words: target.first_words.map_or(Argument::NONE, Argument::from),
                 keys,
-                values,
+                value_of: values,
                 over_keys,
                 over_values,
-                target.cursor,
-            ];
+                cursor: target.cursor,
+            };
             let kernel = SOURCE.kernel("windows_kernel").made_for(self.shape.n);
             gpu.launch_looping(kernel, sequence.symbols.len(), arguments)?;
         }
@@ -842,14 +842,14 @@ impl<'a> DeviceSearch<'a> {
         gpu.launch_looping(
             SOURCE.kernel("numbers_kernel").whole(),
             count,
-            arguments![&numbers, count],
+            arguments! { numbers, count },
         )?;
         let gather = SOURCE.kernel("gather_keys_kernel");
         let gather = gather.moving(count * (4 + 2 * 8));
         for part in (0..shape.parts).rev() {
             let keys = gpu.allocate::<u64>(count)?;
             let from = found.keys.at(part as usize * found.stride);
-            let arguments = arguments![from, &numbers, &keys, count];
+            let arguments = arguments! { keys: from, numbers, out: &keys, count };
             gpu.launch_looping(gather, count, arguments)?;
             let bits = 0..shape.part_bits(part);
             (_, numbers) = primitives::sort_pairs(gpu, keys, numbers, bits)?;
@@ -857,11 +857,11 @@ impl<'a> DeviceSearch<'a> {
         let keys = gpu.allocate::<u64>(count * shape.parts as usize)?;
         for part in 0..shape.parts as usize {
             let (from, to) = (found.keys.at(part * found.stride), keys.at(part * count));
-            let arguments = arguments![from, &numbers, to, count];
+            let arguments = arguments! { keys: from, numbers, out: to, count };
             gpu.launch_looping(gather, count, arguments)?;
         }
         let values = gpu.allocate::<u32>(count)?;
-        let arguments = arguments![&found.values, &numbers, &values, count];
+        let arguments = arguments! { values: &found.values, numbers, out: &values, count };
         gpu.launch_looping(
             SOURCE.kernel("gather_values_kernel").moving(count * 3 * 4),
             count,
@@ -936,17 +936,31 @@ impl<'a> DeviceSearch<'a> {
         let rule_cells = symbol_cells.at(self.grammar.terminal_count as usize * files);
         // A few files.
         let few = files as u32;
-        let arguments = arguments![holders, &owners, holders.len(), rule_cells, few, &cells];
+        let arguments = arguments! {
+            holders,
+            rows: &owners,
+            count: holders.len(),
+            holder_cells: rule_cells,
+            files: few,
+            cells,
+        };
         let kernel = SOURCE.kernel("row_cells_kernel");
         gpu.launch_looping(kernel.moving(holders.len() * 8), holders.len(), arguments)?;
         drop(owners);
         let lengths = gpu.allocate::<u32>(rows)?;
-        let arguments = arguments![&cells, rows, few, &lengths];
+        let arguments = arguments! { cells, rows, files: few, lengths };
         let kernel = SOURCE.kernel("cell_lengths_kernel");
         gpu.launch_looping(kernel.whole(), rows, arguments)?;
         let offsets = primitives::scan::<u32, u32>(gpu, &lengths)?;
         let entries = gpu.allocate::<u64>(gpu.item(&offsets, rows)? as usize)?;
-        let arguments = arguments![&cells, rows, few, u32::from(by_count), &offsets, &entries];
+        let arguments = arguments! {
+            cells,
+            rows,
+            files: few,
+            by_count: u32::from(by_count),
+            offsets,
+            entries,
+        };
         let kernel = SOURCE.kernel("ranked_cells_kernel");
         gpu.launch_looping(kernel.whole(), rows, arguments)?;
         Ok(DeviceTable { offsets, entries })
@@ -983,47 +997,47 @@ impl<'a> DeviceSearch<'a> {
                 true => Argument::from(&rows.holders),
                 false => Argument::NONE,
             };
-            let arguments = arguments![
-                &found.keys,
-                shape.n,
-                shape.bits,
-                shape.part_words,
+            let arguments = arguments! {
+                records: &found.keys,
+                n: shape.n,
+                bits: shape.bits,
+                part_words: shape.part_words,
                 holder_bits,
-                &found.values,
-                self.weights.at(grammar.terminal_count as usize),
-                grammar.files() as u32,
+                numbers: &found.values,
+                rule_weights: self.weights.at(grammar.terminal_count as usize),
+                files: grammar.files() as u32,
                 count,
-                &rows.words,
-                &rows.counts,
-                &rows.offsets,
+                words: &rows.words,
+                counts: &rows.counts,
+                row_offsets: &rows.offsets,
                 holders,
-                &row_count,
-                look_back.words(),
-                look_back.ticket()
-            ];
+                rows: &row_count,
+                look_back: look_back.words(),
+                ticket: look_back.ticket(),
+            };
             let kernel = SOURCE.kernel("coded_rows_kernel").moving(count * (4 + 16));
             gpu.launch(kernel, launched, arguments)?;
         } else {
-            let arguments = arguments![
-                &found.keys,
-                found.stride,
-                shape.n,
-                shape.bits,
-                shape.parts,
-                shape.part_words,
-                shape.value_bits,
-                &found.values,
-                weights,
-                grammar.files() as u32,
+            let arguments = arguments! {
+                keys: &found.keys,
+                stride: found.stride,
+                n: shape.n,
+                bits: shape.bits,
+                parts: shape.parts,
+                part_words: shape.part_words,
+                value_bits: shape.value_bits,
+                values: &found.values,
+                rule_weights: weights,
+                files: grammar.files() as u32,
                 count,
-                &rows.words,
-                &rows.counts,
-                &rows.offsets,
-                &rows.holders,
-                &row_count,
-                look_back.words(),
-                look_back.ticket()
-            ];
+                words: &rows.words,
+                counts: &rows.counts,
+                row_offsets: &rows.offsets,
+                holders: &rows.holders,
+                rows: &row_count,
+                look_back: look_back.words(),
+                ticket: look_back.ticket(),
+            };
             gpu.launch(
                 SOURCE
                     .kernel("ngram_rows_kernel")
@@ -1038,16 +1052,16 @@ impl<'a> DeviceSearch<'a> {
         rows.counts.truncate(row_count);
         rows.offsets.truncate(row_count + 1);
         let over = found.over.0.len();
-        let arguments = arguments![
-            &found.keys,
-            shape.value_bits,
-            &rows.offsets,
-            row_count,
-            &found.over.0,
-            &found.over.1,
-            over,
-            &rows.counts
-        ];
+        let arguments = arguments! {
+            keys: &found.keys,
+            value_bits: shape.value_bits,
+            row_offsets: &rows.offsets,
+            rows: row_count,
+            over_keys: &found.over.0,
+            over_values: &found.over.1,
+            over_count: over,
+            counts: &rows.counts,
+        };
         gpu.launch_looping(SOURCE.kernel("add_over_kernel"), over, arguments)?;
         Ok(rows)
     }

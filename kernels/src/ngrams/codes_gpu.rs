@@ -46,7 +46,7 @@ pub(crate) fn parts(
     gpu.launch_looping(
         SOURCE.kernel("code_parts_kernel").moving(words * 2 * 8),
         words,
-        arguments![&before, words, &parts],
+        arguments! { before, words, parts },
     )?;
     Ok(parts)
 }

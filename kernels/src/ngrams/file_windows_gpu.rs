@@ -98,15 +98,15 @@ impl FileWindows {
             true => None,
             false => Some(gpu.allocate::<u32>(count)?),
         };
-        let arguments = arguments![
+        let arguments = arguments! {
             words,
             count,
             file_bits,
-            n as u32,
-            word_bits,
-            &keys,
-            files.as_ref().map_or(Argument::NONE, Argument::from)
-        ];
+            n: n as u32,
+            bits: word_bits,
+            keys,
+            files: files.as_ref().map_or(Argument::NONE, Argument::from),
+        };
         let kernel = SOURCE.kernel("word_windows_kernel").whole();
         gpu.launch_looping(kernel, count, arguments)?;
         let (keys, files) = match files {
@@ -145,20 +145,20 @@ impl Text<'_> {
         let totals = gpu.zeroed::<u64>(2)?;
         let launch = Launch::tiles(count, WINDOWS_TILE);
         let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
-        let arguments = arguments![
-            self.words,
+        let arguments = arguments! {
+            words: self.words,
             count,
             file_bits,
-            self.n,
-            word_bits,
-            self.parts,
-            look_back.words(),
-            look_back.ticket(),
-            &codes,
-            &places,
-            &inexact,
-            &totals
-        ];
+            n: self.n,
+            bits: word_bits,
+            parts: self.parts,
+            look_back: look_back.words(),
+            ticket: look_back.ticket(),
+            codes,
+            places,
+            inexact,
+            totals,
+        };
         let kernel = SOURCE.kernel("word_codes_kernel");
         gpu.launch(kernel.moving(count * (4 + 12)), launch, arguments)?;
         let totals = gpu.download(&totals)?;
@@ -166,16 +166,31 @@ impl Text<'_> {
         let (exact, others) = (totals[0] as usize, totals[1] as usize);
         inexact.truncate(others);
         let rest_keys = gpu.allocate::<u64>(others)?;
-        let arguments = arguments![
-            self.words, file_bits, self.n, word_bits, self.parts, &inexact, others, &rest_keys
-        ];
+        let arguments = arguments! {
+            words: self.words,
+            file_bits,
+            n: self.n,
+            bits: word_bits,
+            parts: self.parts,
+            places: &inexact,
+            count: others,
+            keys: &rest_keys,
+        };
         gpu.launch_looping(SOURCE.kernel("word_rests_kernel"), others, arguments)?;
         // Inexact windows come in order, and behind exact ones: sorting by code is stable.
         let (_, inexact) = primitives::sort_pairs(gpu, rest_keys, inexact, 0..rest_bits)?;
-        let arguments = arguments![
-            self.words, file_bits, self.n, word_bits, self.parts, &inexact, others, exact, &codes,
-            &places
-        ];
+        let arguments = arguments! {
+            words: self.words,
+            file_bits,
+            n: self.n,
+            bits: word_bits,
+            parts: self.parts,
+            inexact,
+            count: others,
+            exact,
+            codes,
+            places,
+        };
         gpu.launch_looping(SOURCE.kernel("rest_codes_kernel"), others, arguments)?;
         drop(inexact);
         codes.truncate(exact + others);
@@ -191,22 +206,22 @@ impl Text<'_> {
         let mut words = gpu.allocate::<u32>(count * self.n as usize)?;
         let launch = Launch::tiles(count, WINDOWS_TILE);
         let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
-        let arguments = arguments![
-            self.words,
-            self.shape.file_bits,
-            self.n,
-            self.shape.word_bits,
+        let arguments = arguments! {
+            all_words: self.words,
+            file_bits: self.shape.file_bits,
+            n: self.n,
+            bits: self.shape.word_bits,
             places,
             count,
-            look_back.words(),
-            look_back.ticket(),
-            &words,
-            &runs.row_firsts,
-            &runs.row_entries,
-            &runs.entry_firsts,
-            &runs.entry_files,
-            &runs.totals
-        ];
+            words: look_back.words(),
+            ticket: look_back.ticket(),
+            row_words: &words,
+            row_firsts: &runs.row_firsts,
+            row_entries: &runs.row_entries,
+            entry_firsts: &runs.entry_firsts,
+            entry_files: &runs.entry_files,
+            totals: &runs.totals,
+        };
         gpu.launch(SOURCE.kernel("coded_runs_kernel"), launch, arguments)?;
         let (counts, files) = runs.rows(gpu)?;
         words.truncate(counts.len() * self.n as usize);
@@ -249,27 +264,27 @@ impl WindowRuns {
         let (counted, rows) = (totals[0] as u32, (totals[1] >> ROWS_SHIFT) as usize);
         let entry_count = (totals[1] & ((1 << ROWS_SHIFT) - 1)) as usize;
         let entries = gpu.allocate::<u64>(entry_count)?;
-        let arguments = arguments![
-            &self.entry_firsts,
-            &self.entry_files,
-            entry_count,
-            counted,
-            &entries
-        ];
+        let arguments = arguments! {
+            firsts: &self.entry_firsts,
+            files: &self.entry_files,
+            count: entry_count,
+            windows: counted,
+            entries,
+        };
         let kernel = SOURCE.kernel("window_entries_kernel");
         let kernel = kernel.moving(entry_count * (2 * 4 + 8));
         gpu.launch_looping(kernel, entry_count, arguments)?;
         let counts = gpu.allocate::<u32>(rows)?;
         let offsets = gpu.allocate::<u32>(rows + 1)?;
-        let arguments = arguments![
-            &self.row_firsts,
-            &self.row_entries,
-            rows,
-            counted,
-            entry_count as u32,
-            &counts,
-            &offsets
-        ];
+        let arguments = arguments! {
+            row_firsts: &self.row_firsts,
+            row_entries: &self.row_entries,
+            count: rows,
+            windows: counted,
+            entries: entry_count as u32,
+            counts,
+            offsets,
+        };
         let kernel = SOURCE.kernel("window_rows_kernel");
         gpu.launch_looping(kernel.moving(rows * 4 * 4), rows + 1, arguments)?;
         Ok((counts, DeviceTable { offsets, entries }))
@@ -303,24 +318,24 @@ pub fn window_rows(
     };
     let launch = Launch::tiles(count, WINDOWS_TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;
-    let arguments = arguments![
-        &keys,
-        files.as_ref().map_or_else(none, Argument::from),
+    let arguments = arguments! {
+        keys,
+        files: files.as_ref().map_or_else(none, Argument::from),
         file_bits,
         // At most `NGRAM_WORDS_MAX`.
-        n as u32,
+        n: n as u32,
         bits,
         count,
-        look_back.words(),
-        look_back.ticket(),
-        to_keys,
-        to_words,
-        &runs.row_firsts,
-        &runs.row_entries,
-        &runs.entry_firsts,
-        &runs.entry_files,
-        &runs.totals
-    ];
+        words: look_back.words(),
+        ticket: look_back.ticket(),
+        row_keys: to_keys,
+        row_words: to_words,
+        row_firsts: &runs.row_firsts,
+        row_entries: &runs.row_entries,
+        entry_firsts: &runs.entry_firsts,
+        entry_files: &runs.entry_files,
+        totals: &runs.totals,
+    };
     let kernel = SOURCE.kernel("window_runs_kernel");
     let file_bytes = if files.is_some() { 4 } else { 0 };
     gpu.launch(kernel.moving(count * (8 + file_bytes)), launch, arguments)?;

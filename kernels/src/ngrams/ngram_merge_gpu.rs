@@ -165,15 +165,15 @@ impl DeviceNgramFileRows {
             let (rows, entries) = (table.rows(), table.entries());
             let owners = primitives::expand(gpu, &table.offsets, entries)?;
             let files = gpu.upload(&part.files)?;
-            let arguments = arguments![
-                &table.entries,
-                &owners,
-                entries,
-                row_of.at(first_row),
-                &files,
-                keys.at(first),
-                counts.at(first)
-            ];
+            let arguments = arguments! {
+                entries: &table.entries,
+                owners,
+                count: entries,
+                row_of: row_of.at(first_row),
+                files,
+                keys: keys.at(first),
+                counts: counts.at(first),
+            };
             let kernel = SOURCE.kernel("merged_keys_kernel");
             gpu.launch_looping(kernel.moving(entries * (8 + 4 + 2 * 8)), entries, arguments)?;
             (first_row, first) = (first_row + rows, first + entries);
@@ -190,7 +190,7 @@ impl DeviceNgramFileRows {
         let (keys, sums) = primitives::sums_by_key(gpu, &keys, Some(&counts))?;
         drop(counts);
         let narrow = gpu.allocate::<u32>(sums.len())?;
-        let arguments = arguments![&sums, sums.len(), &narrow];
+        let arguments = arguments! { numbers: &sums, count: sums.len(), narrow };
         let kernel = SOURCE.kernel("narrow_kernel");
         gpu.launch_looping(kernel.moving(sums.len() * 12), sums.len(), arguments)?;
         drop(sums);
@@ -255,7 +255,12 @@ impl Sorted {
         let mut first = 0;
         for (list, numbers) in lists {
             let numbers = gpu.upload(numbers)?;
-            let arguments = arguments![list, list.len(), &numbers, all.at(first)];
+            let arguments = arguments! {
+                words: list,
+                count: list.len(),
+                numbers,
+                out: all.at(first),
+            };
             let kernel = SOURCE.kernel("numbered_words_kernel");
             gpu.launch_looping(kernel.moving(list.len() * 2 * 4), list.len(), arguments)?;
             first += list.len();
@@ -264,7 +269,7 @@ impl Sorted {
         let order = order_by_words(gpu, &all, n, words, None)?;
         let flags = gpu.allocate::<u32>(rows)?;
         // N-grams have few words.
-        let arguments = arguments![&all, n as u32, &order, rows, &flags];
+        let arguments = arguments! { words: &all, n: n as u32, order, rows, flags };
         let kernel = SOURCE.kernel("distinct_flags_kernel");
         gpu.launch_looping(kernel.moving((len + rows * 2) * 4), rows, arguments)?;
         let places = primitives::scan::<u32, u32>(gpu, &flags)?;
@@ -289,17 +294,18 @@ impl Sorted {
             buffer.map_or(Argument::NONE, Argument::from)
         }
         let rows = self.order.len();
-        let arguments = arguments![
-            &self.words,
-            self.n as u32, // at most 8
-            given(counts.map(|(counts, _)| counts)),
-            &self.order,
-            &self.places,
+        let arguments = arguments! {
+            words: &self.words,
+            // at most 8
+            n: self.n as u32,
+            counts: given(counts.map(|(counts, _)| counts)),
+            order: &self.order,
+            places: &self.places,
             rows,
-            &words,
-            given(counts.map(|(_, sums)| sums)),
-            given(row_of)
-        ];
+            words_out: &words,
+            counts_out: given(counts.map(|(_, sums)| sums)),
+            row_of: given(row_of),
+        };
         let kernel = SOURCE.kernel("distinct_rows_kernel");
         gpu.launch_looping(kernel.moving(rows * (self.n + 4) * 4), rows, arguments)?;
         Ok(words)

@@ -48,7 +48,7 @@ impl DeviceNgrams {
         if let Some(descending) = descending {
             let keys = gpu.allocate::<u32>(rows)?;
             let changed = if descending { u32::MAX } else { 0 };
-            let arguments = arguments![&self.counts, changed, &order, rows, &keys];
+            let arguments = arguments! { counts: &self.counts, changed, order, rows, keys };
             let kernel = SOURCE.kernel("count_keys_kernel");
             gpu.launch_looping(kernel.moving(rows * 3 * 4), rows, arguments)?;
             (_, order) = primitives::sort_pairs(gpu, keys, order, 0..u32::BITS)?;
@@ -85,7 +85,15 @@ impl DeviceNgramFiles {
             offsets: from,
             entries: given,
         } = &self.files;
-        let arguments = arguments![&order, from, given, &offsets, &owners, count, &entries];
+        let arguments = arguments! {
+            order,
+            offsets: from,
+            entries: given,
+            offsets_out: &offsets,
+            owners,
+            count,
+            entries_out: &entries,
+        };
         let kernel = SOURCE.kernel("ordered_entries_kernel");
         gpu.launch_looping(kernel.moving(count * (4 + 2 * 8)), count, arguments)?;
         let files = DeviceTable { offsets, entries };
@@ -97,7 +105,7 @@ impl DeviceNgramFiles {
 fn as_they_lie(gpu: &Gpu, rows: usize) -> Result<Buffer<u32>, GpuError> {
     let order = gpu.allocate::<u32>(rows)?;
     let kernel = SOURCE.kernel("rows_as_they_lie_kernel");
-    gpu.launch_looping(kernel.moving(rows * 4), rows, arguments![rows, &order])?;
+    gpu.launch_looping(kernel.moving(rows * 4), rows, arguments! { rows, order })?;
     Ok(order)
 }
 
@@ -126,7 +134,17 @@ pub(super) fn order_by_words(
         let count = together.min(n - first) as u32;
         let given = ranks.as_ref().map_or(Argument::NONE, Argument::from);
         let (first, n) = (first as u32, n as u32);
-        let arguments = arguments![words, n, first, count, given, bits, &order, rows, &keys];
+        let arguments = arguments! {
+            words,
+            n,
+            first,
+            count,
+            ranks: given,
+            bits,
+            order,
+            rows,
+            keys,
+        };
         let kernel = SOURCE.kernel("rank_keys_kernel");
         let bytes = rows * (count as usize * 4 + 4 + 8);
         gpu.launch_looping(kernel.moving(bytes), rows, arguments)?;
@@ -146,7 +164,15 @@ fn moved(
     let (to_words, to_counts) = (gpu.allocate::<u32>(len)?, gpu.allocate::<u32>(rows)?);
     // N-grams have few words.
     let n = (len / rows) as u32;
-    let arguments = arguments![order, rows, words, n, counts, &to_words, &to_counts];
+    let arguments = arguments! {
+        order,
+        rows,
+        words,
+        n,
+        counts,
+        words_out: &to_words,
+        counts_out: &to_counts,
+    };
     let kernel = SOURCE.kernel("ordered_rows_kernel");
     let bytes = (len + rows) * 2 * 4 + rows * 4;
     gpu.launch_looping(kernel.moving(bytes), len, arguments)?;

@@ -55,15 +55,16 @@ impl DeviceNgrams {
         let used = gpu.item(&places, rows)? as usize;
         let words = gpu.allocate::<u32>(used * n)?;
         let counts = gpu.allocate::<u32>(used)?;
-        let arguments = arguments![
-            &places,
+        let arguments = arguments! {
+            places,
             rows,
-            &self.words,
-            n as u32, // at most 8
-            &self.counts,
-            &words,
-            &counts
-        ];
+            words: &self.words,
+            // at most 8
+            n: n as u32,
+            counts: &self.counts,
+            words_out: &words,
+            counts_out: &counts,
+        };
         gpu.launch_looping(
             SOURCE.kernel("top_rows_kernel").moving(rows * 4),
             rows,
@@ -96,30 +97,31 @@ impl DeviceNgramFiles {
         let DeviceTable { offsets, entries } = &self.files;
         let of_entries = gpu.allocate::<u32>(count)?;
         let kernel = SOURCE.kernel("entry_counts_kernel");
-        let arguments = arguments![entries, count, &of_entries];
+        let arguments = arguments! { entries, count, counts: &of_entries };
         gpu.launch_looping(kernel.moving(count * (8 + 4)), count, arguments)?;
         let places = Ranks::new(descending, counts).places(gpu, &of_entries, limit)?;
         let flags = gpu.allocate::<u32>(rows)?;
-        let arguments = arguments![offsets, &places, rows, &flags];
+        let arguments = arguments! { offsets, places, rows, flags };
         gpu.launch_looping(SOURCE.kernel("used_flags_kernel").whole(), rows, arguments)?;
         let row_places = primitives::scan::<u32, u32>(gpu, &flags)?;
         let used = gpu.item(&row_places, rows)? as usize;
         let kept = gpu.allocate::<u64>(gpu.item(&places, count)? as usize)?;
         let kernel = SOURCE.kernel("used_entries_kernel");
-        let arguments = arguments![&places, count, entries, &kept];
+        let arguments = arguments! { places, count, entries, entries_out: &kept };
         gpu.launch_looping(kernel.moving(count * 4), count, arguments)?;
         let words = gpu.allocate::<u32>(used * n)?;
         let starts = gpu.allocate::<u32>(used + 1)?;
-        let arguments = arguments![
-            &row_places,
+        let arguments = arguments! {
+            row_places,
             rows,
-            &self.words,
-            n as u32, // at most 8
+            words: &self.words,
+            // at most 8
+            n: n as u32,
             offsets,
-            &places,
-            &words,
-            &starts
-        ];
+            places,
+            words_out: &words,
+            offsets_out: &starts,
+        };
         let kernel = SOURCE.kernel("used_rows_kernel");
         gpu.launch_looping(kernel.moving(rows * 4), rows, arguments)?;
         let files = DeviceTable {
@@ -145,12 +147,12 @@ impl DeviceTable {
             threads: THREADS,
         };
         let (offsets, entries) = (&self.offsets, &self.entries);
-        let arguments = arguments![offsets, entries, limit.max(1), &lows, &lengths];
+        let arguments = arguments! { offsets, entries, limit: limit.max(1), lows, lengths };
         let kernel = SOURCE.kernel("row_lows_kernel");
         gpu.launch(kernel.moving(entries.len() * 3 * 8), launch, arguments)?;
         let places = primitives::scan::<u32, u32>(gpu, &lengths)?;
         let kept = gpu.allocate::<u64>(gpu.item(&places, rows)? as usize)?;
-        let arguments = arguments![offsets, entries, &lows, &places, &kept];
+        let arguments = arguments! { offsets, entries, lows, offsets_out: &places, out: &kept };
         let kernel = SOURCE.kernel("row_tops_kernel");
         let bytes = (entries.len() + kept.len()) * 8;
         gpu.launch(kernel.moving(bytes), launch, arguments)?;
@@ -209,7 +211,7 @@ impl Ranks {
         }
         let flags = gpu.allocate::<u32>(rows)?;
         let Ranks { changed, low, high } = self;
-        let arguments = arguments![counts, rows, changed, low, high, &flags];
+        let arguments = arguments! { counts, rows, changed, low, high, flags };
         gpu.launch_looping(
             SOURCE.kernel("top_flags_kernel").moving(rows * 2 * 4),
             rows,
@@ -227,7 +229,7 @@ impl Ranks {
         for shift in (0..=digits).rev().map(|digit| digit * DIGIT_BITS) {
             let digits = gpu.zeroed::<u32>(1 << DIGIT_BITS)?;
             let rows = counts.len();
-            let arguments = arguments![counts, rows, changed, low, high, prefix, shift, &digits];
+            let arguments = arguments! { counts, rows, changed, low, high, prefix, shift, digits };
             gpu.launch_looping(
                 SOURCE.kernel("count_digits_kernel").moving(rows * 4),
                 rows,

@@ -102,17 +102,17 @@ impl DeviceLists {
     ) -> Result<QueryIds, GpuError> {
         let queries = shortest_first(queries, |list| self.counts[list as usize]);
         self.answer(gpu, &queries, threshold, |gpu, batch, flags| {
-            let arguments = arguments![
-                &self.ids,
-                &self.lists,
-                &self.hash_offsets,
-                batch.entries(),
-                batch.query_offsets(),
-                batch.item_offsets(),
-                batch.queries,
-                batch.items,
-                flags
-            ];
+            let arguments = arguments! {
+                ids: &self.ids,
+                lists: &self.lists,
+                hash_offsets: &self.hash_offsets,
+                entries: batch.entries(),
+                query_offsets: batch.query_offsets(),
+                item_offsets: batch.item_offsets(),
+                queries: batch.queries,
+                items: batch.items,
+                flags,
+            };
             gpu.launch_looping(SOURCE.kernel("hash_flags_kernel"), flags.len(), arguments)
         })
     }
@@ -161,17 +161,17 @@ impl DeviceLists {
         flags: &Buffer<u32>,
     ) -> Result<BatchAnswers, GpuError> {
         survivors_of(gpu, batch, flags, |batch, places, survivors| {
-            let arguments = arguments![
-                &self.ids,
-                &self.lists,
-                batch.entries(),
-                batch.query_offsets(),
-                batch.item_offsets(),
-                batch.queries,
-                batch.items,
+            let arguments = arguments! {
+                ids: &self.ids,
+                lists: &self.lists,
+                entries: batch.entries(),
+                query_offsets: batch.query_offsets(),
+                item_offsets: batch.item_offsets(),
+                queries: batch.queries,
+                items: batch.items,
                 places,
-                survivors
-            ];
+                survivors,
+            };
             gpu.launch_looping(SOURCE.kernel("survivors_kernel"), flags.len(), arguments)
         })
     }

@@ -168,12 +168,12 @@ pub fn survivors_of(
     write(&batch, &places, &survivors)?;
     let offsets = batch.queries as usize + 1;
     let result_offsets = gpu.allocate::<u32>(offsets)?;
-    let arguments = arguments![
-        batch.item_offsets(),
-        batch.queries,
-        &places,
-        &result_offsets
-    ];
+    let arguments = arguments! {
+        item_offsets: batch.item_offsets(),
+        queries: batch.queries,
+        places,
+        result_offsets,
+    };
     gpu.launch_looping(SOURCE.kernel("result_offsets_kernel"), offsets, arguments)?;
     Ok(BatchAnswers::new(survivors, result_offsets, batch, places))
 }
