@@ -36,7 +36,7 @@ pub use count::file_counts::{
     word_set_counts,
 };
 pub use count::occurrences::{Parents, Signatures, cost_without_parents, count_in_file};
-pub use edit::splices::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
+pub use edit::splices::{APPEND, Insert, Splice, Splices, place_inserts};
 pub use grammar::chosen_files::ChosenFiles;
 pub use grammar::expand::{Expander, Expansions};
 pub use grammar::grammar_view::GrammarView;

@@ -11,8 +11,8 @@ use zipfdb_kernels::gpu::{
     FileUses, Gpu, GpuError, SearchResults, WordQuery, word_file_counts,
 };
 use zipfdb_kernels::{
-    Content, FileOrder, GAP, GrammarView, InsertOrder, Lengths, Parameters, Parents, Signatures,
-    Structures, SymbolText, construct, count_in_file, extract, locate_in_file, place_inserts,
+    Content, FileOrder, GAP, GrammarView, Lengths, Parameters, Parents, Signatures, Structures,
+    SymbolText, construct, count_in_file, extract, locate_in_file, place_inserts,
 };
 use zipfdb_storage::{EncodedGrammar, SegmentReader};
 
@@ -90,9 +90,6 @@ pub const CONSTANTS: [(&str, &str); 18] = [
         "Placing one of many inserts on a device, with copies.",
     ),
 ];
-
-/// The orders in which inserts are placed.
-const ORDERS: [InsertOrder; 2] = [InsertOrder::Batch, InsertOrder::Sequence];
 
 /// Tokens of a corpus that has nothing to do.
 const FEW: usize = 1_000;
@@ -302,16 +299,12 @@ fn lookups(
 /// An insert on average: with one thread of the CPU, and on the device, with copies.
 fn inserts(gpu: &Gpu, batches: &Batches<'_>) -> Result<(f64, f64)> {
     let (sizes, inserts) = (&batches.sizes, &batches.inserts);
-    let on_cpu =
-        nanoseconds(|| Ok(ORDERS.map(|order| place_inserts(sizes, inserts, order).is_ok())))?;
+    let on_cpu = nanoseconds(|| Ok(place_inserts(sizes, inserts).is_ok()))?;
     let on_device = nanoseconds(|| {
-        for order in ORDERS {
-            let uploaded = DeviceInserts::upload(gpu, sizes, inserts)?;
-            black_box(uploaded.place(gpu, order)?.download(gpu)?.is_ok());
-        }
-        Ok(())
+        let uploaded = DeviceInserts::upload(gpu, sizes, inserts)?;
+        Ok(uploaded.place(gpu)?.download(gpu)?.is_ok())
     })?;
-    let placed = (ORDERS.len() * inserts.len()) as f64;
+    let placed = inserts.len() as f64;
     Ok((on_cpu / placed, on_device / placed))
 }
 

@@ -18,7 +18,7 @@ use zipfdb_kernels::gpu::{
     words_by_count,
 };
 use zipfdb_kernels::{
-    Constructed, FileOrder, GrammarView, Insert, InsertOrder, Parameters, Signatures, WordGrammar,
+    Constructed, FileOrder, GrammarView, Insert, Parameters, Signatures, WordGrammar,
 };
 
 use super::arrays::Arrays;
@@ -257,13 +257,9 @@ impl<'a> Batches<'a> {
         structures.search(gpu, &queries)?;
         structures.extract(gpu, &self.extracts)?;
         structures.extract(gpu, &self.long_extracts)?;
-        for (inserts, order) in [
-            (&self.inserts, InsertOrder::Batch),
-            (&self.inserts, InsertOrder::Sequence),
-            (&self.appends, InsertOrder::Batch),
-        ] {
+        for inserts in [&self.inserts, &self.appends] {
             // Inserts that do not fit are an answer too.
-            DeviceInserts::upload(gpu, &self.sizes, inserts)?.place(gpu, order)?;
+            DeviceInserts::upload(gpu, &self.sizes, inserts)?.place(gpu)?;
         }
         Ok(())
     }

@@ -13,9 +13,9 @@ use zipfdb_kernels::gpu::{
     SearchResults, Terminals, WordQuery,
 };
 use zipfdb_kernels::{
-    APPEND, Content, FileCounting, GrammarView, Insert, InsertOrder, Lengths, Parameters, Parents,
-    Signatures, Structures, SymbolText, WordGrammar, construct, count_in_file, extract,
-    locate_in_file, place_inserts, word_file_counts,
+    APPEND, Content, FileCounting, GrammarView, Insert, Lengths, Parameters, Parents, Signatures,
+    Structures, SymbolText, WordGrammar, construct, count_in_file, extract, locate_in_file,
+    place_inserts, word_file_counts,
 };
 
 use super::arrays::Arrays;
@@ -266,19 +266,15 @@ fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<()> {
     let starts = &lengths.file_starts;
     let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();
     let (random, ends) = draw_inserts(starts, numbers);
-    for (name, inserts, order) in [
-        ("insert, batch", &random, InsertOrder::Batch),
-        ("insert, seq.", &random, InsertOrder::Sequence),
-        ("append", &ends, InsertOrder::Batch),
-    ] {
+    for (name, inserts) in [("insert", &random), ("append", &ends)] {
         let uploaded = DeviceInserts::upload(gpu, &sizes, inserts)?;
-        let kernel = measure(gpu, || uploaded.place(gpu, order).map(drop))?;
+        let kernel = measure(gpu, || uploaded.place(gpu).map(drop))?;
         let (whole, placed) = fastest(|| {
-            let placed = DeviceInserts::upload(gpu, &sizes, inserts)?.place(gpu, order)?;
+            let placed = DeviceInserts::upload(gpu, &sizes, inserts)?.place(gpu)?;
             placed.download(gpu)
         })?;
         let begin = Instant::now();
-        let expected = place_inserts(&sizes, inserts, order);
+        let expected = place_inserts(&sizes, inserts);
         let single = begin.elapsed().as_secs_f64() * 1e3;
         let is_equal = placed == expected;
         println!(

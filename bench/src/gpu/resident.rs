@@ -7,7 +7,7 @@ use zipfdb_kernels::gpu::{
     self, DeviceInserts, DeviceQueries, DeviceWords, Extract, FileUses, Gpu, GpuError, WordQuery,
     devices, file_word_counts, word_file_counts, words_by_count,
 };
-use zipfdb_kernels::{APPEND, Insert, InsertOrder};
+use zipfdb_kernels::{APPEND, Insert};
 
 use super::arrays::Arrays;
 use super::kernels::{Batches, Work};
@@ -140,11 +140,7 @@ fn batches(
         .iter()
         .map(|&(file, _)| (file, APPEND))
         .collect();
-    for (name, places, order) in [
-        ("insert, in batch", &asked.places, InsertOrder::Batch),
-        ("insert, in sequence", &asked.moved, InsertOrder::Sequence),
-        ("append", &ends, InsertOrder::Batch),
-    ] {
+    for (name, places) in [("insert, in sequence", &asked.moved), ("append", &ends)] {
         let insert = |&(file, offset): &(usize, u64)| Insert {
             file: file as u32,
             offset,
@@ -152,7 +148,7 @@ fn batches(
         };
         let inserts: Vec<Insert> = places.iter().map(insert).collect();
         let uploaded = DeviceInserts::upload(gpu, &drawn.sizes, &inserts)?;
-        let seconds = measure(gpu, || uploaded.place(gpu, order).map(drop))?;
+        let seconds = measure(gpu, || uploaded.place(gpu).map(drop))?;
         times.push((name, each(seconds, inserts.len())));
     }
     Ok(times)

@@ -1,9 +1,8 @@
 // splices.cu: where inserted text comes to stand when many inserts are made at once; twin: splices.rs of the crate.
 // In     files, offsets, lengths [inserts]  u32, u64, u64: the inserts in their order
-//        sizes                   [files]    u64; starts [files + 1] u64: where each file begins if all follow each other with a
-//                                           byte between
+//        sizes                   [files]    u64
 // Out    bases, inserts, starts, lengths    u64, u32, u64, u64: the stretches of each file, in the order of the text
-// Work   batch: a sort. Sequence: O(stretches * log stretches) a level, as many levels as the logarithm of a file's inserts
+// Work   O(stretches * log stretches) a level, as many levels as the logarithm of a file's inserts
 // Map    a thread a stretch; it finds its place by binary search in the other run. A block makes one run of up to LEAF
 //        inserts in shared memory; from then on two launches a level
 // Exact  positions from searches and scans only; which runs are composed first does not show in the result
@@ -20,53 +19,18 @@ __device__ __forceinline__ u64 place_of(u64 offset, u64 size) { return offset ==
 
 // Sorting.
 
-// What inserts are sorted by: place among all files with `starts`, file without. Makes what the sort needs 0.
-template <typename Key>
-__device__ __forceinline__ void splice_keys(const u32* files, const u64* offsets, const u64* sizes, const u64* starts,
-                                            u64 count, Key* keys, u32* order, u32* state, u64 state_items) {
+// What inserts are sorted by: their files. Makes what the sort needs 0.
+extern "C" __global__ void __launch_bounds__(THREADS)
+splice_keys_kernel(const u32* files, u64 count, u32* keys, u32* order, u32* state, u64 state_items) {
     const u64 i = grid_thread();
     for (u64 at = i; at < state_items; at += grid_threads()) state[at] = 0;
     if (i >= count) return;
-    const u32 file = files[i];
-    if (starts == nullptr) {
-        keys[i] = file;
-    } else {
-        const u64 size = sizes[file];
-        keys[i] = Key(starts[file] + min(place_of(offsets[i], size), size));
-    }
+    keys[i] = files[i];
     order[i] = u32(i);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-splice_keys_u32_kernel(const u32* files, const u64* offsets, const u64* sizes, const u64* starts, u64 count, u32* keys,
-                       u32* order, u32* state, u64 state_items) {
-    splice_keys(files, offsets, sizes, starts, count, keys, order, state, state_items);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS)
-splice_keys_u64_kernel(const u32* files, const u64* offsets, const u64* sizes, const u64* starts, u64 count, u64* keys,
-                       u32* order, u32* state, u64 state_items) {
-    splice_keys(files, offsets, sizes, starts, count, keys, order, state, state_items);
 }
 
 // The number of the i-th insert: they come in order if none is given.
 __device__ __forceinline__ u32 number_of(const u32* order, u64 i) { return order == nullptr ? u32(i) : order[i]; }
-
-// In a batch: whole inserts at their places. The smallest number of one past the end of its file is left in `refused`.
-extern "C" __global__ void __launch_bounds__(THREADS)
-splice_batch_kernel(const u32* order, const u32* files, const u64* offsets, const u64* sizes, const u64* lengths,
-                    u64 count, u64* bases, u32* inserts, u64* starts, u64* lengths_out, u32* refused) {
-    const u64 i = grid_thread();
-    if (i >= count) return;
-    const u32 insert = number_of(order, i);
-    const u64 size = sizes[files[insert]];
-    const u64 base = place_of(offsets[insert], size);
-    if (base > size) atomicMin(refused, insert);
-    bases[i] = base;
-    inserts[i] = insert;
-    starts[i] = 0;
-    lengths_out[i] = lengths[insert];
-}
 
 // out[i] = the length of the i-th insert in order.
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -3,15 +3,14 @@
 //! In   sizes of files; inserts, each a file, an offset or its end, and a length
 //! Out  for each file the stretches of inserted text, in the order of the resulting text: the byte of the old file that
 //!      each stands before, and which bytes of which insert it is
-//! Work batch: a sort. Sequence: O(inserts * log(inserts of a file)); later inserts may split earlier ones, so
+//! Work O(inserts * log(inserts of a file)); later inserts may split earlier ones, so
 //!      there are fewer than twice as many stretches as inserts
 //!
-//! In a *batch* offsets are those of the old files, and inserts at one offset
-//! stand in their order. In *sequence* each offset counts in what the inserts
-//! before have made. A sequence is composed like functions: inserts are joined in
-//! pairs, pairs of pairs and so on, each time an earlier list of stretches with a
-//! later one whose places are those of the earlier one's result. So a GPU makes
-//! all inserts at once: see `gpu/splices.cu`.
+//! Each offset counts in what the inserts before have made. A sequence of inserts
+//! is composed like functions: inserts are joined in pairs, pairs of pairs and so
+//! on, each time an earlier list of stretches with a later one whose places are
+//! those of the earlier one's result. So a GPU makes all inserts at once: see
+//! `splices.cu`.
 
 use std::ops::Range;
 
@@ -28,15 +27,6 @@ pub struct Insert {
 
 /// The offset of an insert at the end of its file.
 pub const APPEND: u64 = u64::MAX;
-
-/// How offsets of later inserts count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertOrder {
-    /// In the files as they were.
-    Batch,
-    /// In the files as the inserts before have made them.
-    Sequence,
-}
 
 /// A stretch of inserted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +50,7 @@ pub struct Splices {
     pub splices: Vec<Splice>,
 }
 
-/// Places all inserts.
+/// Places all inserts; each offset counts in the file as the inserts before have made it.
 ///
 /// `sizes` is the size of each file. Sums of sizes and lengths stay below 2^62.
 ///
@@ -71,11 +61,7 @@ pub struct Splices {
 /// # Panics
 ///
 /// When an insert names no file, or there are 2^31 inserts.
-pub fn place_inserts(
-    sizes: &[u64],
-    inserts: &[Insert],
-    order: InsertOrder,
-) -> Result<Splices, u32> {
+pub fn place_inserts(sizes: &[u64], inserts: &[Insert]) -> Result<Splices, u32> {
     assert!(inserts.len() < 1 << 31, "{} inserts", inserts.len());
     let mut grown = sizes.to_vec();
     let mut placed: Vec<(u32, Splice)> = Vec::with_capacity(inserts.len());
@@ -89,9 +75,7 @@ pub fn place_inserts(
         if base > *size {
             return Err(number);
         }
-        if order == InsertOrder::Sequence {
-            *size += insert.length;
-        }
+        *size += insert.length;
         if insert.length > 0 {
             let splice = Splice {
                 base,
@@ -103,10 +87,7 @@ pub fn place_inserts(
         }
     }
     // Stable: inserts of a file stay in their order.
-    match order {
-        InsertOrder::Batch => placed.sort_by_key(|(file, splice)| (*file, splice.base)),
-        InsertOrder::Sequence => placed.sort_by_key(|(file, _)| *file),
-    }
+    placed.sort_by_key(|(file, _)| *file);
     let mut offsets = Vec::with_capacity(sizes.len() + 1);
     let mut splices: Vec<Splice> = Vec::with_capacity(placed.len());
     let mut rest = &placed[..];
@@ -115,10 +96,7 @@ pub fn place_inserts(
         let count = rest.partition_point(|&(other, _)| other == file);
         let (these, others) = rest.split_at(count);
         let these = these.iter().map(|&(_, splice)| splice);
-        match order {
-            InsertOrder::Batch => splices.extend(these),
-            InsertOrder::Sequence => splices.extend(compose_all(these.collect())),
-        }
+        splices.extend(compose_all(these.collect()));
         // At most twice as many as inserts.
         offsets.push(splices.len() as u32);
         rest = others;
@@ -194,12 +172,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Random inserts into some files, all within them.
-    pub(crate) fn random(
-        seed: u64,
-        files: u64,
-        count: usize,
-        order: InsertOrder,
-    ) -> (Vec<u64>, Vec<Insert>) {
+    pub(crate) fn random(seed: u64, files: u64, count: usize) -> (Vec<u64>, Vec<Insert>) {
         let mut state = seed;
         let mut below = |end: u64| {
             state = state
@@ -219,9 +192,7 @@ pub(crate) mod tests {
                 _ => below(*size + 1),
             };
             let length = below(6);
-            if order == InsertOrder::Sequence {
-                *size += length;
-            }
+            *size += length;
             inserts.push(Insert {
                 file: file as u32,
                 offset,
@@ -234,20 +205,12 @@ pub(crate) mod tests {
     /// A byte of a file: of the old one, or of an insert.
     type Byte = (Option<u32>, u64);
 
-    fn naive(sizes: &[u64], inserts: &[Insert], order: InsertOrder) -> Vec<Vec<Byte>> {
+    fn naive(sizes: &[u64], inserts: &[Insert]) -> Vec<Vec<Byte>> {
         let mut files: Vec<Vec<Byte>> = sizes
             .iter()
             .map(|&size| (0..size).map(|at| (None, at)).collect())
             .collect();
-        let mut numbered: Vec<(u32, Insert)> = (0..).zip(inserts.iter().copied()).collect();
-        if order == InsertOrder::Batch {
-            for (_, insert) in &mut numbered {
-                insert.offset = insert.offset.min(sizes[insert.file as usize]);
-            }
-            // From the end, so that places before stay as they were.
-            numbered.sort_by_key(|&(number, insert)| std::cmp::Reverse((insert.offset, number)));
-        }
-        for (number, insert) in numbered {
+        for (number, insert) in (0..).zip(inserts) {
             let file = &mut files[insert.file as usize];
             let at = (insert.offset as usize).min(file.len());
             file.splice(at..at, (0..insert.length).map(|byte| (Some(number), byte)));
@@ -274,15 +237,13 @@ pub(crate) mod tests {
 
     #[test]
     fn placed_inserts_make_the_text_that_one_after_the_other_makes() {
-        for order in [InsertOrder::Batch, InsertOrder::Sequence] {
-            for seed in 0..300 {
-                let (files, count) = (1 + seed % 4, (seed as usize * 7) % 90);
-                let (sizes, inserts) = random(seed, files, count, order);
-                let placed = place_inserts(&sizes, &inserts, order).unwrap();
-                assert!(placed.splices.len() <= 2 * inserts.len());
-                let expected = naive(&sizes, &inserts, order);
-                assert_eq!(applied(&sizes, &placed), expected, "seed {seed} {order:?}");
-            }
+        for seed in 0..300 {
+            let (files, count) = (1 + seed % 4, (seed as usize * 7) % 90);
+            let (sizes, inserts) = random(seed, files, count);
+            let placed = place_inserts(&sizes, &inserts).unwrap();
+            assert!(placed.splices.len() <= 2 * inserts.len());
+            let expected = naive(&sizes, &inserts);
+            assert_eq!(applied(&sizes, &placed), expected, "seed {seed}");
         }
     }
 
@@ -294,8 +255,6 @@ pub(crate) mod tests {
             length,
         };
         let inserts = [insert(5, 2), insert(7, 1), insert(9, 1), insert(8, 1)];
-        let sequence = place_inserts(&[5], &inserts, InsertOrder::Sequence);
-        assert_eq!(sequence, Err(2));
-        assert_eq!(place_inserts(&[5], &inserts, InsertOrder::Batch), Err(1));
+        assert_eq!(place_inserts(&[5], &inserts), Err(2));
     }
 }

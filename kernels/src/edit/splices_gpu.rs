@@ -5,13 +5,12 @@
 //! everything else stays on the device.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::gpu::device::{Buffer, Gpu, arguments};
 use crate::gpu::driver::{Argument, Launch, Source, THREADS};
 use crate::gpu::error::GpuError;
-use crate::gpu::primitives::{Carried, Key, scan, sort_pairs_with, sort_state};
-use crate::{APPEND, Insert, InsertOrder, Splice, Splices};
+use crate::gpu::primitives::{scan, sort_pairs_with, sort_state};
+use crate::{Insert, Splice, Splices};
 
 /// Inserts of a file that a block makes one run of, and its threads.
 const LEAF: u32 = 256;
@@ -32,32 +31,25 @@ pub(crate) static SOURCE: Source = Source {
 #[derive(Debug)]
 pub struct DeviceInserts {
     sizes: Buffer<u64>,
-    /// `[files + 1]`: where each file begins if all follow each other with a byte between.
-    starts: Buffer<u64>,
-    /// The last of them.
-    places: u64,
     files: Buffer<u32>,
     offsets: Buffer<u64>,
     lengths: Buffer<u64>,
     /// Inserts of each file, on the host, and `[files + 1]` of those before.
     counts: Vec<u32>,
-    firsts: Arc<Buffer<u32>>,
-    /// Whether all are at the ends of their files.
-    is_append: bool,
-    /// The number of the first insert past the end of its file, by order; none is the largest number.
-    refused: [Arc<Buffer<u32>>; 2],
+    firsts: Buffer<u32>,
 }
 
 /// Stretches of inserted text on the device: [`Splices`] as arrays, which may have room for more.
 #[derive(Debug)]
 pub struct DeviceSplices {
     /// `[files + 1]`
-    offsets: Arc<Buffer<u32>>,
+    offsets: Buffer<u32>,
     bases: Buffer<u64>,
     inserts: Buffer<u32>,
     starts: Buffer<u64>,
     lengths: Buffer<u64>,
-    refused: Arc<Buffer<u32>>,
+    /// The number of the first insert past the end of its file; none is the largest number.
+    refused: Buffer<u32>,
 }
 
 /// Runs of stretches, one after the other: the arrays have room for more.
@@ -102,120 +94,37 @@ impl DeviceInserts {
             counts[insert.file as usize] += 1;
         }
         let mut firsts = vec![0u32];
-        let mut starts = vec![0u64];
-        for (count, size) in counts.iter().zip(sizes) {
+        for count in &counts {
             firsts.push(firsts[firsts.len() - 1] + count);
-            starts.push(starts[starts.len() - 1] + size + 1);
         }
         let count = inserts.len();
-        let refused = || gpu.filled::<u32>(1, 0xff).map(Arc::new);
         Ok(DeviceInserts {
             sizes: gpu.upload(sizes)?,
-            starts: gpu.upload(&starts)?,
-            places: starts[sizes.len()],
             files: gpu.upload_each(count, |insert| inserts[insert].file)?,
             offsets: gpu.upload_each(count, |insert| inserts[insert].offset)?,
             lengths: gpu.upload_each(count, |insert| inserts[insert].length)?,
             counts,
-            firsts: Arc::new(gpu.upload(&firsts)?),
-            is_append: inserts.iter().all(|insert| insert.offset == APPEND),
-            refused: [refused()?, refused()?],
+            firsts: gpu.upload(&firsts)?,
         })
-    }
-
-    /// Places all inserts. Waits for nothing: whether one was refused is told with what is downloaded.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError`].
-    pub fn place(&self, gpu: &Gpu, order: InsertOrder) -> Result<DeviceSplices, GpuError> {
-        match order {
-            InsertOrder::Batch => self.place_batch(gpu),
-            InsertOrder::Sequence => self.place_sequence(gpu),
-        }
-    }
-
-    fn place_batch(&self, gpu: &Gpu) -> Result<DeviceSplices, GpuError> {
-        let count = self.files.len();
-        let order = match self.is_append {
-            true => self.by_file(gpu)?,
-            false => Some(match u32::try_from(self.places) {
-                Ok(_) => self.sorted::<u32>(gpu, "splice_keys_u32_kernel", true, self.places)?,
-                Err(_) => self.sorted::<u64>(gpu, "splice_keys_u64_kernel", true, self.places)?,
-            }),
-        };
-        let placed = DeviceSplices {
-            offsets: self.firsts.clone(),
-            bases: gpu.allocate(count)?,
-            inserts: gpu.allocate(count)?,
-            starts: gpu.allocate(count)?,
-            lengths: gpu.allocate(count)?,
-            refused: self.refused[0].clone(),
-        };
-        // An insert, its file and where it goes are read; a place, a number, a start and a length are written.
-        let bytes = count * (2 * 4 + 3 * 8 + 4 + 3 * 8);
-        gpu.launch(
-            SOURCE.kernel("splice_batch_kernel").moving(bytes),
-            Launch::each(count),
-            arguments! {
-                order: order_argument(order.as_ref()),
-                files: &self.files,
-                offsets: &self.offsets,
-                sizes: &self.sizes,
-                lengths: &self.lengths,
-                count,
-                bases: &placed.bases,
-                inserts: &placed.inserts,
-                starts: &placed.starts,
-                lengths_out: &placed.lengths,
-                refused: &*placed.refused,
-            },
-        )?;
-        Ok(placed)
     }
 
     /// Numbers of inserts by file, those of a file in their order; none if that is how they come.
     fn by_file(&self, gpu: &Gpu) -> Result<Option<Buffer<u32>>, GpuError> {
-        match self.counts.len() {
-            0 | 1 => Ok(None),
-            files => {
-                let last = files as u64 - 1;
-                let sorted = self.sorted::<u32>(gpu, "splice_keys_u32_kernel", false, last)?;
-                Ok(Some(sorted))
-            }
+        let (count, files) = (self.files.len(), self.counts.len());
+        if files < 2 {
+            return Ok(None);
         }
-    }
-
-    /// Numbers of inserts by place or by file, keys up to `most`; equal ones in their order.
-    fn sorted<K: Key>(
-        &self,
-        gpu: &Gpu,
-        kernel: &'static str,
-        is_by_place: bool,
-        most: u64,
-    ) -> Result<Buffer<u32>, GpuError>
-    where
-        u32: Carried<K>,
-    {
-        let count = self.files.len();
-        let keys = gpu.allocate::<K>(count)?;
+        let keys = gpu.allocate::<u32>(count)?;
         let numbers = gpu.allocate::<u32>(count)?;
-        let (starts, read) = match is_by_place {
-            true => (Argument::from(&self.starts), 4 + 8),
-            false => (Argument::NONE, 4),
-        };
-        let bits = 0..u64::BITS - most.leading_zeros();
-        let state = sort_state::<K>(gpu, count, &bits)?;
-        let written = size_of::<K>() + size_of::<u32>();
-        let bytes = count * (read + written) + state.len() * size_of::<u32>();
+        // Files are u32.
+        let bits = 0..usize::BITS - (files - 1).leading_zeros();
+        let state = sort_state::<u32>(gpu, count, &bits)?;
+        let bytes = (count * 3 + state.len()) * size_of::<u32>();
         gpu.launch(
-            SOURCE.kernel(kernel).moving(bytes),
+            SOURCE.kernel("splice_keys_kernel").moving(bytes),
             Launch::each(count),
             arguments! {
                 files: &self.files,
-                offsets: &self.offsets,
-                sizes: &self.sizes,
-                starts,
                 count,
                 keys,
                 order: &numbers,
@@ -223,17 +132,22 @@ impl DeviceInserts {
                 state_items: state.len(),
             },
         )?;
-        Ok(sort_pairs_with(gpu, keys, numbers, bits, &state)?.1)
+        Ok(Some(sort_pairs_with(gpu, keys, numbers, bits, &state)?.1))
     }
 
-    fn place_sequence(&self, gpu: &Gpu) -> Result<DeviceSplices, GpuError> {
+    /// Places all inserts. Waits for nothing: whether one was refused is told with what is downloaded.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`].
+    pub fn place(&self, gpu: &Gpu) -> Result<DeviceSplices, GpuError> {
         let (count, files) = (self.files.len(), self.counts.len());
         // Splits make fewer than twice as many.
         let room = 2 * count;
-        let refused = self.refused[1].clone();
+        let refused = gpu.filled::<u32>(1, 0xff)?;
         if count == 0 {
             return Ok(DeviceSplices {
-                offsets: self.firsts.clone(),
+                offsets: gpu.zeroed(files + 1)?,
                 bases: gpu.allocate(0)?,
                 inserts: gpu.allocate(0)?,
                 starts: gpu.allocate(0)?,
@@ -278,7 +192,7 @@ impl DeviceInserts {
                 offsets: &self.offsets,
                 sizes: &self.sizes,
                 grown,
-                file_first: &*self.firsts,
+                file_first: &self.firsts,
                 leaf_first: planned.at(plan.leaves.start),
                 leaves,
                 words: state.at(0),
@@ -288,7 +202,7 @@ impl DeviceInserts {
                 starts: &runs.starts,
                 sums: &runs.sums,
                 run_offsets: &runs.offsets,
-                refused: &*refused,
+                refused,
             },
         )?;
         for (index, level) in plan.levels.iter().enumerate() {
@@ -297,7 +211,7 @@ impl DeviceInserts {
             runs = runs.joined(gpu, &planned, level.clone(), look_back, count)?;
         }
         let placed = DeviceSplices {
-            offsets: Arc::new(gpu.allocate(files + 1)?),
+            offsets: gpu.allocate(files + 1)?,
             bases: runs.bases,
             inserts: runs.inserts,
             starts: runs.starts,
@@ -316,7 +230,7 @@ impl DeviceInserts {
                 files,
                 inserts: &placed.inserts,
                 lengths: &placed.lengths,
-                offsets: &*placed.offsets,
+                offsets: &placed.offsets,
             },
         )?;
         Ok(placed)
@@ -490,21 +404,19 @@ mod tests {
     use super::*;
     use crate::edit::splices::tests::random;
     use crate::gpu::test_devices::on_devices;
-    use crate::place_inserts;
+    use crate::{APPEND, place_inserts};
 
     #[test]
     fn placed_inserts_equal_the_twin() {
         on_devices(|gpu| {
-            for order in [InsertOrder::Batch, InsertOrder::Sequence] {
-                for seed in 0..8 {
-                    let count = [0, 1, 2, 3, 30, 255, 600, 1_500][seed as usize];
-                    let (sizes, mut inserts) = random(seed, 1 + seed % 5, count, order);
-                    inserts.iter_mut().for_each(|insert| insert.length += 1);
-                    let uploaded = DeviceInserts::upload(gpu, &sizes, &inserts)?;
-                    let found = uploaded.place(gpu, order)?.download(gpu)?;
-                    let expected = place_inserts(&sizes, &inserts, order);
-                    assert_eq!(found, expected, "seed {seed} {order:?}");
-                }
+            for seed in 0..8 {
+                let count = [0, 1, 2, 3, 30, 255, 600, 1_500][seed as usize];
+                let (sizes, mut inserts) = random(seed, 1 + seed % 5, count);
+                inserts.iter_mut().for_each(|insert| insert.length += 1);
+                let uploaded = DeviceInserts::upload(gpu, &sizes, &inserts)?;
+                let found = uploaded.place(gpu)?.download(gpu)?;
+                let expected = place_inserts(&sizes, &inserts);
+                assert_eq!(found, expected, "seed {seed}");
             }
             Ok(())
         });
@@ -513,13 +425,12 @@ mod tests {
     #[test]
     fn many_inserts_of_one_file_are_placed_as_by_the_twin() {
         on_devices(|gpu| {
-            let order = InsertOrder::Sequence;
             // From one leaf to several levels of them.
             for (seed, count) in [(1, 256), (2, 257), (3, 1_400)] {
-                let (sizes, mut inserts) = random(seed, 1, count, order);
+                let (sizes, mut inserts) = random(seed, 1, count);
                 inserts.iter_mut().for_each(|insert| insert.length += 1);
-                let placed = DeviceInserts::upload(gpu, &sizes, &inserts)?.place(gpu, order)?;
-                let expected = place_inserts(&sizes, &inserts, order);
+                let placed = DeviceInserts::upload(gpu, &sizes, &inserts)?.place(gpu)?;
+                let expected = place_inserts(&sizes, &inserts);
                 assert_eq!(placed.download(gpu)?, expected, "{count}");
             }
             Ok(())
@@ -529,24 +440,22 @@ mod tests {
     #[test]
     fn appends_and_places_in_large_files_are_those_of_the_twin() {
         on_devices(|gpu| {
-            for order in [InsertOrder::Batch, InsertOrder::Sequence] {
-                for sizes in [vec![7], vec![3, 0, 1 << 40, 5, 0], vec![1 << 33]] {
-                    for is_append in [true, false] {
-                        let insert = |number: u64| {
-                            let file = number * 7 % sizes.len() as u64;
-                            let offset = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                            let offset = offset % (sizes[file as usize] + 1);
-                            Insert {
-                                file: file as u32,
-                                offset: if is_append { APPEND } else { offset },
-                                length: 1 + number % 3,
-                            }
-                        };
-                        let inserts: Vec<Insert> = (0..500).map(insert).collect();
-                        let placed = DeviceInserts::upload(gpu, &sizes, &inserts)?;
-                        let found = placed.place(gpu, order)?.download(gpu)?;
-                        assert_eq!(found, place_inserts(&sizes, &inserts, order), "{sizes:?}");
-                    }
+            for sizes in [vec![7], vec![3, 0, 1 << 40, 5, 0], vec![1 << 33]] {
+                for is_append in [true, false] {
+                    let insert = |number: u64| {
+                        let file = number * 7 % sizes.len() as u64;
+                        let offset = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                        let offset = offset % (sizes[file as usize] + 1);
+                        Insert {
+                            file: file as u32,
+                            offset: if is_append { APPEND } else { offset },
+                            length: 1 + number % 3,
+                        }
+                    };
+                    let inserts: Vec<Insert> = (0..500).map(insert).collect();
+                    let placed = DeviceInserts::upload(gpu, &sizes, &inserts)?;
+                    let found = placed.place(gpu)?.download(gpu)?;
+                    assert_eq!(found, place_inserts(&sizes, &inserts), "{sizes:?}");
                 }
             }
             Ok(())
@@ -562,11 +471,8 @@ mod tests {
                 length: 1,
             };
             let inserts = [insert(5), insert(6), insert(9), insert(10)];
-            for (order, expected) in [(InsertOrder::Sequence, 2), (InsertOrder::Batch, 1)] {
-                let uploaded = DeviceInserts::upload(gpu, &[5], &inserts)?;
-                let found = uploaded.place(gpu, order)?.download(gpu)?;
-                assert_eq!(found.err(), Some(expected));
-            }
+            let uploaded = DeviceInserts::upload(gpu, &[5], &inserts)?;
+            assert_eq!(uploaded.place(gpu)?.download(gpu)?.err(), Some(2));
             Ok(())
         });
     }

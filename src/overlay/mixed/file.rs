@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceInserts, ExtractedBytes, GpuError};
-use zipfdb_kernels::{APPEND, Insert, InsertOrder, Splice, Splices, place_inserts};
+use zipfdb_kernels::{APPEND, Insert, Splice, Splices, place_inserts};
 use zipfdb_sql::quote;
 
 use super::operation::{Operation, Target, at};
@@ -221,7 +221,7 @@ impl Target<'_> {
                 .collect();
             let placed = device.until(self.run.stop).with_gpu(|gpu| {
                 let uploaded = DeviceInserts::upload(gpu, &sizes, &inserts)?;
-                Ok(uploaded.place(gpu, InsertOrder::Sequence)?.download(gpu)?)
+                Ok(uploaded.place(gpu)?.download(gpu)?)
             });
             match placed {
                 Err(Error::Gpu(GpuError::Memory { .. })) if files.len() > 1 => {
@@ -282,7 +282,7 @@ impl File<'_> {
 
     fn place(&mut self, operations: &[Operation<'_>]) {
         let inserts: Vec<Insert> = self.inserts(0, operations).collect();
-        let placed = place_inserts(&[self.base.bytes()], &inserts, InsertOrder::Sequence);
+        let placed = place_inserts(&[self.base.bytes()], &inserts);
         self.set_splices(placed.expect(IN_FILES).splices.into_iter());
     }
 

@@ -328,7 +328,7 @@ impl Moment<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use zipfdb_kernels::{Insert, InsertOrder, place_inserts};
+    use zipfdb_kernels::{Insert, place_inserts};
 
     use super::*;
 
@@ -362,7 +362,7 @@ mod tests {
                 inserted.push(more);
                 texts.push(text);
             }
-            let placed = place_inserts(&[base_bytes], &inserts, InsertOrder::Sequence).unwrap();
+            let placed = place_inserts(&[base_bytes], &inserts).unwrap();
             let stretches = Stretches::new(base_bytes, edits, placed.splices.into_iter());
             let last = texts.last().unwrap();
             let mut moment = stretches.moment(0);
