@@ -7,8 +7,8 @@
 
 use zipfdb_kernels::GrammarView;
 use zipfdb_kernels::gpu::building_blocks::{
-    COLUMNS_MAX, Source, THREADS, arguments, of_cells, rank_rows, root_counts, table_of_keys,
-    window_rows,
+    COLUMNS_MAX, Source, THREADS, arguments, hot_in_root, of_cells, rank_rows, root_counts,
+    table_of_keys, window_rows,
 };
 use zipfdb_kernels::gpu::{Buffer, DeviceTable, DeviceWords, Gpu, GpuError, primitives};
 
@@ -24,7 +24,11 @@ const KEY_BITS: u32 = u64::BITS - 1;
 
 /// The words of some files on a device, one after the other: a grammar without rules.
 #[derive(Debug)]
-pub struct PlainWords(DeviceWords);
+pub struct PlainWords {
+    all: DeviceWords,
+    /// Words that are frequent.
+    hot: Buffer<u32>,
+}
 
 impl PlainWords {
     /// Copies words to a device. `file_offsets` is `[files + 1]`.
@@ -46,21 +50,23 @@ impl PlainWords {
             root_offsets: file_offsets,
             root: words,
         };
-        Ok(PlainWords(DeviceWords::upload(gpu, view)?))
+        let all = DeviceWords::upload(gpu, view)?;
+        let hot = hot_in_root(gpu, &all)?;
+        Ok(PlainWords { all, hot })
     }
 
     /// How many words there are.
     pub fn len(&self) -> usize {
-        self.0.root.len()
+        self.all.root.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.root.is_empty()
+        self.all.root.is_empty()
     }
 
     fn word_bits(&self) -> u32 {
-        u32::BITS - self.0.terminal_count.saturating_sub(1).leading_zeros()
+        u32::BITS - self.all.terminal_count.saturating_sub(1).leading_zeros()
     }
 }
 
@@ -70,8 +76,8 @@ impl PlainWords {
 ///
 /// [`GpuError`].
 pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
-    let counts = gpu.zeroed::<u32>(words.0.terminal_count as usize)?;
-    let arguments = arguments! { words: &words.0.root, count: words.len(), counts };
+    let counts = gpu.zeroed::<u32>(words.all.terminal_count as usize)?;
+    let arguments = arguments! { words: &words.all.root, count: words.len(), counts };
     gpu.launch_looping(
         SOURCE.kernel("plain_histogram_kernel"),
         words.len(),
@@ -86,7 +92,7 @@ pub fn plain_histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, Gpu
 ///
 /// [`GpuError`].
 pub fn histogram(gpu: &Gpu, words: &PlainWords) -> Result<Buffer<u32>, GpuError> {
-    root_counts(gpu, &words.0, &words.0.hot, 1)
+    root_counts(gpu, &words.all, &words.hot, 1)
 }
 
 /// For each word the files that it occurs in, with counts; with `by_file` for each file its words.
@@ -99,9 +105,9 @@ pub fn counts_by_file(
     words: &PlainWords,
     by_file: bool,
 ) -> Result<DeviceTable, GpuError> {
-    let (files, terminals) = (words.0.files(), words.0.terminal_count as usize);
+    let (files, terminals) = (words.all.files(), words.all.terminal_count as usize);
     if files <= COLUMNS_MAX {
-        let cells = root_counts(gpu, &words.0, &words.0.hot, files)?;
+        let cells = root_counts(gpu, &words.all, &words.hot, files)?;
         return match by_file {
             true => of_cells(gpu, &cells, files, terminals, (1, files)),
             false => of_cells(gpu, &cells, terminals, files, (files, 1)),
@@ -119,8 +125,8 @@ pub fn counts_by_file(
     }
     let keys = gpu.allocate::<u32>(words.len())?;
     let arguments = arguments! {
-        words: &words.0.root,
-        files: &words.0.root_files,
+        words: &words.all.root,
+        files: &words.all.root_files,
         count: words.len(),
         file_bits,
         keys,
@@ -175,13 +181,13 @@ pub fn ngram_file_counts(
     // Words are in order of files, and sorting is stable.
     if words.word_bits() * n as u32 <= KEY_BITS {
         let (keys, bits) = window_keys(gpu, words, n)?;
-        gpu.copy(&files, 0, &words.0.root_files, words.len())?;
+        gpu.copy(&files, 0, &words.all.root_files, words.len())?;
         let (keys, files) = primitives::sort_pairs(gpu, keys, files, 0..bits)?;
         return rows_of(gpu, keys, files);
     }
     let (keys, numbers) = sorted_windows(gpu, words, n, KEY_BITS)?;
     let arguments = arguments! {
-        root_files: &words.0.root_files,
+        root_files: &words.all.root_files,
         numbers,
         count: words.len(),
         files,
@@ -207,9 +213,9 @@ fn sorted_windows(
     for (turn, &first) in firsts.iter().rev().enumerate() {
         let length = part.min(n - first) as u32;
         let arguments = arguments! {
-            words: &words.0.root,
-            files: &words.0.root_files,
-            file_offsets: &words.0.root_offsets,
+            words: &words.all.root,
+            files: &words.all.root_files,
+            file_offsets: &words.all.root_offsets,
             is_first: u32::from(turn == 0),
             numbers,
             count,
@@ -225,7 +231,7 @@ fn sorted_windows(
     }
     let differs = gpu.allocate::<u32>(count)?;
     let arguments = arguments! {
-        words: &words.0.root,
+        words: &words.all.root,
         keys,
         numbers,
         count,
@@ -257,9 +263,9 @@ fn window_keys(gpu: &Gpu, words: &PlainWords, n: usize) -> Result<(Buffer<u64>, 
     let bits = words.word_bits() * n as u32;
     let keys = gpu.allocate::<u64>(words.len())?;
     let arguments = arguments! {
-        words: &words.0.root,
-        files: &words.0.root_files,
-        file_offsets: &words.0.root_offsets,
+        words: &words.all.root,
+        files: &words.all.root_files,
+        file_offsets: &words.all.root_offsets,
         count: words.len(),
         n: n as u32,
         bits: words.word_bits(),

@@ -80,6 +80,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     };
     let mut times = Vec::new();
     let mut structures = None;
+    let used = gpu.memory_used();
     for _ in 0..RUNS {
         drop(structures.take());
         let uploaded = DeviceGrammar::upload(gpu, view)?;
@@ -94,7 +95,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         median(&mut times),
         single.as_secs_f64() * 1e3,
         all.as_secs_f64() * 1e3,
-        device.bytes() >> 20,
+        (gpu.memory_used() - used) >> 20,
         device.weights.entries,
     );
 

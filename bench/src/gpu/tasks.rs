@@ -200,20 +200,23 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         "   CPU: construct {built:.0} ms, word grammar {reduced:.1} ms, uses {uses_time:.1} ms"
     );
 
+    let used = gpu.memory_used();
     let (upload, words) = clocked(2, || -> std::result::Result<_, GpuError> {
         let words = DeviceWords::upload(gpu, view)?;
         gpu.synchronize()?;
         Ok(words)
     });
     let words = words?;
+    let used_by_words = gpu.memory_used() - used;
     let (uses_build, device_uses) = timed(gpu, || FileUses::new(gpu, &words))?;
+    let used_by_uses = gpu.memory_used() - used - used_by_words;
     let plain = baseline::PlainWords::upload(gpu, &plain_words, &plain_offsets, word_count)?;
     println!(
         "   device: {:?} body and root symbols with {} levels inlined; grammar {:.1} MB uploaded in {upload:.2} ms, uses {:.1} MB built in {uses_build:.3} ms, plain words {:.1} MB",
         words.sizes(),
         view.levels() - words.levels(),
-        words.bytes() as f64 / 1e6,
-        device_uses.bytes() as f64 / 1e6,
+        used_by_words as f64 / 1e6,
+        used_by_uses as f64 / 1e6,
         plain_words.len() as f64 * 4.0 / 1e6,
     );
     println!(

@@ -92,11 +92,6 @@ impl FileUses {
         }
     }
 
-    /// Bytes on the device.
-    pub fn bytes(&self) -> u64 {
-        self.lists.get().map_or(0, ListUses::bytes) + self.words().map_or(0, FileWords::bytes)
-    }
-
     /// The words of files, if they were counted.
     pub(crate) fn words(&self) -> Option<&FileWords> {
         match &self.counting {
@@ -182,10 +177,6 @@ impl ListUses {
         let files = grammar.files();
         let plan = MergePlan::new(gpu, use_offsets, holders, row_weights, files, &steps)?;
         Ok(ListUses { plan, row_of })
-    }
-
-    fn bytes(&self) -> u64 {
-        self.plan.bytes() + (self.row_of.len() * size_of::<u32>()) as u64
     }
 }
 

@@ -153,12 +153,6 @@ impl FileWords {
         Ok(decoded.map(|words| self.words.get_or_init(|| words)))
     }
 
-    /// Bytes on the device.
-    pub(crate) fn bytes(&self) -> u64 {
-        let words = self.words.get().map_or(0, Buffer::len);
-        (self.keys.len() * KEY_BYTES + words * size_of::<u32>()) as u64
-    }
-
     /// For each word the files that it occurs in, with counts; with `by_file` for each file its words.
     pub(crate) fn table(
         &self,

@@ -169,22 +169,6 @@ impl MergePlan {
         })
     }
 
-    /// Bytes on the device.
-    pub(crate) fn bytes(&self) -> u64 {
-        let items = [
-            &self.use_offsets,
-            &self.holders,
-            &self.weights,
-            &self.first_rows,
-            &self.end_rows,
-            &self.heavy_pieces,
-            &self.heavy_rows,
-            &self.starts,
-        ];
-        let items = items.iter().map(|buffer| buffer.len()).sum::<usize>();
-        (items * size_of::<u32>()) as u64
-    }
-
     /// Merges all rows, whose holders behind the files are rows from `first` on of their own result.
     pub(crate) fn merge_own(&self, gpu: &Gpu, first: usize) -> Result<Lists, GpuError> {
         let target = self.target(gpu)?;

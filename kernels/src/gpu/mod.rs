@@ -38,7 +38,7 @@ pub use crate::count::local_tables_gpu::{Traversal, TraversalCosts, file_word_co
 pub use crate::count::tables_gpu::DeviceTable;
 pub use crate::edit::splices_gpu::{DeviceInserts, DeviceSplices};
 pub use crate::grammar::grammar_gpu::{ComingGrammar, DeviceGrammar};
-pub use crate::grammar::weights_gpu::{weights, weights_with_root, words_by_count};
+pub use crate::grammar::weights_gpu::{weights, words_by_count};
 pub use crate::grammar::words_gpu::DeviceWords;
 pub use crate::lookup::lookups_gpu::{
     DeviceQueries, Extract, Extracted, ExtractedBytes, SearchResults, WordQuery,
@@ -72,6 +72,7 @@ pub mod building_blocks {
     };
     pub use crate::count::key_tables_gpu::table_of_keys;
     pub use crate::count::tables_gpu::of_cells;
+    pub use crate::grammar::traversal_gpu::hot_in_root;
     pub use crate::grammar::weights_gpu::root_counts;
     pub use crate::grammar::words_gpu::COLUMNS_MAX;
     pub use crate::ngrams::all_ngrams_gpu::rank_rows;

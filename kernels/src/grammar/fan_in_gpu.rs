@@ -243,7 +243,7 @@ impl FanIn {
             weights,
         };
         let values = self.inputs.len() * size_of::<u64>() * columns;
-        let bytes = self.bytes() as usize + values + 2 * counts.len() * size_of::<u32>();
+        let bytes = self.bytes() + values + 2 * counts.len() * size_of::<u32>();
         gpu.launch(
             SOURCE.kernel("pull_weights_kernel").moving(bytes),
             launch,
@@ -253,17 +253,9 @@ impl FanIn {
     }
 
     /// Bytes on the device.
-    pub(crate) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> usize {
         let items = self.inputs.len() + self.firsts.len() + self.symbols.len();
-        let items = items + self.chunk_offsets.len() + self.slots.len();
-        (items * size_of::<u32>()) as u64
-    }
-}
-
-impl PullState {
-    /// Bytes on the device.
-    pub(crate) fn bytes(&self) -> u64 {
-        ((self.values.len() + self.sums.len()) * size_of::<u64>()) as u64
+        (items + self.chunk_offsets.len() + self.slots.len()) * size_of::<u32>()
     }
 }
 

@@ -49,10 +49,10 @@ impl DeviceWords {
     pub fn new(gpu: &Gpu, grammar: DeviceGrammar) -> Result<DeviceWords, GpuError> {
         let mut grammar = grammar;
         let mut owners = primitives::expand(gpu, &grammar.rule_offsets, grammar.symbols.len())?;
-        let hot = gpu.filled(HOT_SLOTS, u8::MAX)?;
         if grammar.rules() > 0 {
             let fan_in = FanIn::new(gpu, &grammar, &owners)?;
-            let counts = weights_gpu::root_counts(gpu, &grammar, &hot, 1)?;
+            let none = gpu.filled(HOT_SLOTS, u8::MAX)?;
+            let counts = weights_gpu::root_counts(gpu, &grammar, &none, 1)?;
             let weights = fan_in.pull(gpu, &fan_in.state(gpu, 1)?, &counts)?;
             let kept = kept_levels(gpu, &grammar, &weights)?;
             if kept < grammar.levels() {
@@ -61,7 +61,7 @@ impl DeviceWords {
             }
         }
         let fan_in = FanIn::joined(gpu, &grammar, &owners)?;
-        gpu.upload_to(&hot, 0, &hot_symbols(sample(gpu, &grammar.root)?))?;
+        let hot = hot_in_root(gpu, &grammar)?;
         let counted = |columns: usize| -> Result<RootCounts, GpuError> {
             Ok(RootCounts {
                 counts: weights_gpu::root_counts(gpu, &grammar, &hot, columns)?,
@@ -77,7 +77,6 @@ impl DeviceWords {
             bodies_walk,
             rules_walk,
             owners,
-            hot,
             fan_in,
             grammar,
         })
@@ -229,6 +228,15 @@ fn sample(gpu: &Gpu, symbols: &Buffer<u32>) -> Result<Vec<u32>, GpuError> {
         arguments,
     )?;
     gpu.download(&sample)
+}
+
+/// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
+///
+/// # Errors
+///
+/// [`GpuError`].
+pub fn hot_in_root(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<Buffer<u32>, GpuError> {
+    gpu.upload(&hot_symbols(sample(gpu, &grammar.root)?))
 }
 
 /// The table of symbols that are frequent in a sample.

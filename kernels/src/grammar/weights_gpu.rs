@@ -27,7 +27,7 @@ pub(crate) static SOURCE: Source = Source {
     ],
 };
 
-/// `[symbols]`: how often each symbol occurs in all files, from what is known of the root.
+/// `[symbols]`: how often each symbol occurs in all files.
 ///
 /// Work: one launch. Less than 2^32 terminals are assumed.
 ///
@@ -36,16 +36,6 @@ pub(crate) static SOURCE: Source = Source {
 /// [`GpuError`].
 pub fn weights(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
     (words.fan_in).pull(gpu, &words.whole.state, &words.whole.counts)
-}
-
-/// As [`weights`], with the symbols of the root counted anew.
-///
-/// # Errors
-///
-/// [`GpuError`].
-pub fn weights_with_root(gpu: &Gpu, words: &DeviceWords) -> Result<Buffer<u32>, GpuError> {
-    let counts = root_counts(gpu, words, &words.hot, 1)?;
-    words.fan_in.pull(gpu, &words.whole.state, &counts)
 }
 
 /// `[symbols * files]`: how often each symbol occurs in each file, of which there are [`COLUMNS_MAX`] at most.
@@ -155,10 +145,8 @@ mod tests {
         let mut expected = crate::weights(view, 0..view.root.len(), u64::MAX);
         expected.truncate(kept);
         if expected.iter().all(|&weight| weight <= u64::from(u32::MAX)) {
-            for found in [weights(gpu, &device)?, weights_with_root(gpu, &device)?] {
-                let found = gpu.download(&found)?.into_iter().map(u64::from);
-                assert!(found.eq(expected.iter().copied()), "{grammar:?}");
-            }
+            let found = gpu.download(&weights(gpu, &device)?)?;
+            assert!(found.into_iter().map(u64::from).eq(expected), "{grammar:?}");
         }
         if view.files() <= COLUMNS_MAX {
             let cells = gpu.download(&file_cells(gpu, &device)?)?;

@@ -1,6 +1,5 @@
 //! A grammar over words in device memory, with what traversals of it need.
 
-use std::iter;
 use std::ops::Deref;
 
 use crate::gpu::GpuError;
@@ -32,8 +31,6 @@ pub struct DeviceWords {
     pub(crate) owners: Buffer<u32>,
     /// `[symbols of the root]`: the file of each.
     pub root_files: Buffer<u32>,
-    /// `[HOT_SLOTS]`: symbols that are frequent in the root, each in its slot or the one beside it.
-    pub hot: Buffer<u32>,
     /// Where weights come from.
     pub(crate) fan_in: FanIn,
     /// How often each symbol occurs in the root itself, and in that of each file if there are a few.
@@ -49,13 +46,6 @@ pub struct DeviceWords {
 pub(crate) struct RootCounts {
     pub(crate) counts: Buffer<u32>,
     pub(crate) state: PullState,
-}
-
-impl RootCounts {
-    /// Bytes on the device.
-    fn bytes(&self) -> u64 {
-        (self.counts.len() * size_of::<u32>()) as u64 + self.state.bytes()
-    }
 }
 
 /// Walks over the bodies of all levels, and over the rules, from the lowest.
@@ -98,15 +88,6 @@ impl DeviceWords {
                 is_root: false,
             },
         ]
-    }
-
-    /// Bytes of device memory, those of the grammar included.
-    pub fn bytes(&self) -> u64 {
-        let items = self.owners.len() + self.root_files.len() + self.hot.len();
-        let counts = iter::once(&self.whole).chain(&self.by_file);
-        let counts: u64 = counts.map(RootCounts::bytes).sum();
-        let items = (items * size_of::<u32>()) as u64;
-        self.grammar.bytes() + items + self.fan_in.bytes() + counts
     }
 
     /// Number of symbols of bodies and of the root.

@@ -91,8 +91,6 @@ pub struct FileWeights {
 pub struct DeviceStructures {
     /// The grammar.
     pub grammar: DeviceGrammar,
-    /// `[symbols]`: bytes of each expansion.
-    pub lengths: Buffer<u64>,
     /// `[symbols]`
     pub signatures: Buffer<u32>,
     /// `[body symbols]`: where each begins in its rule.
@@ -109,15 +107,6 @@ pub struct DeviceStructures {
     pub texts: Buffer<u8>,
     /// Weights of symbols by file.
     pub weights: FileWeights,
-}
-
-impl DeviceParents {
-    /// Bytes of device memory.
-    pub(super) fn bytes(&self) -> u64 {
-        let symbols = self.offsets.len() + self.root_offsets.len();
-        let places = self.places.len() + self.body_rules.len() + self.root_positions.len();
-        ((symbols + places) * size_of::<u32>()) as u64
-    }
 }
 
 impl DeviceStructures {
@@ -175,7 +164,6 @@ impl DeviceStructures {
         Ok(DeviceStructures {
             file_starts: gpu.download(&starts)?,
             grammar,
-            lengths,
             signatures,
             body_starts,
             root_starts,
@@ -184,14 +172,6 @@ impl DeviceStructures {
             texts,
             weights,
         })
-    }
-
-    /// Bytes of device memory.
-    pub fn bytes(&self) -> u64 {
-        let symbols = self.lengths.len() * 12 + self.text_offsets.len() * 4 + self.texts.len();
-        let starts = (self.body_starts.len() + self.root_starts.len()) * 8;
-        let weights = self.weights.keys.len() * 12;
-        self.grammar.bytes() + self.parents.bytes() + (symbols + starts + weights) as u64
     }
 }
 
@@ -407,7 +387,6 @@ pub(crate) mod tests {
         let view = grammar.view();
         let found = structures(gpu, grammar)?;
         let lengths = grammar.lengths();
-        assert_eq!(gpu.download(&found.lengths)?, lengths.symbols);
         assert_eq!(found.file_starts, lengths.file_starts);
         assert_eq!(gpu.download(&found.signatures)?, grammar.signatures().bits);
         let root_starts = gpu.download(&found.root_starts)?;
