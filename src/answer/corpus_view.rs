@@ -129,6 +129,11 @@ impl CorpusView {
         }
     }
 
+    /// How many words the files have.
+    pub(crate) fn total_words(&self) -> u64 {
+        self.files().iter().map(|file| file.words).sum()
+    }
+
     /// The file of a name.
     pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
         match &self.pending {

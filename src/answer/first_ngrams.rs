@@ -270,7 +270,7 @@ mod tests {
         ];
         for edit in edits {
             database.execute(edit).unwrap();
-            let snapshot = database.inner().snapshot("c", &Interrupt::never()).unwrap();
+            let snapshot = database.inner().reader("c", &Interrupt::never()).unwrap();
             let view = snapshot.view();
             let is_only = view.segments().len() == 1;
             assert_eq!(is_only, segment_size > 1 << 20);

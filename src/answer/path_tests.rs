@@ -139,7 +139,7 @@ impl CorpusOnDisk {
                 ..log.until(&stop)
             };
             for _ in 0..2 {
-                snapshot.install(|| check(snapshot.view(), run));
+                snapshot.reader().install(|| check(snapshot.view(), run));
             }
             if log.paths().contains(&path.name) {
                 covered.insert((type_name::<O>(), path.name));

@@ -193,7 +193,10 @@ pub(super) fn snapshot_of(threads: usize, view: CorpusView) -> Snapshot {
     let database = database.open(directory.path().join("d")).unwrap();
     // The threads are those of a corpus on disk.
     let other = database.create_corpus("other", CorpusSettings::default());
-    Snapshot::new(other.unwrap().shared().runtime.clone(), Arc::new(view))
+    Snapshot::new(CorpusReader::new(
+        other.unwrap().shared().runtime.clone(),
+        Arc::new(view),
+    ))
 }
 
 fn snapshot(segments: Vec<NewGrammar>) -> Snapshot {
@@ -759,6 +762,7 @@ fn words_that_are_not_in_order_are_an_error() {
             snapshot.search("a").unwrap_err(),
             snapshot.word_counts().unwrap_err(),
             snapshot
+                .reader()
                 .check_words(snapshot.view().segments()[0].id())
                 .unwrap_err(),
         ] {

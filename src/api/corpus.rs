@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zipfdb_storage::{CorpusRecord, CorpusSettings, IngestMode, Segment, SegmentInfo};
 
 use crate::Result;
-use crate::answer::{CorpusView, FileSummary, StoredView};
+use crate::answer::{CorpusReader, CorpusView, FileSummary, StoredView};
 use crate::api::core::Core;
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
@@ -148,24 +148,28 @@ impl Corpus {
     /// If the corpus has been dropped, a segment file cannot be opened or its file table is damaged, or it is interrupted while
     /// the words around new edits are found.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.snapshot_until(&self.shared.runtime.interrupts.begin(0))
+        self.reader(&self.shared.runtime.interrupts.begin(0))
+            .map(Snapshot::new)
     }
 
     /// As `snapshot`, for a statement.
-    pub(crate) fn snapshot_until(&self, interrupt: &Interrupt) -> Result<Snapshot> {
+    pub(crate) fn reader(&self, interrupt: &Interrupt) -> Result<CorpusReader> {
         let (record, stored, overlay) = self.current()?;
         if overlay.is_empty() {
             // What edits needed is needed no longer.
             self.shared.views.lock().remove(&record.name);
             let view = CorpusView::of_stored(stored, overlay);
-            return Ok(Snapshot::new(self.shared.runtime.clone(), Arc::new(view)));
+            return Ok(CorpusReader::new(
+                self.shared.runtime.clone(),
+                Arc::new(view),
+            ));
         }
         let known = self.shared.views.lock().get(&record.name).cloned();
         if let Some(known) = known
             && known.stored().is_same(&stored)
             && known.overlay().is_same(&overlay)
         {
-            return Ok(Snapshot::new(self.shared.runtime.clone(), known));
+            return Ok(CorpusReader::new(self.shared.runtime.clone(), known));
         }
         let tokenizer = record.settings.tokenizer;
         let view = interrupt.apart(&self.shared.runtime.pool, move |stop| {
@@ -173,7 +177,7 @@ impl Corpus {
         })?;
         let view = Arc::new(view);
         self.shared.views.lock().insert(record.name, view.clone());
-        Ok(Snapshot::new(self.shared.runtime.clone(), view))
+        Ok(CorpusReader::new(self.shared.runtime.clone(), view))
     }
 
     /// The segments and edits as they are at one moment.

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use zipfdb_sql::{Schema, ViewDefinition, quote};
 use zipfdb_storage::{CorpusSettings, PathText, Section, ViewRecord};
 
+use crate::answer::CorpusReader;
 use crate::api::corpus::Corpus;
 use crate::api::shared::Shared;
-use crate::api::snapshot::Snapshot;
 use crate::api::transaction::Transaction;
 use crate::overlay::EditBatch;
 use crate::runtime::interrupt::Interrupt;
@@ -28,7 +28,7 @@ pub(crate) struct Session {
     /// Views of this session alone.
     temporary_views: Mutex<Vec<ViewRecord>>,
     /// What a frozen session has read so far, by corpus; none if it is not frozen.
-    frozen: Option<Mutex<HashMap<String, Snapshot>>>,
+    frozen: Option<Mutex<HashMap<String, CorpusReader>>>,
 }
 
 impl Session {
@@ -56,9 +56,11 @@ impl Session {
     pub(crate) fn partition(&self, corpus: &str, segments: &[u64]) -> Result<Session> {
         let mut session = self.frozen();
         let corpus = self.corpus(corpus)?;
-        let snapshot = corpus.snapshot()?.of_segments(corpus.name(), segments)?;
+        let reader = corpus
+            .reader(&self.shared.runtime.interrupts.begin(0))?
+            .of_segments(corpus.name(), segments)?;
         let read = session.frozen.get_or_insert_default().get_mut();
-        read.insert(corpus.name().to_owned(), snapshot);
+        read.insert(corpus.name().to_owned(), reader);
         Ok(session)
     }
 
@@ -276,19 +278,19 @@ impl Session {
     }
 
     /// What statements see of a corpus.
-    pub(crate) fn snapshot(&self, corpus: &str, interrupt: &Interrupt) -> Result<Snapshot> {
+    pub(crate) fn reader(&self, corpus: &str, interrupt: &Interrupt) -> Result<CorpusReader> {
         if let Some(frozen) = &self.frozen {
-            if let Some(snapshot) = frozen.lock().get(corpus) {
-                return Ok(snapshot.clone());
+            if let Some(reader) = frozen.lock().get(corpus) {
+                return Ok(reader.clone());
             }
             // It may take parallel work, which nobody waits for under a lock. The first of several threads decides.
-            let snapshot = self.corpus(corpus)?.snapshot_until(interrupt)?;
+            let reader = self.corpus(corpus)?.reader(interrupt)?;
             let mut frozen = frozen.lock();
-            return Ok(frozen.entry(corpus.to_owned()).or_insert(snapshot).clone());
+            return Ok(frozen.entry(corpus.to_owned()).or_insert(reader).clone());
         }
         match &mut *self.transaction.lock() {
-            Some(transaction) => transaction.snapshot_until(corpus, interrupt),
-            None => self.corpus(corpus)?.snapshot_until(interrupt),
+            Some(transaction) => transaction.reader(corpus, interrupt),
+            None => self.corpus(corpus)?.reader(interrupt),
         }
     }
 }

@@ -11,7 +11,7 @@ use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
 use crate::answer::path::Run;
-use crate::answer::{CorpusView, StoredView};
+use crate::answer::{CorpusReader, CorpusView, StoredView};
 use crate::api::opened::Writing;
 use crate::api::shared::Shared;
 use crate::api::snapshot::Snapshot;
@@ -221,15 +221,11 @@ impl Transaction {
     /// If there is no such corpus, a segment is damaged, or it is interrupted.
     pub fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
         let interrupt = self.shared.runtime.interrupts.begin(0);
-        self.snapshot_until(corpus, &interrupt)
+        self.reader(corpus, &interrupt).map(Snapshot::new)
     }
 
     /// As `snapshot`, for a statement.
-    pub(crate) fn snapshot_until(
-        &mut self,
-        corpus: &str,
-        interrupt: &Interrupt,
-    ) -> Result<Snapshot> {
+    pub(crate) fn reader(&mut self, corpus: &str, interrupt: &Interrupt) -> Result<CorpusReader> {
         let at = self.corpus(corpus)?;
         let edited = &mut self.corpora[at];
         let known = edited.view.take();
@@ -246,7 +242,7 @@ impl Transaction {
             }
         };
         edited.view = Some(view.clone());
-        Ok(Snapshot::new(self.shared.runtime.clone(), view))
+        Ok(CorpusReader::new(self.shared.runtime.clone(), view))
     }
 
     /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.

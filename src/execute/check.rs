@@ -40,23 +40,23 @@ pub(crate) fn check(
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<Vec<SegmentCheck>> {
-    let readers = corpus.readers()?;
+    let segments = corpus.readers()?;
     // What the store cannot see: parts of files that do not fit together, words in an order that is not ours.
-    let snapshot = corpus.snapshot_until(interrupt);
+    let reader = corpus.reader(interrupt);
     interrupt.check()?;
     progress.begin(
         "check",
-        readers.iter().map(|reader| reader.info().bytes).sum(),
+        segments.iter().map(|segment| segment.info().bytes).sum(),
     );
-    let checks = readers.into_iter().map(|reader| {
+    let checks = segments.into_iter().map(|segment| {
         interrupt.check()?;
-        let info = reader.info().clone();
+        let info = segment.info().clone();
         let pool = &corpus.shared().runtime.pool;
-        let stored = interrupt.apart(pool, move |stop| Ok(reader.verify_until(stop)))?;
+        let stored = interrupt.apart(pool, move |stop| Ok(segment.verify_until(stop)))?;
         interrupt.check()?;
-        let problem = match (stored, &snapshot) {
+        let problem = match (stored, &reader) {
             (Err(error), _) => Some(Error::from(error)),
-            (Ok(()), Ok(snapshot)) => snapshot.check_words(info.segment_id).err(),
+            (Ok(()), Ok(reader)) => reader.check_words(info.segment_id).err(),
             (Ok(()), Err(_)) => None,
         };
         progress.advance(info.bytes);
@@ -70,7 +70,7 @@ pub(crate) fn check(
     });
     let mut checks: Vec<SegmentCheck> = checks.collect::<Result<_>>()?;
     progress.end();
-    if let Err(error) = snapshot {
+    if let Err(error) = reader {
         let is_at_fault = |check: &SegmentCheck| match &error {
             Error::Inconsistent { segment, .. } => check.segment == Some(*segment),
             _ => false,

@@ -294,9 +294,9 @@ fn with_notices(mut report: Report, left: &[String]) -> Report {
 
 /// The names of sources that the corpus has already, sorted.
 fn known_names(corpus: &Corpus, listing: &Listing, interrupt: &Interrupt) -> Result<Vec<String>> {
-    let snapshot = corpus.snapshot_until(interrupt)?;
+    let reader = corpus.reader(interrupt)?;
     let names = listing.sources.iter().map(|source| &source.name);
-    let known = names.filter(|name| snapshot.file(name).is_some());
+    let known = names.filter(|name| reader.view().find_file(name).is_some());
     Ok(known.cloned().collect())
 }
 

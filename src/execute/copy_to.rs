@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use zipfdb_storage::PathText;
 
+use crate::answer::CorpusReader;
 use crate::api::corpus::Corpus;
-use crate::api::snapshot::Snapshot;
 use crate::error::io_error;
 use crate::execute::below::Below;
 use crate::paths::renamed;
@@ -52,13 +52,13 @@ pub(crate) fn copy_to(
     interrupt: &Interrupt,
 ) -> Result<u64> {
     let shared = corpus.shared();
-    let snapshot = corpus.snapshot_until(interrupt)?;
-    let files = snapshot.files();
+    let reader = corpus.reader(interrupt)?;
+    let files = reader.view().files();
     progress.begin("write", files.iter().map(|file| file.bytes).sum());
     interrupt.check()?;
     paths::refuse_database(directory, shared.directory().as_deref())?;
     let below = Below::open(directory).map_err(io_error("create", directory))?;
-    let written = write_files(&snapshot, directory, &below, progress, interrupt);
+    let written = write_files(&reader, directory, &below, progress, interrupt);
     if let Err(error) = written.and_then(|()| interrupt.check()) {
         if let Err(left) = below.undo() {
             let directory = PathText(directory);
@@ -71,23 +71,23 @@ pub(crate) fn copy_to(
 }
 
 fn write_files(
-    snapshot: &Snapshot,
+    reader: &CorpusReader,
     directory: &Path,
     below: &Below,
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let files = snapshot.files();
+    let files = reader.view().files();
     let renamed = renamed::not_paths(files.iter().map(|file| &*file.name));
-    snapshot.prepare_content(interrupt)?;
-    interrupt.watch(snapshot.pool(), |stop| {
+    reader.prepare_content(interrupt)?;
+    interrupt.watch(reader.pool(), |stop| {
         let target = ExportDirectory {
             directory,
             below,
             stop,
         };
         files.par_iter().enumerate().try_for_each(|(index, file)| {
-            let content = |writer: &mut dyn Write| snapshot.write_file(index, writer);
+            let content = |writer: &mut dyn Write| reader.view().write_file(index, writer);
             if renamed.contains(&index) {
                 let [path, name_path] = renamed::targets(index);
                 target.write(&path, content)?;
@@ -290,10 +290,10 @@ mod tests {
             .create_corpus("copy", CorpusSettings::default())
             .unwrap();
         copy.copy_from(&out, &CopyOptions::default()).unwrap();
-        let snapshot = copy.snapshot().unwrap();
-        let found: BTreeMap<String, Vec<u8>> = (snapshot.files().iter())
+        let reader = copy.snapshot().unwrap();
+        let found: BTreeMap<String, Vec<u8>> = (reader.view().files().iter())
             .map(|file| {
-                let text = snapshot.extract(&file.name, 0, u64::MAX).unwrap();
+                let text = reader.extract(&file.name, 0, u64::MAX).unwrap();
                 (file.name.to_string(), text)
             })
             .collect();

@@ -245,7 +245,7 @@ fn rows_of_all_ngrams_leave_a_device_when_they_are_wanted() {
     drop(rows);
     // Threads of the pool let go of what they have copied before they do anything else.
     let corpus = database.corpus("one").unwrap();
-    corpus.snapshot().unwrap().pool().broadcast(|_| ());
+    corpus.snapshot().unwrap().reader().pool().broadcast(|_| ());
     assert!(device.memory_used() < with_rows);
     assert_eq!(device.failures(), 0);
 }

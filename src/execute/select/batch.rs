@@ -10,11 +10,11 @@ use zipfdb_sql::substr_range;
 
 use super::context::{Context, KnownLookups};
 use super::scan::{ScanColumn, ScanRequest, request};
+use crate::answer::CorpusReader;
 use crate::answer::Known;
 use crate::answer::lookups_cost;
 use crate::answer::path::Run;
 use crate::api::session::Session;
-use crate::api::snapshot::Snapshot;
 use crate::expression::ColumnFilter;
 use crate::{Result, Value};
 
@@ -62,7 +62,7 @@ pub(super) fn batch(
     if queries.len() < SETS_MIN || !devices.may_take(on_cpu) {
         return Ok(None);
     }
-    let snapshot = session.snapshot(corpus, &context.interrupt)?;
+    let reader = session.reader(corpus, &context.interrupt)?;
     let mut questions = Questions::default();
     for (number, query) in (context.binding..).zip(queries) {
         if let [block] = &query.blocks[..]
@@ -70,7 +70,7 @@ pub(super) fn batch(
             && corpus_of(query) == Some(corpus)
         {
             questions.add(
-                &snapshot,
+                &reader,
                 &request(block, relation, number, &context.interrupt, &context.values)?.request,
             );
         }
@@ -83,12 +83,12 @@ pub(super) fn batch(
         ends.push([counts.len(), searches.len(), extracts.len()]);
     }
     let all = questions.ends.last().map_or(0, |ends| ends.iter().sum());
-    if all < SETS_MIN || !snapshot.view().stored().takes_lookups(all as u64) {
+    if all < SETS_MIN || !reader.view().stored().takes_lookups(all as u64) {
         return Ok(None);
     }
-    let view = snapshot.view();
+    let view = reader.view();
     let interrupt = &context.interrupt;
-    let occurrences = interrupt.watch(snapshot.pool(), |stop| {
+    let occurrences = interrupt.watch(reader.pool(), |stop| {
         view.count_many(&questions.searches, Run::until(stop))
     })?;
     let memory = context.memory / MEMORY_SHARE;
@@ -100,7 +100,7 @@ pub(super) fn batch(
         extracts,
         ..
     } = questions;
-    let (counted, found, extracted) = interrupt.watch(snapshot.pool(), |stop| {
+    let (counted, found, extracted) = interrupt.watch(reader.pool(), |stop| {
         let run = Run::until(stop);
         let counted = view.count_many(&counts, run)?;
         let found = view.search_many(&searches, run)?;
@@ -114,7 +114,7 @@ pub(super) fn batch(
     );
     Ok(Some(KnownLookups {
         corpus: corpus.to_owned(),
-        snapshot: snapshot.knowing(known),
+        reader: reader.knowing(known),
         sets,
     }))
 }
@@ -128,9 +128,9 @@ fn batch_intersections(
     let Some((corpus, _)) = queries.first().and_then(intersection_of) else {
         return Ok(None);
     };
-    let snapshot = session.snapshot(corpus, &context.interrupt)?;
+    let reader = session.reader(corpus, &context.interrupt)?;
     // No set has more files than there are.
-    let bytes = snapshot.files().len().max(1) * size_of::<usize>();
+    let bytes = reader.view().files().len().max(1) * size_of::<usize>();
     let sets = (context.memory / MEMORY_SHARE / bytes).min(queries.len());
     let words = queries[..sets].iter().map_while(intersection_of);
     let words = words.take_while(|(of, _)| *of == corpus);
@@ -138,8 +138,8 @@ fn batch_intersections(
     if words.len() < SETS_MIN {
         return Ok(None);
     }
-    let view = snapshot.view();
-    let found = (context.interrupt).watch(snapshot.pool(), |stop| {
+    let view = reader.view();
+    let found = (context.interrupt).watch(reader.pool(), |stop| {
         view.files_of_all(&words, Run::until(stop))
     })?;
     let known = Known {
@@ -151,7 +151,7 @@ fn batch_intersections(
     Ok(Some(KnownLookups {
         corpus: corpus.to_owned(),
         sets: words.len() as u64,
-        snapshot: snapshot.knowing(known),
+        reader: reader.knowing(known),
     }))
 }
 
@@ -202,7 +202,7 @@ impl Questions {
     }
 
     /// Adds what a scan looks up, if it is told by names and words.
-    fn add(&mut self, snapshot: &Snapshot, request: &ScanRequest) {
+    fn add(&mut self, reader: &CorpusReader, request: &ScanRequest) {
         let values = |column: usize| {
             let mut filters = request.filters.iter();
             let found = filters.find(|filter| filter.column() == column);
@@ -212,8 +212,9 @@ impl Questions {
         let Some(names) = values(WordsColumn::File as usize) else {
             return;
         };
+        let files = reader.view().files();
         let names = names.iter().filter_map(|name| match name {
-            Value::Text(name) => snapshot.file(name),
+            Value::Text(name) => Some(&files[reader.view().find_file(name)?]),
             _ => None,
         });
         let columns = request.columns.iter();

@@ -10,8 +10,8 @@ use rayon::ThreadPool;
 
 use super::spill::SpillDirectory;
 use crate::Result;
+use crate::answer::CorpusReader;
 use crate::api::session::Session;
-use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;
@@ -38,7 +38,7 @@ pub(crate) struct Context {
     /// What values of rows may take.
     pub(crate) values: ValueMemory,
     /// What the query sees of the corpora that it has opened so far: all its scans see the same.
-    snapshots: Arc<Mutex<Vec<(String, Snapshot)>>>,
+    snapshots: Arc<Mutex<Vec<(String, CorpusReader)>>>,
 }
 
 impl Context {
@@ -69,8 +69,8 @@ impl Context {
     }
 
     /// What the query sees of a corpus.
-    pub(super) fn snapshot(&self, session: &Arc<Session>, corpus: &str) -> Result<Snapshot> {
-        let known = self.batch.as_ref().and_then(|batch| batch.snapshot(corpus));
+    pub(super) fn reader(&self, session: &Arc<Session>, corpus: &str) -> Result<CorpusReader> {
+        let known = self.batch.as_ref().and_then(|batch| batch.reader(corpus));
         if let Some(known) = known {
             return Ok(known);
         }
@@ -78,9 +78,9 @@ impl Context {
         if let Some((_, same)) = snapshots.iter().find(|(name, _)| name == corpus) {
             return Ok(same.clone());
         }
-        let snapshot = session.snapshot(corpus, &self.interrupt)?;
-        snapshots.push((corpus.to_owned(), snapshot.clone()));
-        Ok(snapshot)
+        let reader = session.reader(corpus, &self.interrupt)?;
+        snapshots.push((corpus.to_owned(), reader.clone()));
+        Ok(reader)
     }
 
     /// Begins a query, which has opened no corpus yet.
@@ -99,10 +99,10 @@ impl Context {
 }
 
 /// A snapshot of a corpus that knows the answers to look-ups.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct KnownLookups {
     pub(super) corpus: String,
-    pub(super) snapshot: Snapshot,
+    pub(super) reader: CorpusReader,
     /// For so many sets.
     pub(super) sets: u64,
 }
@@ -114,7 +114,7 @@ impl KnownLookups {
     }
 
     /// The snapshot, if it is of this corpus.
-    pub(super) fn snapshot(&self, corpus: &str) -> Option<Snapshot> {
-        (self.corpus == corpus).then(|| self.snapshot.clone())
+    pub(super) fn reader(&self, corpus: &str) -> Option<CorpusReader> {
+        (self.corpus == corpus).then(|| self.reader.clone())
     }
 }

@@ -14,9 +14,9 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{BatchRest, Operator, RowCollector};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
+use crate::answer::CorpusReader;
 use crate::api::corpus::Corpus;
 use crate::api::session::Session;
-use crate::api::snapshot::Snapshot;
 use crate::batch::Batch;
 use crate::expression::from_count;
 use crate::runtime::settings::{Settings, value_text};
@@ -85,7 +85,7 @@ pub(super) fn corpora(
     struct Item {
         name: String,
         tokenizer: &'static str,
-        snapshot: Snapshot,
+        reader: CorpusReader,
         segments: Vec<SegmentInfo>,
         pending: u64,
         recompressed: Option<f64>,
@@ -97,7 +97,7 @@ pub(super) fn corpora(
         let corpus = session.corpus(&name)?;
         items.push(Item {
             tokenizer: corpus.settings()?.tokenizer.name(),
-            snapshot: session.snapshot(&name, &context.interrupt)?,
+            reader: session.reader(&name, &context.interrupt)?,
             name,
             segments: corpus.segments()?,
             pending: corpus.pending_bytes()?,
@@ -108,14 +108,20 @@ pub(super) fn corpora(
     RowsScan::new("corpora", &request, context, items.len(), |row, column| {
         let item = &items[row];
         let size = item.segments.iter().map(|segment| segment.size).sum();
-        let bytes = item.snapshot.files().iter().map(|file| file.bytes).sum();
+        let bytes = item
+            .reader
+            .view()
+            .files()
+            .iter()
+            .map(|file| file.bytes)
+            .sum();
         match CorporaColumn::ALL.get(column) {
             Some(CorporaColumn::Corpus) => Value::Text(item.name.clone()),
             Some(CorporaColumn::Tokenizer) => Value::from(item.tokenizer),
             Some(CorporaColumn::Segments) => from_count(item.segments.len() as u64),
-            Some(CorporaColumn::Files) => from_count(item.snapshot.files().len() as u64),
+            Some(CorporaColumn::Files) => from_count(item.reader.view().files().len() as u64),
             Some(CorporaColumn::Bytes) => from_count(bytes),
-            Some(CorporaColumn::Words) => from_count(item.snapshot.total_words()),
+            Some(CorporaColumn::Words) => from_count(item.reader.view().total_words()),
             Some(CorporaColumn::Size) => from_count(size),
             Some(CorporaColumn::Ratio) => ratio(size, bytes),
             Some(CorporaColumn::Pending) => from_count(item.pending),
@@ -173,7 +179,7 @@ pub(super) fn segments(
 
 /// The scan of `indexes('corpus')`.
 pub(super) fn indexes(
-    snapshot: &Snapshot,
+    reader: &CorpusReader,
     records: Vec<IndexRecord>,
     request: ScanRequest,
     context: &Context,
@@ -184,7 +190,7 @@ pub(super) fn indexes(
         file: Option<(IndexHeader, u64)>,
         uses: u64,
     }
-    let view = snapshot.view();
+    let view = reader.view();
     let of_segments = view.segments().iter().flat_map(|live| {
         let indexes = live.indexes().into_iter();
         indexes.map(|index| Item {
@@ -245,11 +251,11 @@ pub(super) fn indexes(
 
 /// The scan of `caches('corpus')`.
 pub(super) fn caches(
-    snapshot: &Snapshot,
+    reader: &CorpusReader,
     request: ScanRequest,
     context: &Context,
 ) -> Result<RowsScan> {
-    let view = snapshot.view();
+    let view = reader.view();
     let of_corpus = view.stored().cached();
     let of_corpus = of_corpus.map(|(kind, facts)| (None, kind, facts));
     let of_segments = view.segments().iter().flat_map(|segment| {

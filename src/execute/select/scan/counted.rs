@@ -49,7 +49,7 @@ impl CountedWord {
 
 /// What the file table says of files.
 pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedRow<W>> {
-    let all = question.snapshot.files();
+    let all = question.reader.view().files();
     let files = question.files.numbers().iter();
     let count = |&file: &u32| {
         let ngrams = (all[file as usize].words + 1).saturating_sub(question.n as u64);

@@ -19,9 +19,9 @@ use super::super::row::{LateError, Operator};
 use super::boundary::{
     Fetch, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
 };
+use crate::answer::CorpusReader;
 use crate::answer::FileSummary;
 use crate::answer::path::about;
-use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::{Interrupt, check};
@@ -97,7 +97,7 @@ const BATCH_SHARE: u64 = 8;
 
 /// Reads files.
 struct Content {
-    snapshot: Snapshot,
+    reader: CorpusReader,
     columns: Vec<RequestedColumn>,
     interrupt: Interrupt,
     memory: ValueMemory,
@@ -114,7 +114,7 @@ struct Deferred {
 
 impl FilesScan {
     pub(super) fn new(
-        snapshot: Snapshot,
+        reader: CorpusReader,
         request: ScanRequest,
         context: &Context,
     ) -> Result<FilesScan> {
@@ -124,13 +124,10 @@ impl FilesScan {
             .find(|filter| column_of(filter.column()) == Some(FilesColumn::File))
             .and_then(ColumnFilter::values);
         let files: Vec<usize> = match names {
-            None => (0..snapshot.files().len()).collect(),
+            None => (0..reader.view().files().len()).collect(),
             Some(names) => {
                 let found = names.iter().filter_map(|name| match name {
-                    Value::Text(name) => snapshot
-                        .files()
-                        .binary_search_by(|file| file.name.as_str().cmp(name))
-                        .ok(),
+                    Value::Text(name) => reader.view().find_file(name),
                     _ => None,
                 });
                 found.collect()
@@ -148,7 +145,7 @@ impl FilesScan {
         });
         let mut lines = Vec::new();
         if let Some(SoughtLiteral { literal, .. }) = &literal {
-            let plan = snapshot.view().plan_literal(literal)?;
+            let plan = reader.view().plan_literal(literal)?;
             let (paths, cost) = (plan.paths(), about(plan.cost()));
             lines.push(format!("path: {paths} ({cost}) to files that may pass"));
         }
@@ -165,7 +162,7 @@ impl FilesScan {
         };
         Ok(FilesScan {
             content: Arc::new(Content {
-                snapshot,
+                reader,
                 columns: request.columns,
                 interrupt: context.interrupt.clone(),
                 memory: context.values.clone(),
@@ -192,8 +189,7 @@ impl FilesScan {
             return decided;
         }
         let index = self.files[self.next];
-        let file = &self.content.snapshot.files()[index];
-        if !self.content.all_match(file, &self.cheap)? {
+        if !self.content.all_match(index, &self.cheap)? {
             return Ok(false);
         }
         if let Some(sought) = self.literal.take()
@@ -216,21 +212,20 @@ impl FilesScan {
                 None => self.reads_all = false,
             }
         }
-        let file = &self.content.snapshot.files()[index];
-        self.content.all_match(file, &self.costly)
+        self.content.all_match(index, &self.costly)
     }
 
     /// Whether the files from the next one on are a good part of all.
     fn is_worth_seeking(&self) -> bool {
-        let snapshot = &self.content.snapshot;
-        let all: u64 = snapshot.files().iter().map(|file| file.bytes).sum();
+        let reader = &self.content.reader;
+        let all: u64 = reader.view().files().iter().map(|file| file.bytes).sum();
         let mut bytes = 0;
         let mut files = self.files[self.next..].iter();
-        !snapshot.knows_lookups()
+        !reader.knows_lookups()
             && files.any(|&index| {
-                let file = &snapshot.files()[index];
+                let file = &reader.view().files()[index];
                 // An error is met when it is the file's turn.
-                if matches!(self.content.all_match(file, &self.cheap), Ok(true)) {
+                if matches!(self.content.all_match(index, &self.cheap), Ok(true)) {
                     bytes += file.bytes;
                 }
                 bytes > all / BATCH_SHARE
@@ -240,16 +235,16 @@ impl FilesScan {
     /// The files from the next one on that are better decided together: they lie in one segment, and with those after them are
     /// a good part of it.
     fn batch(&self) -> Option<ContentBatch> {
-        let snapshot = &self.content.snapshot;
-        if snapshot.knows_lookups() {
+        let reader = &self.content.reader;
+        if reader.knows_lookups() {
             return None;
         }
-        let view = snapshot.view();
+        let view = reader.view();
         let segment = view.only_segment(self.files[self.next])?;
         let share = view.segments()[segment as usize].text_bytes() / BATCH_SHARE;
         let (mut files, mut bytes) = (Vec::new(), 0);
         for &index in &self.files[self.next..] {
-            let file = &snapshot.files()[index];
+            let file = &reader.view().files()[index];
             let is_alone = file.bytes > BATCH_FILE_BYTES_MAX;
             if is_alone || view.only_segment(index) != Some(segment) {
                 break;
@@ -259,7 +254,7 @@ impl FilesScan {
             } else if bytes >= share {
                 break;
             }
-            match self.content.all_match(file, &self.cheap) {
+            match self.content.all_match(index, &self.cheap) {
                 Ok(true) if self.known.passes(index).is_none() => bytes += file.bytes,
                 Ok(_) => {}
                 Err(_) => break,
@@ -280,7 +275,7 @@ impl FilesScan {
             && let Some(&index) = self.files.get(self.next)
         {
             content.interrupt.check()?;
-            let file = &content.snapshot.files()[index];
+            let file = &content.reader.view().files()[index];
             bytes += content.bytes(file);
             if rows.count > 0 && bytes > ROWS_BYTES {
                 return Ok(());
@@ -330,7 +325,7 @@ impl Operator for FilesScan {
         let columns = columns.map(|(requested, values)| match is_name(requested) {
             true => BatchColumn::Words {
                 indices: rows.files.clone(),
-                dictionary: TextDictionary::files(self.content.snapshot.view()),
+                dictionary: TextDictionary::files(self.content.reader.view()),
             },
             false => values.finish(),
         });
@@ -382,7 +377,7 @@ impl Fetch for Deferred {
         match stand_in {
             // The scan put the index of a file there.
             Value::Integer(index) => {
-                let file = &self.content.snapshot.files()[*index as usize];
+                let file = self.content.file(*index as usize);
                 self.content
                     .length(file, self.content.columns[column].column)
             }
@@ -395,8 +390,7 @@ impl Fetch for Deferred {
         let Value::Integer(index) = stand_in else {
             return Ok(stand_in.clone());
         };
-        let file = &content.snapshot.files()[*index as usize];
-        let value = content.value(file, content.columns[column].column)?;
+        let value = content.value(*index as usize, content.columns[column].column)?;
         self.held.add(&value);
         Ok(value)
     }
@@ -413,8 +407,12 @@ fn is_name(requested: &RequestedColumn) -> bool {
 }
 
 impl Content {
+    fn file(&self, index: usize) -> &FileSummary {
+        &self.reader.view().files()[index]
+    }
+
     /// Whether a file passes conditions.
-    fn all_match(&self, file: &FileSummary, filters: &[ColumnFilter]) -> Result<bool> {
+    fn all_match(&self, file: usize, filters: &[ColumnFilter]) -> Result<bool> {
         for filter in filters {
             let column = ScanColumn::Column(filter.column());
             if !filter.matches(&self.value(file, column)?)? {
@@ -427,7 +425,7 @@ impl Content {
     /// Looks for a string in all files.
     fn seek(&self, sought: SoughtLiteral, log: &Arc<Answered>) -> Result<KnownContent> {
         let (literal, log) = (sought.literal, log.clone());
-        let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
+        let found = self.reader.ask(&self.interrupt, move |view, stop| {
             match view.files_with(&literal, log.until(stop)) {
                 Err(error @ (Error::Interrupted | Error::Timeout { .. })) => Err(error),
                 // The scan meets the error of a damaged segment at the first file that it concerns.
@@ -450,7 +448,7 @@ impl Content {
     ) -> Result<Vec<Result<bool>>> {
         let (content, known) = (self.clone(), known.clone());
         let (cheap, costly) = (cheap.clone(), costly.clone());
-        self.snapshot.ask(&self.interrupt, move |view, stop| {
+        self.reader.ask(&self.interrupt, move |view, stop| {
             // What all of them need is made once, and stays until they are decided.
             let segment = SegmentView::of(&view.segments()[batch.segment as usize]);
             if segment.prepare_extracts().is_err() {
@@ -459,8 +457,8 @@ impl Content {
             }
             let decide = |&index: &usize| {
                 check(stop)?;
-                let file = &content.snapshot.files()[index];
-                if !content.all_match(file, &cheap)? {
+                let file = &content.reader.view().files()[index];
+                if !content.all_match(index, &cheap)? {
                     return Ok(false);
                 }
                 if let Some(passes) = known.passes(index) {
@@ -482,7 +480,7 @@ impl Content {
     fn shown(&self, index: usize, requested: &RequestedColumn) -> Result<Value> {
         match requested.is_deferred || is_name(requested) {
             true => Ok(from_count(index as u64)),
-            false => self.value(&self.snapshot.files()[index], requested.column),
+            false => self.value(index, requested.column),
         }
     }
 
@@ -502,7 +500,8 @@ impl Content {
         }
     }
 
-    fn value(&self, file: &FileSummary, column: ScanColumn) -> Result<Value> {
+    fn value(&self, index: usize, column: ScanColumn) -> Result<Value> {
+        let file = self.file(index);
         let Some(range) = content_range(file, column) else {
             let ScanColumn::Column(column) = column else {
                 return Ok(Value::Null);
@@ -518,8 +517,9 @@ impl Content {
         // Reading takes as much, and has no error for memory that is not there.
         let what = format!("the content of {}", quote(&file.name));
         drop(self.memory.buffer(&what, length)?);
-        let bytes =
-            (self.snapshot).extract_until(&file.name, range.start, length, &self.interrupt)?;
+        let bytes = self
+            .reader
+            .extract(index, range.start, length, &self.interrupt)?;
         Ok(Value::Blob(bytes))
     }
 }

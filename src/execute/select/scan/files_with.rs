@@ -8,15 +8,15 @@ use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{BatchRest, Operator};
 use super::boundary::{Scan, ScanRequest, passes};
+use crate::answer::CorpusReader;
 use crate::answer::path::about;
-use crate::api::snapshot::Snapshot;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};
 
 pub(super) struct FilesWithScan {
-    snapshot: Snapshot,
+    reader: CorpusReader,
     words: Vec<Vec<u8>>,
     /// How often rows have the file, which is the only column.
     columns: usize,
@@ -30,14 +30,14 @@ pub(super) struct FilesWithScan {
 
 impl FilesWithScan {
     pub(super) fn new(
-        snapshot: Snapshot,
+        reader: CorpusReader,
         words: Vec<Vec<u8>>,
         request: ScanRequest,
         context: &Context,
     ) -> Result<FilesWithScan> {
         let mut lines = Vec::new();
         if context.is_explained {
-            let plan = (snapshot.view()).plan_files_of_all(std::slice::from_ref(&words), None)?;
+            let plan = (reader.view()).plan_files_of_all(std::slice::from_ref(&words), None)?;
             lines.push(format!("path: {} ({})", plan.paths(), about(plan.cost())));
             lines.push(plan.device_line().into_owned());
         }
@@ -54,14 +54,14 @@ impl FilesWithScan {
             interrupt: context.interrupt.clone(),
             is_explained: context.is_explained,
             words,
-            snapshot,
+            reader,
         })
     }
 
     fn find(&self) -> Result<BatchRest> {
         let mut files = self.files()?;
         if !self.filters.is_empty() {
-            let names = self.snapshot.files();
+            let names = self.reader.view().files();
             let mut passed = Vec::new();
             for file in files {
                 if passes(&self.filters, |_| Value::Text(names[file].name.clone()))? {
@@ -76,7 +76,7 @@ impl FilesWithScan {
         let columns = (0..self.columns).map(|_| BatchColumn::Words {
             // A corpus' files are counted by a u32.
             indices: files.iter().map(|&file| file as u32).collect(),
-            dictionary: TextDictionary::files(self.snapshot.view()),
+            dictionary: TextDictionary::files(self.reader.view()),
         });
         let batch = Batch::new(columns.collect(), files.len(), None);
         Ok(BatchRest::of(Some(batch)))
@@ -84,24 +84,14 @@ impl FilesWithScan {
 
     /// The files, by place.
     fn files(&self) -> Result<Vec<usize>> {
-        if let Some(files) = self.snapshot.known_files_with(&self.words) {
-            return Ok(files.to_vec());
+        if !self.is_explained {
+            return self.reader.files_with(&self.words, &self.interrupt);
         }
-        // Sooner done here than the pool is woken; EXPLAIN shows how the pool would do it.
-        if !self.is_explained
-            && let Some(files) = self.snapshot.view().files_of_all_at_hand(&self.words)?
-        {
-            return Ok(files);
-        }
-        let one = || {
-            let (words, description) = (self.words.clone(), self.description.clone());
-            self.snapshot.ask(&self.interrupt, move |view, stop| {
-                let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
-                Ok(found.pop().unwrap_or_default())
-            })
-        };
-        let words = || self.words.clone();
-        (self.snapshot).files_of_all_with(words, &self.interrupt, one)
+        let (words, description) = (self.words.clone(), self.description.clone());
+        self.reader.ask(&self.interrupt, move |view, stop| {
+            let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
+            Ok(found.pop().unwrap_or_default())
+        })
     }
 }
 

@@ -15,9 +15,9 @@ use super::ngram_rows::{NgramRowPayload, rows_of_tables};
 use super::question::{Grain, ScanQuestion};
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
 use crate::Result;
+use crate::answer::CorpusReader;
 use crate::answer::path::Run;
 use crate::answer::{NgramPayload, NgramsPart, SegmentNgrams, WithCounts, WithFiles};
-use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::segment::SegmentView;
 use crate::segment::cache::Reservation;
@@ -36,7 +36,7 @@ struct LargeRow {
 
 /// Tables of n-grams, one after the other.
 struct Tables<P: NgramPayload> {
-    snapshot: Snapshot,
+    reader: CorpusReader,
     n: usize,
     interrupt: Interrupt,
     log: Arc<Answered>,
@@ -78,7 +78,7 @@ pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 
 fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box<dyn RowCursor>> {
     let (question, context) = (&task.question, &task.question.context);
-    let (n, snapshot, interrupt) = (question.n, &question.snapshot, question.interrupt());
+    let (n, reader, interrupt) = (question.n, &question.reader, question.interrupt());
     // Rows without files come of the wanted ones alone; else the lists of files of rules would be gathered for each part.
     let is_chosen = !question.files.is_all() && !by_file;
     let chosen = is_chosen.then(|| question.files.numbers().to_vec());
@@ -90,7 +90,7 @@ fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box
         view.ngram_parts(n, chosen.as_deref(), P::HAS_FILES, bytes, Run::until(stop))
     })?;
     let mut tables = Tables::<P> {
-        snapshot: snapshot.clone(),
+        reader: reader.clone(),
         n,
         interrupt: interrupt.clone(),
         log: task.description.clone(),
@@ -99,12 +99,12 @@ fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box
         found: Vec::new().into_iter(),
         _reservation: reservation,
     };
-    let view = snapshot.view();
+    let view = reader.view();
     if view.segments().len() == 1 && view.pending().is_none() {
         tables.parts = parts.into_iter();
         return Ok(rows_of_tables::<P>(question, move || tables.next()));
     }
-    let wanted = question.files.marks(snapshot.files().len());
+    let wanted = question.files.marks(reader.view().files().len());
     let mut changes = question.ask(move |view, stop| view.ngram_changes(n, stop))?;
     let is_wanted = |file: u32| wanted.as_ref().is_none_or(|wanted| wanted[file as usize]);
     changes.retain(|&(_, file, _)| is_wanted(file));
@@ -209,13 +209,13 @@ impl<P: NgramPayload> Tables<P> {
             let (segment, n) = (part.segment(), self.n);
             if self.pinned.as_ref().is_none_or(|(of, _)| *of != segment) {
                 self.pinned = None;
-                let pinned = self.snapshot.ask(&self.interrupt, move |view, stop| {
+                let pinned = self.reader.ask(&self.interrupt, move |view, stop| {
                     view.prepare_ngram_parts(segment, n, P::HAS_FILES, stop)
                 })?;
                 self.pinned = Some((segment, pinned));
             }
             let answered = self.log.clone();
-            let found = self.snapshot.ask(&self.interrupt, move |view, stop| {
+            let found = self.reader.ask(&self.interrupt, move |view, stop| {
                 view.ngrams_of(&part, answered.until(stop))
             })?;
             self.found = found.into_iter();

@@ -54,8 +54,8 @@ pub(super) fn open(
 ) -> Result<Box<dyn Scan>> {
     Ok(match &request.relation {
         Relation::Files { corpus } => {
-            let snapshot = context.snapshot(session, corpus)?;
-            Box::new(files::FilesScan::new(snapshot, request, context)?)
+            let reader = context.reader(session, corpus)?;
+            Box::new(files::FilesScan::new(reader, request, context)?)
         }
         Relation::Corpora => Box::new(catalog::corpora(session, request, context)?),
         Relation::Segments { corpus } => {
@@ -63,35 +63,35 @@ pub(super) fn open(
             Box::new(catalog::segments(&corpus, request, context)?)
         }
         Relation::Indexes { corpus } => {
-            let snapshot = context.snapshot(session, corpus)?;
+            let reader = context.reader(session, corpus)?;
             let records = session.shared().core().indexes_of_name(corpus);
-            Box::new(catalog::indexes(&snapshot, records, request, context)?)
+            Box::new(catalog::indexes(&reader, records, request, context)?)
         }
         Relation::FilesWith { corpus, words } => {
-            let (snapshot, words) = (context.snapshot(session, corpus)?, words.clone());
+            let (reader, words) = (context.reader(session, corpus)?, words.clone());
             Box::new(files_with::FilesWithScan::new(
-                snapshot, words, request, context,
+                reader, words, request, context,
             )?)
         }
         Relation::Caches { corpus } => {
-            let snapshot = context.snapshot(session, corpus)?;
-            Box::new(catalog::caches(&snapshot, request, context)?)
+            let reader = context.reader(session, corpus)?;
+            Box::new(catalog::caches(&reader, request, context)?)
         }
         Relation::Devices => Box::new(catalog::devices(session, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::Words { corpus } => {
-            let snapshot = context.snapshot(session, corpus)?;
-            Box::new(words::scan(snapshot, request, context)?)
+            let reader = context.reader(session, corpus)?;
+            Box::new(words::scan(reader, request, context)?)
         }
         Relation::TermVectors { corpus, k } => {
-            let (snapshot, k) = (context.snapshot(session, corpus)?, *k);
+            let (reader, k) = (context.reader(session, corpus)?, *k);
             Box::new(term_vectors::TermVectorsScan::new(
-                snapshot, k, request, context,
+                reader, k, request, context,
             )?)
         }
         Relation::Ngrams { corpus, n } => {
-            let (snapshot, n) = (context.snapshot(session, corpus)?, *n);
-            Box::new(ngrams::scan(snapshot, n, request, context)?)
+            let (reader, n) = (context.reader(session, corpus)?, *n);
+            Box::new(ngrams::scan(reader, n, request, context)?)
         }
     })
 }

@@ -29,12 +29,12 @@ use super::rows::{RowCursor, SequenceRows, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of};
 use super::text_rows::TextRows;
 use crate::Result;
+use crate::answer::CorpusReader;
 use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use crate::answer::{
     CorpusView, CountedNgrams, NgramAnswer, NgramOrder, NgramRequest, NgramsPart, PhrasePlace,
     PlaceRanges, SpreadPlan, Top, WithCounts, WithFiles,
 };
-use crate::api::snapshot::Snapshot;
 use crate::batch::BATCH_ROWS;
 
 /// What EXPLAIN says of rows that are made part by part.
@@ -45,7 +45,7 @@ const LARGE: &str = "in parts: all rows may take more than memory_limit";
 /// # Errors
 /// If the strategy that is set cannot answer.
 pub(super) fn scan(
-    snapshot: Snapshot,
+    reader: CorpusReader,
     n: u32,
     request: ScanRequest,
     context: &Context,
@@ -56,7 +56,7 @@ pub(super) fn scan(
         NgramsColumn::Position => SequenceColumn::Position,
         NgramsColumn::Offset => SequenceColumn::Offset,
     });
-    let question = ScanQuestion::new(snapshot, n as usize, schema.collect(), request, context)?;
+    let question = ScanQuestion::new(reader, n as usize, schema.collect(), request, context)?;
     let mut plan = ScanPlan::of(&question, paths)?;
     let is_large = question.grain != Grain::Occurrence
         && !matches!(plan.strategy(), Strategy::Totals | Strategy::Parents)
@@ -279,7 +279,7 @@ fn ranks_of_texts(question: &ScanQuestion) -> Result<Arc<[u32]>> {
 
 /// Adds up the rows of a cursor: all, or by file.
 fn totals(question: &ScanQuestion, mut cursor: Box<dyn RowCursor>) -> Result<Box<dyn RowCursor>> {
-    let mut times = vec![0; question.snapshot.files().len().max(1)];
+    let mut times = vec![0; question.reader.view().files().len().max(1)];
     let mut has_more = true;
     while has_more {
         question.interrupt().check()?;

@@ -252,11 +252,11 @@ impl RowCursor for LookupCursor {
 
 impl FilePlaces {
     fn find(question: &ScanQuestion, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
-        let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
+        let (reader, interrupt) = (&question.reader, question.interrupt());
         let is_cut = question.is_cut_by_positions();
         let wanted = is_cut.then(|| question.wanted_bytes(file)).transpose()?;
         let offsets_of = |word: &[u8]| -> Result<Vec<u64>> {
-            let mut offsets = snapshot.offsets_at(file as usize, word, interrupt)?;
+            let mut offsets = reader.offsets(file as usize, word, interrupt)?;
             if let Some(wanted) = &wanted {
                 offsets.truncate(offsets.partition_point(|offset| *offset < wanted.end));
                 offsets.drain(..offsets.partition_point(|offset| *offset < wanted.start));
@@ -279,7 +279,7 @@ impl FilePlaces {
         for &word in words {
             let offsets = offsets_of(question.view().word(word))?;
             let positions = if asks_position {
-                snapshot.positions_at(file as usize, word, interrupt)?
+                reader.positions(file as usize, word, interrupt)?
             } else {
                 Vec::new()
             };

@@ -15,8 +15,8 @@ use super::boundary::{
 };
 use super::ngram_marks::NgramWordMarks;
 use super::selection::{FileSelection, WordSelection, places};
+use crate::answer::CorpusReader;
 use crate::answer::{CorpusView, PlaceRanges, Top};
-use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, from_count, text_or_blob};
 use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::Interrupt;
@@ -59,7 +59,7 @@ impl SequenceColumn {
 
 /// What is asked.
 pub(super) struct ScanQuestion {
-    pub(super) snapshot: Snapshot,
+    pub(super) reader: CorpusReader,
     pub(super) context: Context,
     /// Words of an n-gram; 1 for words.
     pub(super) n: usize,
@@ -118,7 +118,7 @@ pub(super) struct SequencePlace<'a> {
 impl ScanQuestion {
     /// Sorts conditions by what decides them. `schema` are the columns of the relation.
     pub(super) fn new(
-        snapshot: Snapshot,
+        reader: CorpusReader,
         n: usize,
         schema: Vec<SequenceColumn>,
         request: ScanRequest,
@@ -151,8 +151,8 @@ impl ScanQuestion {
         let by_text = columns.iter().position(|column| column.is_text());
         let by_text = by_text.map(RowOrder::ascending);
         Ok(ScanQuestion {
-            files: FileSelection::new(&snapshot, &file_filters)?,
-            snapshot,
+            files: FileSelection::new(&reader, &file_filters)?,
+            reader,
             context: context.clone(),
             n,
             columns,
@@ -260,8 +260,8 @@ impl ScanQuestion {
         let schema = self.schema.clone();
         let value =
             move |word: &[u8], column: usize| ScanQuestion::word_value(schema[column], word);
-        let (snapshot, filters) = (&self.snapshot, &self.text_filters);
-        WordSelection::numbers(snapshot, filters, self.text, value, self.interrupt())
+        let (reader, filters) = (&self.reader, &self.text_filters);
+        WordSelection::numbers(reader, filters, self.text, value, self.interrupt())
     }
 
     /// What words say of the conditions on n-grams, once that was prepared.
@@ -367,7 +367,7 @@ impl ScanQuestion {
     }
 
     pub(super) fn view(&self) -> &Arc<CorpusView> {
-        self.snapshot.view()
+        self.reader.view()
     }
 
     pub(super) fn interrupt(&self) -> &Interrupt {
@@ -390,7 +390,7 @@ impl ScanQuestion {
         &self,
         work: impl FnOnce(&CorpusView, &Arc<AtomicBool>) -> Result<A> + Send + 'static,
     ) -> Result<A> {
-        self.snapshot.ask(self.interrupt(), work)
+        self.reader.ask(self.interrupt(), work)
     }
 }
 

@@ -13,8 +13,8 @@ use super::super::context::Context;
 use super::super::explain::{Describe, Description};
 use super::super::row::{Operator, RowCollector};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
+use crate::answer::CorpusReader;
 use crate::api::corpus::Corpus;
-use crate::api::snapshot::Snapshot;
 use crate::batch::Batch;
 use crate::expression::{from_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
@@ -22,7 +22,7 @@ use crate::tokenize::{Sink, has_glued_space, tokenize};
 use crate::{Result, Value};
 
 pub(super) struct ReferenceScan {
-    snapshot: Snapshot,
+    reader: CorpusReader,
     tokenizer: Tokenizer,
     request: ScanRequest,
     /// The next file, by index.
@@ -39,11 +39,11 @@ impl ReferenceScan {
         request: ScanRequest,
         context: &Context,
     ) -> Result<ReferenceScan> {
-        let snapshot = corpus.snapshot()?;
-        let words = snapshot.files().iter().map(|file| file.words).sum();
+        let reader = corpus.reader(&context.interrupt)?;
+        let words = reader.view().files().iter().map(|file| file.words).sum();
         let description = Description::new("words", "every file expanded".to_owned(), Some(words));
         Ok(ReferenceScan {
-            snapshot,
+            reader,
             tokenizer: corpus.settings()?.tokenizer,
             request,
             file: 0,
@@ -55,8 +55,8 @@ impl ReferenceScan {
 
     /// Makes the rows of a file.
     fn read(&mut self, index: usize) -> Result<()> {
-        let file = &self.snapshot.files()[index];
-        let content = self.snapshot.extract(&file.name, 0, file.bytes)?;
+        let file = &self.reader.view().files()[index];
+        let content = self.reader.extract(index, 0, file.bytes, &self.interrupt)?;
         let mut words = Words {
             tokenizer: self.tokenizer,
             found: Vec::new(),
@@ -153,7 +153,7 @@ fn push(
 
 impl Operator for ReferenceScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
-        while self.rows.is_empty() && self.file < self.snapshot.files().len() {
+        while self.rows.is_empty() && self.file < self.reader.view().files().len() {
             self.interrupt.check()?;
             self.read(self.file)?;
             self.file += 1;

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
+use crate::answer::CorpusReader;
 use crate::answer::{CorpusView, PlaceRanges};
-use crate::api::snapshot::Snapshot;
 use crate::expression::{ColumnFilter, ColumnMatcher};
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
 use crate::{Result, Value};
@@ -22,8 +22,8 @@ pub(super) struct FileSelection {
 
 impl FileSelection {
     /// Decides conditions on names.
-    pub(super) fn new(snapshot: &Snapshot, filters: &[ColumnFilter]) -> Result<FileSelection> {
-        let all = snapshot.files();
+    pub(super) fn new(reader: &CorpusReader, filters: &[ColumnFilter]) -> Result<FileSelection> {
+        let all = reader.view().files();
         let passes = |file: u32| -> Result<bool> {
             let name = Value::Text(all[file as usize].name.clone());
             let mut filters = filters.iter();
@@ -34,7 +34,7 @@ impl FileSelection {
             None => (0..all.len() as u32).collect(),
             Some(values) => {
                 let found = values.iter().filter_map(|value| match value {
-                    Value::Text(name) => snapshot.view().find_file(name),
+                    Value::Text(name) => reader.view().find_file(name),
                     _ => None,
                 });
                 let mut found: Vec<u32> = found.map(|file| file as u32).collect();
@@ -143,7 +143,7 @@ impl WordSelection {
     /// The numbers of the words that pass, ascending; none for all. `value` gives the value of a column for a word. A few
     /// words are looked up sooner than the pool is woken.
     pub(super) fn numbers(
-        snapshot: &Snapshot,
+        reader: &CorpusReader,
         filters: &Arc<[ColumnFilter]>,
         column: usize,
         value: impl Fn(&[u8], usize) -> Value + Sync + Send + 'static,
@@ -154,11 +154,11 @@ impl WordSelection {
         }
         let values = WordSelection::values(filters, column);
         let is_few = values.is_some_and(|values| values.len() < TASK_WORDS);
-        let passing = if is_few && snapshot.view().has_vocabulary() {
-            WordSelection::passing(snapshot.view(), filters, column, value, &NEVER)
+        let passing = if is_few && reader.view().has_vocabulary() {
+            WordSelection::passing(reader.view(), filters, column, value, &NEVER)
         } else {
             let filters = filters.clone();
-            snapshot.ask(interrupt, move |view, stop| {
+            reader.ask(interrupt, move |view, stop| {
                 WordSelection::passing(view, &filters, column, value, stop)
             })
         };

@@ -17,14 +17,14 @@ use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest, passe
 use super::plan::{ScanPath, ScanPlan};
 use super::selection::FileSelection;
 use super::word_tables::{LARGE, table_bytes};
-use crate::api::snapshot::Snapshot;
+use crate::answer::CorpusReader;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};
 
 pub(super) struct TermVectorsScan {
-    snapshot: Snapshot,
+    reader: CorpusReader,
     k: u64,
     columns: Vec<TermVectorsColumn>,
     /// Conditions on other columns than the file.
@@ -42,7 +42,7 @@ pub(super) struct TermVectorsScan {
 
 impl TermVectorsScan {
     pub(super) fn new(
-        snapshot: Snapshot,
+        reader: CorpusReader,
         k: u64,
         request: ScanRequest,
         context: &Context,
@@ -50,8 +50,8 @@ impl TermVectorsScan {
         let file = TermVectorsColumn::File as usize;
         let (of_files, filters) =
             (request.filters.into_iter()).partition::<Vec<_>, _>(|filter| filter.column() == file);
-        let files = FileSelection::new(&snapshot, &of_files)?;
-        let view = snapshot.view();
+        let files = FileSelection::new(&reader, &of_files)?;
+        let view = reader.view();
         let words = files.words(view);
         let is_large = table_bytes(view, &files) > context.settings.memory_limit();
         let counts_all = files.is_all() && files.len() > 1 && !is_large;
@@ -85,7 +85,7 @@ impl TermVectorsScan {
             late: LateError::default(),
             interrupt: context.interrupt.clone(),
             description: Answered::new(context.is_explained, description),
-            snapshot,
+            reader,
         })
     }
 
@@ -94,10 +94,10 @@ impl TermVectorsScan {
         let (k, description) = (self.k, self.description.clone());
         let size = usize::try_from(k).unwrap_or(usize::MAX);
         let Some(rows) = &mut self.rows else {
-            let mut counts = self.snapshot.ask(&self.interrupt, move |view, stop| {
+            let mut counts = self.reader.ask(&self.interrupt, move |view, stop| {
                 view.totals_of(file as usize, description.until(stop))
             })?;
-            let ranks = self.snapshot.view().byte_ranks();
+            let ranks = self.reader.view().byte_ranks();
             let order = |&(word, count): &(u32, u64)| (Reverse(count), ranks[word as usize]);
             if size < counts.len() && size > 0 {
                 counts.select_nth_unstable_by_key(size - 1, order);
@@ -107,7 +107,7 @@ impl TermVectorsScan {
             return Ok(counts);
         };
         if rows.is_empty() {
-            *rows = self.snapshot.ask(&self.interrupt, move |view, stop| {
+            *rows = self.reader.ask(&self.interrupt, move |view, stop| {
                 let table = view.frequent_words(limit_of(k), description.until(stop))?;
                 let ranks = view.byte_ranks();
                 Ok(table.top(size, |word| ranks[word as usize]))
@@ -127,10 +127,12 @@ impl TermVectorsScan {
     /// The value of a column in the row of the file at hand that has this index.
     fn value(&self, column: TermVectorsColumn, (index, (word, count)): RankedWord) -> Value {
         match column {
-            TermVectorsColumn::File => {
-                Value::Text(self.snapshot.files()[self.current as usize].name.clone())
-            }
-            TermVectorsColumn::Word => text_or_blob(self.snapshot.view().word(word).to_vec()),
+            TermVectorsColumn::File => Value::Text(
+                self.reader.view().files()[self.current as usize]
+                    .name
+                    .clone(),
+            ),
+            TermVectorsColumn::Word => text_or_blob(self.reader.view().word(word).to_vec()),
             TermVectorsColumn::Count => from_count(count),
             TermVectorsColumn::Rank => from_count(index as u64 + 1),
         }
@@ -163,7 +165,7 @@ impl TermVectorsScan {
 
     /// The batch of some rows; none if there are none.
     fn batch(&self, rows: TermVectorRows) -> Option<Batch> {
-        let (view, count) = (self.snapshot.view(), rows.files.len());
+        let (view, count) = (self.reader.view(), rows.files.len());
         let columns = self.columns.iter().map(|column| match column {
             TermVectorsColumn::File => BatchColumn::Words {
                 indices: rows.files.clone(),

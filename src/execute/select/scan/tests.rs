@@ -451,7 +451,7 @@ fn ngrams_with_odd_words_are_rows_of_their_texts_in_every_order() {
         for segment_size in [1 << 30, 1000] {
             let database = odd_database(tokenizer, segment_size, true);
             if segment_size < 1 << 30 {
-                let snapshot = database.inner().snapshot("c", &Interrupt::never()).unwrap();
+                let snapshot = database.inner().reader("c", &Interrupt::never()).unwrap();
                 let stored = snapshot.view().stored();
                 stored.build_ngrams(NgramStructure::Suffixes).unwrap();
             }
@@ -630,7 +630,7 @@ fn explain_names_occurrence_lists_once_they_are_there() {
     };
     let all_columns = ["offset", "position, offset"];
     let without = all_columns.map(explained);
-    let snapshot = database.inner().snapshot("c", &Interrupt::never()).unwrap();
+    let snapshot = database.inner().reader("c", &Interrupt::never()).unwrap();
     snapshot.view().stored().build_lists().unwrap();
     for (columns, (plan, rows)) in all_columns.into_iter().zip(without) {
         assert!(!plan.contains("path: occurrence_lists"), "{plan}");

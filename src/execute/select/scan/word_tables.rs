@@ -111,7 +111,7 @@ impl FilePartCursor {
         while held < bytes
             && let Some(file) = self.files.next()
         {
-            let words = question.snapshot.files()[file as usize].words;
+            let words = question.reader.view().files()[file as usize].words;
             // The counts of a file, and its rows.
             let row = size_of::<(u32, u64)>() + size_of::<CountedWord>();
             held = held.saturating_add(words.saturating_mul(row as u64));

@@ -22,11 +22,11 @@ use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of, is_text};
 use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
 use crate::Result;
+use crate::answer::CorpusReader;
 use crate::answer::PlaceRanges;
 use crate::answer::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
-use crate::api::snapshot::Snapshot;
 use crate::runtime::interrupt::check;
 
 /// Nanoseconds that adding up counts of words by file takes for each word of the files.
@@ -43,7 +43,7 @@ const FEW_WORDS: usize = 8;
 /// # Errors
 /// If the strategy that is set cannot answer.
 pub(super) fn scan(
-    snapshot: Snapshot,
+    reader: CorpusReader,
     request: ScanRequest,
     context: &Context,
 ) -> Result<SequenceScan> {
@@ -54,11 +54,11 @@ pub(super) fn scan(
         WordsColumn::Offset => SequenceColumn::Offset,
         WordsColumn::Length => SequenceColumn::Length,
     });
-    let question = ScanQuestion::new(snapshot, 1, schema.collect(), request, context)?;
+    let question = ScanQuestion::new(reader, 1, schema.collect(), request, context)?;
     let (grain, files) = (question.grain, &question.files);
     let forced = context.settings.strategy;
     let mut plan = ScanPlan::of(&question, paths)?;
-    if forced.is_none() && question.snapshot.knows_lookups() {
+    if forced.is_none() && question.reader.knows_lookups() {
         plan.prefer(|strategy| strategy == Strategy::Parents);
     }
     let is_large = grain == Grain::FileWord
@@ -381,7 +381,7 @@ fn counted_in_file(question: &ScanQuestion, file: u32, words: &[Vec<u8>]) -> Res
     let mut times = 0;
     for word in words {
         interrupt.check()?;
-        times += (question.snapshot).count_word_at(file as usize, word, interrupt)?;
+        times += (question.reader).count(file as usize, word, interrupt)?;
     }
     Ok(CountedWord::of_file(file, times))
 }
@@ -453,7 +453,7 @@ fn is_searched_at_once(question: &ScanQuestion) -> bool {
     const FILES_MIN: usize = 16;
     has_unnumbered_word(question)
         && question.files.numbers().len() >= FILES_MIN
-        && !question.snapshot.knows_lookups()
+        && !question.reader.knows_lookups()
         && !question.view().stored().devices().are_demanded()
 }
 
@@ -505,15 +505,15 @@ fn local_tables(task: &SequenceTask, wanted: WantedWords) -> Result<Vec<CountedW
 }
 
 fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
-    let (snapshot, interrupt) = (&question.snapshot, question.interrupt());
-    if !snapshot.knows_lookups() && question.view().stored().devices().are_demanded() {
+    let (reader, view, interrupt) = (&question.reader, question.view(), question.interrupt());
+    if !reader.knows_lookups() && question.view().stored().devices().are_demanded() {
         return look_up_at_once(question, words);
     }
     let mut counted = Vec::new();
     for &file in question.files.numbers() {
         interrupt.check()?;
         for &word in words {
-            let times = snapshot.count_at(file as usize, word, interrupt)?;
+            let times = reader.count(file as usize, view.word(word), interrupt)?;
             counted.push(CountedWord::new(file, word, times));
         }
     }
@@ -575,7 +575,7 @@ fn file_weights(task: &SequenceTask, wanted: &WantedWords) -> Result<Vec<Counted
 
 /// Counts the words of files by expanding them; words of a file ascend.
 fn expand(question: &ScanQuestion, wanted: &WantedWords) -> Result<Vec<CountedWord>> {
-    question.snapshot.prepare_words(question.interrupt())?;
+    question.reader.prepare_words(question.interrupt())?;
     let mut counts = vec![0u64; question.view().vocabulary()?.len()];
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
     let (mut counted, mut met, mut current) = (Vec::new(), Vec::new(), None);
