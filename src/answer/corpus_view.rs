@@ -134,6 +134,14 @@ impl CorpusView {
         self.files().iter().map(|file| file.words).sum()
     }
 
+    /// How many symbols and tokens all segments have.
+    pub(super) fn symbols_and_tokens(&self) -> (u64, u64) {
+        let sizes = self.segments().iter().map(|segment| segment.size());
+        sizes.fold((0, 0), |(symbols, tokens), (more_symbols, more_tokens)| {
+            (symbols + more_symbols, tokens + more_tokens)
+        })
+    }
+
     /// The file of a name.
     pub(crate) fn find_file(&self, name: &str) -> Option<usize> {
         match &self.pending {

@@ -33,6 +33,7 @@ mod ngram_files;
 mod ngram_merge;
 mod ngram_parts;
 mod ngram_payload;
+mod ngram_plan;
 mod ngrams;
 mod number_stream;
 mod numbering;
@@ -41,6 +42,8 @@ pub(crate) mod path;
 mod path_tests;
 mod pending_view;
 mod phrase;
+mod plan;
+mod question;
 mod reader;
 mod search;
 mod spread;
@@ -55,6 +58,7 @@ mod vocabulary;
 mod word_counts;
 mod word_files;
 mod word_numbers;
+mod word_plan;
 
 pub(crate) use corpus_view::CorpusView;
 pub(crate) use counted_ngrams::{CountedNgrams, WithCounts};
@@ -65,11 +69,18 @@ pub(crate) use known::Known;
 pub(crate) use ngram_files::WithFiles;
 pub(crate) use ngram_parts::SegmentNgrams;
 pub(crate) use ngram_payload::{NgramAnswer, NgramOrder, NgramPayload, NgramRequest, NgramsPart};
+pub(crate) use ngram_plan::{NgramMethod, plan_ngrams};
 pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
+pub(crate) use question::{
+    FileSet, Granularity, MergedOrder, PlaceConditions, PlaceSet, Question, ShownParts, TextSet,
+};
 pub(crate) use reader::CorpusReader;
-pub(crate) use spread::{SpreadPlan, lookups_cost};
+pub(crate) use spread::lookups_cost;
 pub(crate) use stored_view::{StoredCorpus, StoredView};
 pub(crate) use stream::{Occurrence, PlaceRanges, WordStream};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use top::Top;
+pub(crate) use word_plan::{
+    FEW_WORDS, PlanSettings, TermVectorMethod, WordMethod, plan_term_vectors, plan_words,
+};

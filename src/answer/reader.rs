@@ -186,6 +186,19 @@ impl CorpusReader {
         self.look_up(&self.runtime.gathered.counts, question, interrupt, one, all)
     }
 
+    /// How often some words occur in a file, all together.
+    pub(crate) fn count_sum(
+        &self,
+        file: usize,
+        words: &[Vec<u8>],
+        interrupt: &Interrupt,
+    ) -> Result<u64> {
+        words.iter().try_fold(0, |sum, word| {
+            interrupt.check()?;
+            Ok(sum + self.count(file, word, interrupt)?)
+        })
+    }
+
     /// Where a word stands in a file: the offsets of its first bytes, ascending.
     pub(crate) fn offsets(
         &self,

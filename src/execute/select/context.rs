@@ -10,7 +10,7 @@ use rayon::ThreadPool;
 
 use super::spill::SpillDirectory;
 use crate::Result;
-use crate::answer::CorpusReader;
+use crate::answer::{CorpusReader, PlanSettings};
 use crate::api::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
@@ -86,6 +86,15 @@ impl Context {
     /// Begins a query, which has opened no corpus yet.
     pub(super) fn begin_query(&mut self) {
         self.snapshots = Arc::default();
+    }
+
+    /// What plans of scans depend on.
+    pub(super) fn plan_settings(&self) -> PlanSettings {
+        PlanSettings {
+            forced: self.settings.strategy,
+            is_explained: self.is_explained,
+            memory_limit: self.settings.memory_limit(),
+        }
     }
 
     /// For what an operator keeps: nothing yet.

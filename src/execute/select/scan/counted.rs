@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use super::super::ordered::sort_until;
-use super::question::{Grain, ScanQuestion};
+use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
 use crate::Result;
+use crate::answer::Granularity;
 use crate::runtime::interrupt::Pace;
 
 /// How often a word or n-gram occurs, in a file or altogether; what rows do not tell is empty or 0.
@@ -50,9 +51,9 @@ impl CountedWord {
 /// What the file table says of files.
 pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedRow<W>> {
     let all = question.reader.view().files();
-    let files = question.files.numbers().iter();
+    let files = question.asked.files.numbers().iter();
     let count = |&file: &u32| {
-        let ngrams = (all[file as usize].words + 1).saturating_sub(question.n as u64);
+        let ngrams = (all[file as usize].words + 1).saturating_sub(question.asked.n as u64);
         CountedRow::of_file(file, ngrams)
     };
     files.map(count).collect()
@@ -61,19 +62,19 @@ pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedR
 /// Adds up rows that do not tell words apart, and leaves out those that do not occur.
 pub(super) fn merge<W: Default>(
     rows: &mut Vec<CountedRow<W>>,
-    grain: Grain,
+    granularity: Granularity,
     pace: &mut Pace,
 ) -> Result<()> {
-    match grain {
-        Grain::All => {
+    match granularity {
+        Granularity::All => {
             let times = rows.iter().map(|row| row.times).sum();
             *rows = vec![CountedRow::of_file(0, times)];
         }
-        Grain::File => {
+        Granularity::File => {
             sort_until(rows, pace, |left, right| left.file.cmp(&right.file))?;
             add_up(rows, |left, right| left.file == right.file);
         }
-        Grain::Word | Grain::FileWord | Grain::Occurrence => {}
+        Granularity::Word | Granularity::FileWord | Granularity::Occurrence => {}
     }
     rows.retain(|row| row.times > 0);
     Ok(())

@@ -12,10 +12,11 @@ use super::super::explain::Answered;
 use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
 use super::ngram_matcher::NgramMatcher;
 use super::ngram_rows::{NgramRowPayload, rows_of_tables};
-use super::question::{Grain, ScanQuestion};
+use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
 use crate::Result;
 use crate::answer::CorpusReader;
+use crate::answer::Granularity;
 use crate::answer::path::Run;
 use crate::answer::{NgramPayload, NgramsPart, SegmentNgrams, WithCounts, WithFiles};
 use crate::runtime::interrupt::{Interrupt, Pace};
@@ -67,9 +68,12 @@ struct LargeNgrams {
 /// If a segment is damaged, a run cannot be written, or the query has to end.
 pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let question = &task.question;
-    let by_file = matches!(question.grain, Grain::File | Grain::FileWord);
+    let by_file = matches!(
+        question.asked.granularity,
+        Granularity::File | Granularity::FileWord
+    );
     // Files that are gone are left out where files are told.
-    if by_file || (question.files.is_all() && question.view().has_gone_files()) {
+    if by_file || (question.asked.files.is_all() && question.view().has_gone_files()) {
         rows_of::<WithFiles>(task, by_file)
     } else {
         rows_of::<WithCounts>(task, by_file)
@@ -78,10 +82,10 @@ pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 
 fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box<dyn RowCursor>> {
     let (question, context) = (&task.question, &task.question.context);
-    let (n, reader, interrupt) = (question.n, &question.reader, question.interrupt());
+    let (n, reader, interrupt) = (question.asked.n, &question.reader, question.interrupt());
     // Rows without files come of the wanted ones alone; else the lists of files of rules would be gathered for each part.
-    let is_chosen = !question.files.is_all() && !by_file;
-    let chosen = is_chosen.then(|| question.files.numbers().to_vec());
+    let is_chosen = !question.asked.files.is_all() && !by_file;
+    let chosen = is_chosen.then(|| question.asked.files.numbers().to_vec());
     let bytes = context.settings.memory_limit() / PART_SHARE;
     // A part, and what it is made of.
     let mut reservation = context.reservation();
@@ -104,7 +108,7 @@ fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box
         tables.parts = parts.into_iter();
         return Ok(rows_of_tables::<P>(question, move || tables.next()));
     }
-    let wanted = question.files.marks(reader.view().files().len());
+    let wanted = question.asked.files.marks(reader.view().files().len());
     let mut changes = question.ask(move |view, stop| view.ngram_changes(n, stop))?;
     let is_wanted = |file: u32| wanted.as_ref().is_none_or(|wanted| wanted[file as usize]);
     changes.retain(|&(_, file, _)| is_wanted(file));
@@ -225,7 +229,7 @@ impl<P: NgramPayload> Tables<P> {
 
 impl RowCursor for LargeNgrams {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
-        let (n, mut matcher) = (question.n, NgramMatcher::new(question));
+        let (n, mut matcher) = (question.asked.n, NgramMatcher::new(question));
         while rows.room() > 0 {
             let Some(row) = self.next()? else {
                 return Ok(false);

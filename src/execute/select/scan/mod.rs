@@ -19,7 +19,6 @@ mod nothing;
 mod occurrences;
 mod odd_ngrams;
 mod ordered_ngrams;
-mod plan;
 mod question;
 #[cfg(test)]
 mod reference;

@@ -57,7 +57,8 @@ impl RowCursor for NgramCursor {
             });
         }
         if !self.piece.left().is_empty() {
-            self.piece.give(question.n, self.piece.left().end, rows);
+            self.piece
+                .give(question.asked.n, self.piece.left().end, rows);
         } else if let Some(piece) = self.made.next() {
             self.piece = RowPiece::new(piece);
         } else {

@@ -138,7 +138,7 @@ impl NgramRowPayload for WithCounts {
         matcher: &mut NgramMatcher<'_>,
         made: &mut NgramRows,
     ) -> Result<()> {
-        let n = matcher.question().n;
+        let n = matcher.question().asked.n;
         let words = &table.words[row * n..(row + 1) * n];
         if matcher.passes(words)? {
             made.with_room().push_counted(words, 0, table.counts[row]);
@@ -199,7 +199,7 @@ impl NgramRowPayload for WithFiles {
         matcher: &mut NgramMatcher<'_>,
         made: &mut NgramRows,
     ) -> Result<()> {
-        let n = matcher.question().n;
+        let n = matcher.question().asked.n;
         let words = &table.words[row * n..(row + 1) * n];
         made.push(words, table.files.row(row), |entry| entry, matcher)
     }
@@ -239,5 +239,5 @@ impl NgramRowPayload for WithFiles {
 
 /// Whether rows or conditions need the words of n-grams.
 fn needs_words(question: &ScanQuestion) -> bool {
-    question.tells_texts() || !question.has_all_texts()
+    question.asked.shown.texts || !question.asked.texts.is_all()
 }

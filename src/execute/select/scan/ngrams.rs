@@ -10,7 +10,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zipfdb_kernels::FileOrder;
 use zipfdb_sql::query::NgramsColumn;
-use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::Description;
@@ -23,17 +22,15 @@ use super::ngram_rows::{NgramRowPayload, rows_of_parts, rows_on_device};
 use super::occurrences::{NgramPlaces, WindowCursor, WordWindows};
 use super::odd_ngrams::OddNgrams;
 use super::ordered_ngrams;
-use super::plan::{ScanPath, ScanPlan, size_of_segments};
-use super::question::{Grain, MergedOrder, ScanQuestion, SequenceColumn};
+use super::question::{ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceRows, SequenceScan, SequenceTask};
 use super::selection::{WantedWords, bytes_of};
 use super::text_rows::TextRows;
 use crate::Result;
-use crate::answer::CorpusReader;
-use crate::answer::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use crate::answer::{
-    CorpusView, CountedNgrams, NgramAnswer, NgramOrder, NgramRequest, NgramsPart, PhrasePlace,
-    PlaceRanges, SpreadPlan, Top, WithCounts, WithFiles,
+    CorpusReader, CorpusView, CountedNgrams, Granularity, MergedOrder, NgramAnswer, NgramMethod,
+    NgramOrder, NgramRequest, NgramsPart, PhrasePlace, PlaceRanges, Top, WithCounts, WithFiles,
+    plan_ngrams,
 };
 use crate::batch::BATCH_ROWS;
 
@@ -57,183 +54,89 @@ pub(super) fn scan(
         NgramsColumn::Offset => SequenceColumn::Offset,
     });
     let question = ScanQuestion::new(reader, n as usize, schema.collect(), request, context)?;
-    let mut plan = ScanPlan::of(&question, paths)?;
-    let is_large = question.grain != Grain::Occurrence
-        && !matches!(plan.strategy(), Strategy::Totals | Strategy::Parents)
-        && table_bytes(&question) > context.settings.memory_limit();
-    if is_large {
-        // Parts come from the grammar.
-        plan.prefer(|strategy| matches!(strategy, Strategy::Weights | Strategy::FileWeights));
-    }
-    let (values, files) = (question.values().map(<[_]>::len), question.files.len());
-    let describe = move || {
-        let what = match values {
-            Some(values) => format!("{values} of {n} words"),
-            None => format!("of {n} words"),
-        };
-        Description::new("n-grams", format!("{what} in {files} files"), None)
-    };
+    let asked = &question.asked;
+    let plan = plan_ngrams(asked, question.view(), context.plan_settings())?;
+    let method = *plan.method();
+    let is_large = method == NgramMethod::Parts;
     let has_order = |order: &MergedOrder| match order {
         // Conditions and bounds on counts leave few n-grams, which are sorted after they were chosen.
-        MergedOrder::Text(_) => question.grain == Grain::FileWord || question.has_all_texts(),
-        MergedOrder::Count { .. } => question.has_all_texts() && question.top.is_none(),
+        MergedOrder::Text(_) => asked.granularity == Granularity::FileWord || asked.texts.is_all(),
+        MergedOrder::Count { .. } => asked.texts.is_all() && asked.top.is_none(),
     };
-    let order = (question.wanted_order).filter(|order| !is_large && has_order(order));
-    let large = is_large.then_some(LARGE);
-    let task = SequenceTask::new(question, &plan, order, describe, large);
-    Ok(SequenceScan::new(task, start))
-}
-
-/// What a table of n-grams takes at most, as the kernels make it and as rows. There are no more n-grams than places for them;
-/// and every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
-fn table_bytes(question: &ScanQuestion) -> u64 {
-    let n = question.n as u64;
-    let places = question.files.words(question.view());
-    let distinct = distinct_ngrams(question);
-    // The words and a count: twice where tables of segments are merged, else with a row that counts references.
-    let entry = size_of::<u32>() as u64 * n + size_of::<u64>() as u64;
-    let counted = 2 * entry + (size_of::<u64>() + size_of::<CountedNgram>()) as u64;
-    match question.grain {
-        Grain::Word => distinct.saturating_mul(2 * entry),
-        Grain::FileWord if question.files.is_all() => {
-            let pairs = places.saturating_mul(size_of::<(u32, u32)>() as u64);
-            distinct.saturating_mul(entry).saturating_add(pairs)
+    let order = asked
+        .wanted_order
+        .filter(|order| !is_large && has_order(order));
+    let task = SequenceTask::new(question, order, |question| {
+        let (texts, files) = (&question.asked.texts, question.asked.files.len());
+        let what = match texts.named() {
+            Some(named) => format!("{named} of {n} words"),
+            None => format!("of {n} words"),
+        };
+        Description {
+            lines: plan.lines(is_large.then_some(LARGE)),
+            ..Description::new("n-grams", format!("{what} in {files} files"), None)
         }
-        Grain::All => distinct.saturating_mul(counted),
-        _ => places.saturating_mul(counted),
-    }
-}
-
-/// How many n-grams the files have at most.
-fn distinct_ngrams(question: &ScanQuestion) -> u64 {
-    let (size, n) = (size_of_segments(question.view()), question.n as u64);
-    let places = question.files.words(question.view());
-    match n {
-        1 => places.min(size.tokens),
-        _ => places.min(size.symbols.saturating_mul(n - 1)),
-    }
-}
-
-/// The ways to answer.
-fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
-    let (grain, files, n) = (question.grain, &question.files, question.n);
-    let stored = question.view().stored();
-    let mut paths = Vec::new();
-    if let Some(values) = question.values() {
-        let counts_only = files.is_all() && matches!(grain, Grain::All | Grain::Word);
-        let plan = stored.plan_phrase(n, counts_only, None)?;
-        let few = values.len().max(1) as f64;
-        paths.push(ScanPath::planned(Strategy::Parents, &plan).times(few));
-    }
-    match grain {
-        Grain::All | Grain::File if question.has_all_texts() => {
-            paths.push(ScanPath::totals(files.len() as u64));
-        }
-        Grain::All | Grain::Word if files.is_all() => {
-            let plan = with_texts(stored.plan_ngrams::<WithCounts>(n, None)?, question);
-            paths.push(ScanPath::planned(Strategy::Weights, &plan));
-        }
-        Grain::All | Grain::Word => {
-            let plan = question
-                .view()
-                .plan_ngrams_in::<WithCounts>(n, files.numbers())?;
-            let plan = with_texts(plan, question);
-            paths.push(ScanPath::planned(Strategy::Weights, &plan));
-            paths.push(of_all_files(question)?);
-        }
-        Grain::File | Grain::FileWord if !files.is_all() => {
-            paths.push(match of_chosen_files(question)? {
-                Some(chosen) => chosen,
-                None => of_all_files(question)?,
-            });
-        }
-        Grain::File | Grain::FileWord => paths.push(of_all_files(question)?),
-        Grain::Occurrence => {}
-    }
-    let stream = ScanPath::stream(question.view(), files, &question.places);
-    paths.push(match grain {
-        Grain::Occurrence if question.has_all_texts() => stream,
-        // Each window is looked up in a hash table, or its text made.
-        _ => stream.times(NGRAM_FACTOR),
     });
-    Ok(paths)
+    Ok(SequenceScan::new(task, move |task| start(task, method)))
 }
 
-/// A plan for all n-grams, with what their texts take where conditions look at them.
-fn with_texts<'a>(plan: SpreadPlan<'a>, question: &ScanQuestion) -> SpreadPlan<'a> {
-    match question.has_all_texts() {
-        true => plan,
-        false => plan.plus(distinct_ngrams(question) as f64 * NGRAM_TEXT_COST),
-    }
-}
-
-/// N-grams with their files, those of others left out.
-fn of_all_files(question: &ScanQuestion) -> Result<ScanPath> {
-    let stored = question.view().stored();
-    let plan = with_texts(stored.plan_ngrams::<WithFiles>(question.n, None)?, question);
-    Ok(ScanPath::planned(Strategy::FileWeights, &plan))
-}
-
-/// N-grams of the files that are asked for alone, if that is estimated to be faster than those of all files.
-fn of_chosen_files(question: &ScanQuestion) -> Result<Option<ScanPath>> {
-    let (view, n) = (question.view(), question.n);
-    let all = with_texts(view.stored().plan_ngrams::<WithFiles>(n, None)?, question);
-    let chosen = view.plan_ngrams_in::<WithFiles>(n, question.files.numbers())?;
-    let chosen = with_texts(chosen, question);
-    let is_chosen = !all.is_demanded() && chosen.cost() < all.cost();
-    Ok(is_chosen.then(|| ScanPath::planned(Strategy::FileWeights, &chosen)))
-}
-
-fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
-    let (question, grain) = (&task.question, task.question.grain);
+fn start(task: &SequenceTask, method: NgramMethod) -> Result<Box<dyn RowCursor>> {
+    let (question, asked) = (&task.question, &task.question.asked);
+    let granularity = asked.granularity;
     // A look at all words pays where all n-grams are decided.
-    if task.strategy != Strategy::Parents && question.has_all_places() {
+    if !method.looks_up() && asked.has_all_places() {
         question.prepare_ngram_marks()?;
     }
-    let is_table =
-        task.is_large || matches!(task.strategy, Strategy::Weights | Strategy::FileWeights);
-    match grain {
-        Grain::Occurrence if task.strategy == Strategy::Parents => found(task),
-        // Conditions are those of n-grams.
-        Grain::Occurrence => Ok(Box::new(WindowCursor::new(
-            question,
-            WantedWords { marks: None },
-        ))),
-        Grain::Word | Grain::FileWord if is_table => {
-            // What passes conditions is known only row by row.
-            let top = task.top.filter(|_| question.has_all_texts());
-            match OddNgrams::find(task)? {
-                None => tables(task, top),
-                Some(odd) => {
-                    // Those that are put in places of their own leave as many others among the first.
-                    let top = top.map(|top| top.with_more(odd.rows_max()));
-                    Ok(odd.among(tables(task, top)?))
-                }
-            }
-        }
-        Grain::All | Grain::File if is_table => totals(question, tables(task, None)?),
-        _ => {
-            let mut counted = match task.strategy {
-                Strategy::Totals => stored_totals(question),
-                Strategy::Parents => look_up(task)?,
-                _ => expand(question)?,
-            };
-            merge(&mut counted, grain, &mut question.interrupt().pace())?;
-            if matches!(grain, Grain::Word | Grain::FileWord) {
-                let rows = TextRows::new(question, task.order, |take| {
-                    (counted.iter()).try_for_each(|row| take((&row.words, row.file, row.times)))
-                });
-                return Ok(Box::new(rows?));
-            }
-            Ok(CountedCursor::boxed(counted))
-        }
+    if granularity == Granularity::Occurrence {
+        return match method {
+            NgramMethod::LookUpPlaces => found(task),
+            // Conditions are those of n-grams.
+            _ => Ok(Box::new(WindowCursor::new(
+                question,
+                WantedWords { marks: None },
+            ))),
+        };
     }
+    let is_by_text = matches!(granularity, Granularity::Word | Granularity::FileWord);
+    if method.counts_all() && is_by_text {
+        // What passes conditions is known only row by row.
+        let top = task.top.filter(|_| asked.texts.is_all());
+        return match OddNgrams::find(task)? {
+            None => tables(task, method, top),
+            Some(odd) => {
+                // Those that are put in places of their own leave as many others among the first.
+                let top = top.map(|top| top.with_more(odd.rows_max()));
+                Ok(odd.among(tables(task, method, top)?))
+            }
+        };
+    }
+    if method.counts_all() {
+        return totals(question, tables(task, method, None)?);
+    }
+    let mut counted = match method {
+        NgramMethod::FileTotals => stored_totals(question),
+        NgramMethod::LookUpCounts => look_up_counts(task)?,
+        NgramMethod::LookUpPlaces => look_up_places(task)?,
+        _ => expand(question)?,
+    };
+    merge(&mut counted, granularity, &mut question.interrupt().pace())?;
+    if is_by_text {
+        let rows = TextRows::new(question, task.order, |take| {
+            (counted.iter()).try_for_each(|row| take((&row.words, row.file, row.times)))
+        });
+        return Ok(Box::new(rows?));
+    }
+    Ok(CountedCursor::boxed(counted))
 }
 
 /// The rows of n-grams as tables have them, equal words once, or those of them that `top` uses.
-fn tables(task: &SequenceTask, top: Option<Top>) -> Result<Box<dyn RowCursor>> {
+fn tables(
+    task: &SequenceTask,
+    method: NgramMethod,
+    top: Option<Top>,
+) -> Result<Box<dyn RowCursor>> {
     let question = &task.question;
-    if task.is_large {
+    if method == NgramMethod::Parts {
         return large_ngrams::rows(task);
     }
     let order = match task.order {
@@ -247,12 +150,27 @@ fn tables(task: &SequenceTask, top: Option<Top>) -> Result<Box<dyn RowCursor>> {
             ranks: by_text.then(|| ranks_of_texts(question)).transpose()?,
         },
     };
-    match question.grain {
-        Grain::File | Grain::FileWord => {
-            let answer = ngrams_with_files(task, &order, top)?;
+    let is_by_file = matches!(
+        question.asked.granularity,
+        Granularity::File | Granularity::FileWord
+    );
+    match method {
+        NgramMethod::CountsByFile { chosen } if is_by_file => {
+            let answer = counts_by_file(task, chosen, &order, top)?;
             rows_of(question, answer, order)
         }
-        _ => rows_of(question, counted_ngrams(task, &order, top)?, order),
+        NgramMethod::CountsByFile { chosen } => {
+            let answer = summed_over_files(task, chosen)?;
+            rows_of(question, answer, order)
+        }
+        _ => {
+            let request = NgramRequest {
+                files: question.asked.files.some(),
+                ..request_of(question.asked.n, &order, top)
+            };
+            let answer = task.answer(move |view, run| view.ngrams::<WithCounts>(request, run))?;
+            rows_of(question, answer, order)
+        }
     }
 }
 
@@ -295,28 +213,17 @@ fn totals(question: &ScanQuestion, mut cursor: Box<dyn RowCursor>) -> Result<Box
     Ok(CountedCursor::boxed(counted.collect()))
 }
 
-/// The n-grams of the files that are asked for: all, in this order if a device has them, or those that `top` uses.
-fn counted_ngrams(
-    task: &SequenceTask,
-    order: &NgramOrder,
-    top: Option<Top>,
-) -> Result<NgramAnswer<WithCounts>> {
-    let (question, n) = (&task.question, task.question.n);
-    if !question.files.is_all() && task.strategy == Strategy::FileWeights {
-        let parts = ngrams_with_files(task, &NgramOrder::Words, None)?.into_parts()?;
-        let wanted = question.clone();
-        let is_wanted = move |file| wanted.files.has(file);
-        let counted = question.ask(move |_, _| {
-            let parts = parts.into_par_iter();
-            Ok(parts.map(|part| counted_in(part, n, &is_wanted)).collect())
-        });
-        return counted.map(NgramAnswer::Parts);
-    }
-    let request = NgramRequest {
-        files: (!question.files.is_all()).then(|| question.files.numbers().to_vec()),
-        ..request_of(n, order, top)
-    };
-    task.answer(move |view, run| view.ngrams(request, run))
+/// The n-grams of the wanted files with their counts in all of these, from their counts by file.
+fn summed_over_files(task: &SequenceTask, chosen: bool) -> Result<NgramAnswer<WithCounts>> {
+    let (question, n) = (&task.question, task.question.asked.n);
+    let parts = counts_by_file(task, chosen, &NgramOrder::Words, None)?.into_parts()?;
+    let wanted = question.clone();
+    let is_wanted = move |file| wanted.asked.files.has(file);
+    let counted = question.ask(move |_, _| {
+        let parts = parts.into_par_iter();
+        Ok(parts.map(|part| counted_in(part, n, &is_wanted)).collect())
+    });
+    counted.map(NgramAnswer::Parts)
 }
 
 /// All n-grams, in this order if a device has them, or those that `top` uses.
@@ -348,28 +255,31 @@ fn counted_in(
     NgramsPart::Plain(CountedNgrams { words, counts })
 }
 
-/// N-grams with their files, others than those that are asked for perhaps among them: all, in this order if a device has them, or
+/// N-grams with their files, unless `chosen` perhaps with unwanted ones among them: all, in this order if a device has them, or
 /// those that `top` uses.
-fn ngrams_with_files(
+fn counts_by_file(
     task: &SequenceTask,
+    chosen: bool,
     order: &NgramOrder,
     top: Option<Top>,
 ) -> Result<NgramAnswer<WithFiles>> {
-    let question = &task.question;
-    let is_chosen = !question.files.is_all() && of_chosen_files(question)?.is_some();
+    let asked = &task.question.asked;
     let of_files = task.order.and_then(MergedOrder::of_text);
     let request = NgramRequest {
-        files: is_chosen.then(|| question.files.numbers().to_vec()),
+        files: asked.files.some().filter(|_| chosen),
         order: of_files.unwrap_or(FileOrder::File),
         // Counts in files that are not asked for would be among the first.
-        ..request_of(question.n, order, top.filter(|_| question.files.is_all()))
+        ..request_of(asked.n, order, top.filter(|_| asked.files.is_all()))
     };
     task.answer(move |view, run| view.ngrams(request, run))
 }
 
 /// Counts by expanding the files.
 fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
-    let by_file = matches!(question.grain, Grain::File | Grain::FileWord);
+    let by_file = matches!(
+        question.asked.granularity,
+        Granularity::File | Granularity::FileWord
+    );
     let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
     while let Some(window) = windows.next(question)? {
@@ -388,22 +298,24 @@ fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
     Ok(counted)
 }
 
-/// Counts n-grams that conditions name.
-fn look_up(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
-    let question = &task.question;
+/// Counts n-grams that conditions name, in all files together.
+fn look_up_counts(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
+    let passing = passing(&task.question)?.into_iter();
+    let counted = passing.map(|words| {
+        let sought = words.clone();
+        let times = task.answer(move |view, run| view.ngram_count(&sought, run))?;
+        Ok(CountedNgram {
+            words,
+            file: 0,
+            times,
+        })
+    });
+    counted.collect()
+}
+
+/// Counts n-grams that conditions name, by file.
+fn look_up_places(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     let mut counted: Vec<CountedNgram> = Vec::new();
-    if question.files.is_all() && matches!(question.grain, Grain::All | Grain::Word) {
-        for words in passing(question)? {
-            let sought = words.clone();
-            let times = task.answer(move |view, run| view.ngram_count(&sought, run))?;
-            counted.push(CountedNgram {
-                words,
-                file: 0,
-                times,
-            });
-        }
-        return Ok(counted);
-    }
     for (words, PhrasePlace { file, .. }) in places(task)? {
         match counted.last_mut() {
             Some(last) if last.file == file && last.words == words => last.times += 1,
@@ -434,7 +346,7 @@ fn places(task: &SequenceTask) -> Result<Vec<(Arc<[u32]>, PhrasePlace)>> {
         let places = task.answer(move |view, run| view.ngram_places(&sought, run))?;
         let places = places
             .into_iter()
-            .filter(|place| question.files.has(place.file));
+            .filter(|place| question.asked.files.has(place.file));
         found.extend(places.map(|place| (words.clone(), place)));
     }
     Ok(found)
@@ -449,7 +361,7 @@ fn passing(question: &ScanQuestion) -> Result<Vec<Arc<[u32]>>> {
             passing.push(text.to_vec());
         }
     }
-    let (n, are_texts_used) = (question.n, question.uses(SequenceColumn::Ngram));
+    let (n, are_texts_used) = (question.asked.n, question.asked.shown.texts);
     question.ask(move |view, _| {
         if are_texts_used {
             view.vocabulary()?;

@@ -31,10 +31,13 @@ pub(super) struct WordWindows {
 impl WordWindows {
     /// Those that begin in some places of the files, and perhaps others.
     pub(super) fn new(question: &ScanQuestion, places: &PlaceRanges) -> WordWindows {
-        let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
+        let (view, files) = (
+            question.view().clone(),
+            question.asked.files.numbers().to_vec(),
+        );
         WordWindows {
-            stream: WordStream::within(view, files, places.clone(), question.n as u64 - 1),
-            n: question.n,
+            stream: WordStream::within(view, files, places.clone(), question.asked.n as u64 - 1),
+            n: question.asked.n,
             buffer: Vec::with_capacity(BUFFER),
             next: 0,
             has_more: true,
@@ -85,9 +88,9 @@ pub(super) struct WindowCursor {
 impl WindowCursor {
     pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> WindowCursor {
         WindowCursor {
-            windows: WordWindows::new(question, &question.places),
+            windows: WordWindows::new(question, &question.asked.places.ranges),
             wanted,
-            words: Vec::with_capacity(question.n),
+            words: Vec::with_capacity(question.asked.n),
         }
     }
 }
@@ -95,7 +98,8 @@ impl WindowCursor {
 impl RowCursor for WindowCursor {
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let words = self.windows.at_hand(question, rows.room())?;
-        if question.n == 1 && question.has_all_texts() && question.has_all_places() {
+        if question.asked.n == 1 && question.asked.texts.is_all() && question.asked.has_all_places()
+        {
             let words = &words[..words.len().min(rows.room())];
             let count = words.len();
             rows.push_words(words, question);
@@ -103,10 +107,10 @@ impl RowCursor for WindowCursor {
             return Ok(count > 0);
         }
         let mut matcher = NgramMatcher::new(question);
-        let windows = words.windows(question.n).take(rows.room());
+        let windows = words.windows(question.asked.n).take(rows.room());
         let count = windows.len();
         for window in windows.filter(|window| is_of_one_file(window)) {
-            let is_wanted = if question.has_all_texts() {
+            let is_wanted = if question.asked.texts.is_all() {
                 true
             } else if self.wanted.marks.is_some() {
                 self.wanted.has(window[0].word)
@@ -136,22 +140,29 @@ pub(super) struct NumberCursor {
 }
 
 impl NumberCursor {
-    pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> NumberCursor {
-        let (view, files) = (question.view().clone(), question.files.numbers().to_vec());
-        NumberCursor {
-            stream: NumberStream::within(view, files, question.places.positions.clone()),
-            wanted,
+    pub(super) fn new(question: &ScanQuestion) -> Result<NumberCursor> {
+        let (view, files) = (
+            question.view().clone(),
+            question.asked.files.numbers().to_vec(),
+        );
+        Ok(NumberCursor {
+            stream: NumberStream::within(
+                view,
+                files,
+                question.asked.places.ranges.positions.clone(),
+            ),
+            wanted: question.wanted_words()?,
             runs: Vec::new().into_iter(),
             run: NumberRun::default(),
             next: 0,
-        }
+        })
     }
 
     /// Goes to the next run; `false` if there is none.
     fn go_on(&mut self, question: &ScanQuestion) -> Result<bool> {
         if self.runs.len() == 0 {
             question.interrupt().check()?;
-            let count = match question.limit {
+            let count = match question.asked.limit {
                 Some(limit) if self.wanted.marks.is_none() => limit.clamp(1, RUN_WORDS),
                 _ => RUN_WORDS,
             };
@@ -221,7 +232,7 @@ impl LookupCursor {
     pub(super) fn new(question: &ScanQuestion, sought: SoughtWords) -> LookupCursor {
         LookupCursor {
             sought,
-            files: question.files.numbers().to_vec().into_iter(),
+            files: question.asked.files.numbers().to_vec().into_iter(),
             file: 0,
             places: FilePlaces::default(),
             next: 0,
@@ -238,7 +249,7 @@ impl RowCursor for LookupCursor {
             question.interrupt().check()?;
             self.places = FilePlaces::find(question, file, &self.sought)?;
             (self.file, self.next) = (file, 0);
-        } else if question.has_all_places() || question.is_cut_by_positions() {
+        } else if question.asked.has_all_places() || question.asked.is_cut_by_positions() {
             let end = (self.places.offsets.len()).min(self.next.saturating_add(rows.room()));
             self.places.append_to(self.file, self.next..end, rows);
             self.next = end;
@@ -253,7 +264,7 @@ impl RowCursor for LookupCursor {
 impl FilePlaces {
     fn find(question: &ScanQuestion, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
         let (reader, interrupt) = (&question.reader, question.interrupt());
-        let is_cut = question.is_cut_by_positions();
+        let is_cut = question.asked.is_cut_by_positions();
         let wanted = is_cut.then(|| question.wanted_bytes(file)).transpose()?;
         let offsets_of = |word: &[u8]| -> Result<Vec<u64>> {
             let mut offsets = reader.offsets(file as usize, word, interrupt)?;
@@ -274,7 +285,7 @@ impl FilePlaces {
                 return Ok(FilePlaces::of_word(0, offsets, Vec::new()));
             }
         };
-        let asks_position = question.looks_up_positions();
+        let asks_position = question.asked.looks_up_positions();
         let mut of_words = Vec::with_capacity(words.len());
         for &word in words {
             let offsets = offsets_of(question.view().word(word))?;

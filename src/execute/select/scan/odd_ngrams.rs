@@ -15,12 +15,13 @@ use rayon::prelude::*;
 use super::counted::CountedNgram;
 use super::ngram_matcher::NgramMatcher;
 use super::occurrences::WordWindows;
-use super::question::{Grain, MergedOrder, ScanQuestion};
+use super::question::ScanQuestion;
 use super::rows::{RowCursor, RowPiece, SequenceRows, SequenceTask};
 use super::selection::{TASK_WORDS, is_text};
 use super::text_rows::{TextRows, key_of};
 use crate::Result;
 use crate::answer::path::Run;
+use crate::answer::{Granularity, MergedOrder};
 use crate::answer::{PlaceRanges, WordStream};
 use crate::bisect::partition_point;
 use crate::runtime::interrupt::check;
@@ -58,8 +59,8 @@ impl OddNgrams {
         let mut rows = TextRows::new(question, order, |take| {
             each_window(question, &marks, |file, words| {
                 rows_max += 1;
-                let file = match question.grain {
-                    Grain::FileWord => file,
+                let file = match question.asked.granularity {
+                    Granularity::FileWord => file,
                     _ => 0,
                 };
                 if matcher.passes(words)? {
@@ -98,7 +99,7 @@ impl OddNgrams {
             return left.end;
         };
         let is_before =
-            |row: usize| key_of(question, self.order, self.piece.row(question.n, row)) < *key;
+            |row: usize| key_of(question, self.order, self.piece.row(question.asked.n, row)) < *key;
         if left.is_empty() || is_before(left.end - 1) {
             return left.end;
         }
@@ -139,7 +140,7 @@ fn each_window(
     mut visit: impl FnMut(u32, &[u32]) -> Result<()>,
 ) -> Result<()> {
     let is_odd = |words: &[u32]| words.iter().any(|&word| marks[word as usize]);
-    let n = question.n;
+    let n = question.asked.n;
     let Some(stretches) = odd_stretches(question, marks)? else {
         let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
         let mut words = Vec::with_capacity(n);
@@ -168,8 +169,9 @@ fn odd_stretches(
     question: &Arc<ScanQuestion>,
     marks: &Arc<[bool]>,
 ) -> Result<Option<Vec<WordsOfFile>>> {
-    let (asked, marks) = (question.clone(), marks.clone());
+    let (whole, marks) = (question.clone(), marks.clone());
     question.ask(move |view, stop| {
+        let asked = &whole.asked;
         let seeks_max = asked.files.words(view) / SEEK_WORDS;
         let (mut found, mut seeks): (Vec<(u32, u64)>, u64) = (Vec::new(), 0);
         // Words are numbered by u32.
@@ -196,7 +198,7 @@ fn odd_stretches(
                 positions: positions.clone(),
                 ..PlaceRanges::ALL
             };
-            let mut stream = WordStream::within(asked.view().clone(), vec![file], places, 0);
+            let mut stream = WordStream::within(whole.view().clone(), vec![file], places, 0);
             let (mut words, mut count) = (Vec::new(), 1);
             while stream.fill(&mut words, count)? {
                 count = words.len() + 1;
@@ -217,7 +219,7 @@ impl RowCursor for OddNgrams {
             if !plain.fill(question, &mut made)? {
                 self.plain = None;
             }
-            made.retain(question.n, |words| {
+            made.retain(question.asked.n, |words| {
                 words.iter().all(|&word| !self.marks[word as usize])
             });
             self.piece = RowPiece::new(made);
@@ -225,7 +227,7 @@ impl RowCursor for OddNgrams {
         }
         let place = self.place(question);
         if place > self.piece.left().start {
-            self.piece.give(question.n, place, rows);
+            self.piece.give(question.asked.n, place, rows);
             return Ok(true);
         }
         let Some((_, row)) = self.next.take() else {

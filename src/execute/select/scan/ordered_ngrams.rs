@@ -84,7 +84,11 @@ impl<P: NgramRowPayload> OrderedNgrams<P> {
         tables: Vec<NgramsPart<P>>,
         order: NgramOrder,
     ) -> Result<OrderedNgrams<P>> {
-        let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
+        let (n, pool, interrupt) = (
+            question.asked.n,
+            question.view().pool(),
+            question.interrupt(),
+        );
         let rows_of = |(table, part): (usize, &NgramsPart<P>)| {
             interrupt.check()?;
             // Tables and rows are counted by u32.
@@ -139,7 +143,11 @@ impl<P: NgramRowPayload> OrderedNgrams<P> {
     fn open(&mut self, end: usize) -> Result<()> {
         let question = &self.question;
         let words = &self.words[self.unit.end..end];
-        let (n, pool, interrupt) = (question.n, question.view().pool(), question.interrupt());
+        let (n, pool, interrupt) = (
+            question.asked.n,
+            question.view().pool(),
+            question.interrupt(),
+        );
         let (before, is_last) = (&self.unit.tables, self.ends.is_empty());
         let mut needed: Vec<u32> = words.iter().map(|word| word.table).collect();
         needed.sort_unstable();
@@ -215,7 +223,7 @@ impl<P: NgramRowPayload> OrderedNgrams<P> {
         let unit = self.unit.clone();
         Ok(Some(Box::new(move |matcher, made| {
             if let Some((words, counts)) = &unit.joined {
-                let n = matcher.question().n;
+                let n = matcher.question().asked.n;
                 for &ngram in &unit.order[places] {
                     let ngram = ngram as usize;
                     let words = &words[ngram * n..(ngram + 1) * n];

@@ -7,17 +7,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_sql::setting::Strategy;
 
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::Operator;
 use super::boundary::{Properties, Scan};
 use super::ngram_matcher::NgramMatcher;
-use super::plan::ScanPlan;
-use super::question::{MergedOrder, ScanQuestion, SequenceColumn, SequencePlace};
+use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
 use crate::Result;
 use crate::answer::path::Run;
-use crate::answer::{CorpusView, Occurrence, Top};
+use crate::answer::{CorpusView, MergedOrder, Occurrence, Top};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
 use crate::expression::integer_of_count;
 
@@ -182,7 +180,7 @@ impl SequenceRows {
             position,
             offset: Some(offset),
         };
-        if question.has_all_places() || question.passes_place(&place)? {
+        if question.asked.has_all_places() || question.passes_place(&place)? {
             self.words.extend(window.iter().map(|word| word.word));
             self.files.push(file);
             self.positions.push(integer_of_count(position));
@@ -195,7 +193,7 @@ impl SequenceRows {
     pub(super) fn push_words(&mut self, words: &[Occurrence], question: &ScanQuestion) {
         let tells = |column| question.columns.contains(&column);
         self.files.extend(words.iter().map(|word| word.file));
-        if question.tells_texts() {
+        if question.asked.shown.texts {
             self.words.extend(words.iter().map(|word| word.word));
         }
         if tells(SequenceColumn::Position) {
@@ -242,7 +240,7 @@ impl SequenceRows {
                 dictionary: TextDictionary::words(view),
             },
             SequenceColumn::Ngram => BatchColumn::Ngrams {
-                n: question.n,
+                n: question.asked.n,
                 indices: mem::take(&mut self.words),
                 dictionary: TextDictionary::words(view),
             },
@@ -327,7 +325,7 @@ impl NgramRows {
         read: impl Fn(E) -> (u32, u32) + Copy,
         matcher: &mut NgramMatcher<'_>,
     ) -> Result<()> {
-        let (files, passes_all) = (&matcher.question().files, matcher.passes_all());
+        let (files, passes_all) = (&matcher.question().asked.files, matcher.passes_all());
         if files.is_all() && passes_all {
             self.push_entries(words, entries, read);
             return Ok(());
@@ -364,16 +362,16 @@ impl NgramRows {
         matcher: &mut NgramMatcher<'_>,
     ) -> Result<()> {
         let question = matcher.question();
-        let n = question.n;
+        let n = question.asked.n;
         let Range { mut start, end } = rows;
         while start < end {
             let piece = self.with_room();
-            let next = match question.has_all_texts() {
+            let next = match question.asked.texts.is_all() {
                 true => end.min(start + piece.room()),
                 false => start + 1,
             };
-            if question.has_all_texts() || matcher.passes(&words[start * n..next * n])? {
-                if question.tells_texts() {
+            if question.asked.texts.is_all() || matcher.passes(&words[start * n..next * n])? {
+                if question.asked.shown.texts {
                     piece.words.extend_from_slice(&words[start * n..next * n]);
                 }
                 piece.files.resize(piece.len() + next - start, 0);
@@ -400,41 +398,31 @@ impl NgramRows {
     }
 }
 
-/// A question and how it is answered.
+/// A question, and what its rows are.
 pub(super) struct SequenceTask {
     pub(super) question: Arc<ScanQuestion>,
-    pub(super) strategy: Strategy,
     /// In which order merged rows come, if not in their own.
     pub(super) order: Option<MergedOrder>,
     /// Which rows are used, if not all.
     pub(super) top: Option<Top>,
-    /// Whether rows are made in parts: all may take more than `memory_limit`.
-    pub(super) is_large: bool,
     pub(super) properties: Properties,
     pub(super) description: Arc<Answered>,
 }
 
 impl SequenceTask {
-    /// `describe` says what is asked, `large` how rows are made in parts, if they are.
+    /// `describe` says what is asked and how it is answered.
     pub(super) fn new(
         question: ScanQuestion,
-        plan: &ScanPlan,
         order: Option<MergedOrder>,
-        describe: impl FnOnce() -> Description,
-        large: Option<&str>,
+        describe: impl FnOnce(&ScanQuestion) -> Description,
     ) -> SequenceTask {
-        let description = || Description {
-            lines: plan.lines(large),
-            ..describe()
-        };
         let properties = question.properties(order);
+        let is_explained = question.context.is_explained;
         SequenceTask {
-            strategy: plan.strategy(),
             order,
-            top: question.top.filter(|_| properties.is_unique),
-            is_large: large.is_some(),
+            top: question.asked.top.filter(|_| properties.is_unique),
             properties,
-            description: Answered::new(question.context.is_explained, description),
+            description: Answered::new(is_explained, || describe(&question)),
             question: Arc::new(question),
         }
     }
@@ -449,22 +437,26 @@ impl SequenceTask {
     }
 }
 
+/// Makes the rows of a task.
+type StartRows = Box<dyn FnOnce(&SequenceTask) -> Result<Box<dyn RowCursor>> + Send>;
+
 /// The scan of words or n-grams.
 pub(super) struct SequenceScan {
     task: SequenceTask,
-    start: fn(&SequenceTask) -> Result<Box<dyn RowCursor>>,
-    /// None before the first row is asked for.
+    /// None once rows are made.
+    start: Option<StartRows>,
+    /// None before the first row is asked for, and if that failed.
     cursor: Option<Box<dyn RowCursor>>,
 }
 
 impl SequenceScan {
     pub(super) fn new(
         task: SequenceTask,
-        start: fn(&SequenceTask) -> Result<Box<dyn RowCursor>>,
+        start: impl FnOnce(&SequenceTask) -> Result<Box<dyn RowCursor>> + Send + 'static,
     ) -> SequenceScan {
         SequenceScan {
             task,
-            start,
+            start: Some(Box::new(start)),
             cursor: None,
         }
     }
@@ -474,9 +466,11 @@ impl Operator for SequenceScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let question = &self.task.question;
         question.interrupt().check()?;
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
-            none => none.insert((self.start)(&self.task)?),
+        if let Some(start) = self.start.take() {
+            self.cursor = Some(start(&self.task)?);
+        }
+        let Some(cursor) = &mut self.cursor else {
+            return Ok(None);
         };
         let mut rows = SequenceRows::new(rows_max.max(1));
         cursor.fill(question, &mut rows)?;

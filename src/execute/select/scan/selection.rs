@@ -8,100 +8,43 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::answer::CorpusReader;
-use crate::answer::{CorpusView, PlaceRanges};
+use crate::answer::{CorpusReader, CorpusView, FileSet, PlaceRanges};
 use crate::expression::{ColumnFilter, ColumnMatcher};
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
-/// The files that pass, by number, ascending.
-pub(super) struct FileSelection {
-    files: Vec<u32>,
-    is_all: bool,
-}
-
-impl FileSelection {
-    /// Decides conditions on names.
-    pub(super) fn new(reader: &CorpusReader, filters: &[ColumnFilter]) -> Result<FileSelection> {
-        let all = reader.view().files();
-        let passes = |file: u32| -> Result<bool> {
+/// The files whose names pass conditions.
+pub(super) fn files_that_pass(view: &CorpusView, filters: &[ColumnFilter]) -> Result<FileSet> {
+    let all = view.files();
+    let mut files: Vec<u32> = match filters.iter().find_map(ColumnFilter::values) {
+        // Files are numbered by u32.
+        None => (0..all.len() as u32).collect(),
+        Some(values) => {
+            let found = values.iter().filter_map(|value| match value {
+                Value::Text(name) => view.find_file(name),
+                _ => None,
+            });
+            let mut found: Vec<u32> = found.map(|file| file as u32).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        }
+    };
+    if !filters.is_empty() {
+        let mut passing = Vec::with_capacity(files.len());
+        for file in files {
             let name = Value::Text(all[file as usize].name.clone());
             let mut filters = filters.iter();
-            filters.try_fold(true, |passes, filter| Ok(passes && filter.matches(&name)?))
-        };
-        let candidates: Vec<u32> = match filters.iter().find_map(ColumnFilter::values) {
-            // Files are numbered by u32.
-            None => (0..all.len() as u32).collect(),
-            Some(values) => {
-                let found = values.iter().filter_map(|value| match value {
-                    Value::Text(name) => reader.view().find_file(name),
-                    _ => None,
-                });
-                let mut found: Vec<u32> = found.map(|file| file as u32).collect();
-                found.sort_unstable();
-                found.dedup();
-                found
+            let passes = filters.try_fold(true, |passes, filter| {
+                Ok::<_, Error>(passes && filter.matches(&name)?)
+            });
+            if passes? {
+                passing.push(file);
             }
-        };
-        let mut files = candidates;
-        if !filters.is_empty() {
-            let mut passing = Vec::with_capacity(files.len());
-            for file in files {
-                if passes(file)? {
-                    passing.push(file);
-                }
-            }
-            files = passing;
         }
-        Ok(FileSelection {
-            is_all: files.len() == all.len(),
-            files,
-        })
+        files = passing;
     }
-
-    /// How many files there are.
-    pub(super) fn len(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Whether they are all files of the corpus.
-    pub(super) fn is_all(&self) -> bool {
-        self.is_all
-    }
-
-    /// Whether a file is one of them.
-    pub(super) fn has(&self, file: u32) -> bool {
-        self.is_all || self.files.binary_search(&file).is_ok()
-    }
-
-    /// For each of `all` files whether it is one of them; none if all are.
-    pub(super) fn marks(&self, all: usize) -> Option<Vec<bool>> {
-        (!self.is_all).then(|| {
-            let mut marks = vec![false; all];
-            let files = self.files.iter();
-            files.for_each(|&file| marks[file as usize] = true);
-            marks
-        })
-    }
-
-    /// How many words they have.
-    pub(super) fn words(&self, view: &CorpusView) -> u64 {
-        let files = self.files.iter();
-        files.map(|&file| view.files()[file as usize].words).sum()
-    }
-
-    /// How many of their words stand in some places, about.
-    pub(super) fn words_in(&self, view: &CorpusView, places: &PlaceRanges) -> u64 {
-        let files = self.files.iter().map(|&file| &view.files()[file as usize]);
-        let words = files.map(|file| file.words as f64 * places.share(file.bytes, file.words));
-        // Not above the number of words.
-        words.sum::<f64>() as u64
-    }
-
-    /// Their numbers.
-    pub(super) fn numbers(&self) -> &[u32] {
-        &self.files
-    }
+    Ok(FileSet::new(view, files))
 }
 
 /// Where places lie that pass; `position` and `offset` are the columns of places.

@@ -8,16 +8,14 @@ use std::mem;
 use std::sync::Arc;
 
 use zipfdb_sql::query::TermVectorsColumn;
-use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{LateError, Operator};
 use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest, passes};
-use super::plan::{ScanPath, ScanPlan};
-use super::selection::FileSelection;
-use super::word_tables::{LARGE, table_bytes};
-use crate::answer::CorpusReader;
+use super::selection::files_that_pass;
+use super::word_tables::LARGE;
+use crate::answer::{CorpusReader, TermVectorMethod, plan_term_vectors};
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
 use crate::runtime::interrupt::Interrupt;
@@ -50,17 +48,13 @@ impl TermVectorsScan {
         let file = TermVectorsColumn::File as usize;
         let (of_files, filters) =
             (request.filters.into_iter()).partition::<Vec<_>, _>(|filter| filter.column() == file);
-        let files = FileSelection::new(&reader, &of_files)?;
+        let files = files_that_pass(reader.view(), &of_files)?;
         let view = reader.view();
         let words = files.words(view);
-        let is_large = table_bytes(view, &files) > context.settings.memory_limit();
-        let counts_all = files.is_all() && files.len() > 1 && !is_large;
-        let paths = match counts_all {
-            true => view.plan_frequent_words(limit_of(k))?,
-            false => view.plan_totals_of(files.numbers())?,
-        };
-        let path = ScanPath::planned(Strategy::FileWeights, &paths);
-        let plan = ScanPlan::new(vec![path], context.settings.strategy)?;
+        let plan = plan_term_vectors(view, &files, limit_of(k), context.plan_settings())?;
+        let method = *plan.method();
+        let counts_all = method == TermVectorMethod::Table;
+        let is_large = method == TermVectorMethod::FileByFile;
         let columns = request.columns.iter();
         let columns = columns.filter_map(|requested| match requested.column {
             ScanColumn::Column(column) => TermVectorsColumn::ALL.get(column).copied(),

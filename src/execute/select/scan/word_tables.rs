@@ -7,12 +7,10 @@ use std::sync::Arc;
 use zipfdb_kernels::CountTable;
 
 use super::counted::CountedWord;
-use super::plan::size_of_segments;
 use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
-use super::selection::{FileSelection, WantedWords};
+use super::selection::WantedWords;
 use crate::Result;
-use crate::answer::CorpusView;
 use crate::answer::path::Run;
 use crate::segment::SegmentView;
 
@@ -21,25 +19,6 @@ pub(super) const LARGE: &str = "file by file: all rows may take more than memory
 
 /// The rows of some files take this part of the limit of memory.
 const PART_SHARE: u64 = 4;
-
-/// How many (file, word) pairs there are at most: no file has more of them than words, or than there are tokens.
-fn pairs(view: &CorpusView, files: &FileSelection) -> u64 {
-    let tokens = size_of_segments(view).tokens;
-    let words = |&file: &u32| view.files()[file as usize].words.min(tokens);
-    let pairs = files.numbers().iter().map(words);
-    pairs.fold(0, u64::saturating_add)
-}
-
-/// What (file, word) pairs with their counts take as a table.
-pub(super) fn table_bytes(view: &CorpusView, files: &FileSelection) -> u64 {
-    pairs(view, files).saturating_mul(size_of::<(u32, u32)>() as u64)
-}
-
-/// What they take at most, as a table and as rows.
-pub(super) fn rows_bytes(view: &CorpusView, files: &FileSelection) -> u64 {
-    let rows = pairs(view, files).saturating_mul(size_of::<CountedWord>() as u64);
-    table_bytes(view, files).saturating_add(rows)
-}
 
 /// Gives the words that are wanted of a table of all files.
 pub(super) struct TableCursor {
@@ -58,6 +37,20 @@ impl TableCursor {
             file: 0,
             entry: 0,
         }
+    }
+
+    /// All rows.
+    pub(super) fn into_rows(self, question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+        let mut rows = Vec::new();
+        for file in 0..self.table.rows() {
+            question.interrupt().check()?;
+            let row = self.table.row(file).iter();
+            let row = row.filter(|entry| self.wanted.has(entry.0));
+            // Files are numbered by u32.
+            let count = |&(word, times)| CountedWord::new(file as u32, word, u64::from(times));
+            rows.extend(row.map(count));
+        }
+        Ok(rows)
     }
 }
 
@@ -95,13 +88,13 @@ pub(super) struct FilePartCursor {
 }
 
 impl FilePartCursor {
-    pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> FilePartCursor {
-        FilePartCursor {
-            files: question.files.numbers().to_vec().into_iter(),
-            wanted,
+    pub(super) fn new(question: &ScanQuestion) -> Result<FilePartCursor> {
+        Ok(FilePartCursor {
+            files: question.asked.files.numbers().to_vec().into_iter(),
+            wanted: question.wanted_words()?,
             rows: Vec::new().into_iter(),
             _pinned: Vec::new(),
-        }
+        })
     }
 
     /// The next files, as many as take about their part of the limit of memory.

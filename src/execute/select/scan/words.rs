@@ -1,13 +1,12 @@
 //! The scan of a corpus: words with their files and places, answered on the grammar.
 //!
-//! Invariant: what a strategy gives equals the plain scan's rows (`reference`), merged where that was allowed. Conditions on
-//! words are decided once for each word of the vocabulary, conditions on files once for each file.
+//! Invariant: what a method gives equals the plain scan's rows (`reference`), merged where that was allowed. Conditions on words
+//! are decided once for each word of the vocabulary, conditions on files once for each file.
 
 use std::time::Instant;
 
 use zipfdb_kernels::FileOrder;
 use zipfdb_sql::query::WordsColumn;
-use zipfdb_sql::setting::Strategy;
 
 use super::super::context::Context;
 use super::super::explain::Description;
@@ -16,27 +15,17 @@ use super::super::ordered::sort_until;
 use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
 use super::occurrences::{LookupCursor, NumberCursor, SoughtWords, WindowCursor, WordWindows};
-use super::plan::{ScanPath, ScanPlan, size_of_segments};
-use super::question::{Grain, MergedOrder, ScanQuestion, SequenceColumn};
+use super::question::{ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
-use super::selection::{WantedWords, bytes_of, is_text};
-use super::word_tables::{FilePartCursor, LARGE, TableCursor, rows_bytes};
+use super::selection::is_text;
+use super::word_tables::{FilePartCursor, LARGE, TableCursor};
 use crate::Result;
-use crate::answer::CorpusReader;
-use crate::answer::PlaceRanges;
-use crate::answer::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
+use crate::answer::{
+    CorpusReader, Granularity, MergedOrder, PlaceRanges, TextSet, WordMethod, plan_words,
+};
 use crate::runtime::interrupt::check;
-
-/// Nanoseconds that adding up counts of words by file takes for each word of the files.
-const ADD_UP_COST: f64 = 25.0;
-
-/// Nanoseconds that passing over the rows of words that are not wanted takes, for each word of the files.
-const PASS_OVER_COST: f64 = 0.4;
-
-/// As many words are counted without the vocabulary.
-const FEW_WORDS: usize = 8;
 
 /// Plans the scan.
 ///
@@ -55,222 +44,101 @@ pub(super) fn scan(
         WordsColumn::Length => SequenceColumn::Length,
     });
     let question = ScanQuestion::new(reader, 1, schema.collect(), request, context)?;
-    let (grain, files) = (question.grain, &question.files);
-    let forced = context.settings.strategy;
-    let mut plan = ScanPlan::of(&question, paths)?;
-    if forced.is_none() && question.reader.knows_lookups() {
-        plan.prefer(|strategy| strategy == Strategy::Parents);
-    }
-    let is_large = grain == Grain::FileWord
-        && forced.is_none()
-        && plan.strategy() != Strategy::Parents
-        && rows_bytes(question.view(), files) > context.settings.memory_limit();
-    if is_large {
-        // Each file on the grammar.
-        plan.prefer(|strategy| strategy == Strategy::FileWeights);
-    }
-    let (values, has_all) = (question.values().map(<[_]>::len), question.has_all_texts());
-    let files = (!files.is_all()).then(|| files.len());
-    let describe = move || {
-        let words = match values {
-            Some(values) => format!("{values} words"),
-            None if has_all => "all words".to_owned(),
-            None => "words by a condition on the dictionary".to_owned(),
+    let (asked, reader) = (&question.asked, &question.reader);
+    let plan = plan_words(asked, reader, context.plan_settings(), &context.interrupt)?;
+    let is_large = matches!(plan.method(), WordMethod::FileParts);
+    let order = (asked.wanted_order).filter(|order| !is_large && order.of_text().is_some());
+    let task = SequenceTask::new(question, order, |question| {
+        let words = match &question.asked.texts {
+            TextSet::All => "all words".to_owned(),
+            TextSet::Named { count, .. } => format!("{count} words"),
+            TextSet::Conditional => "words by a condition on the dictionary".to_owned(),
         };
-        let of_files = files.map_or("all files".to_owned(), |files| format!("{files} files"));
-        Description::new("words", format!("{words} in {of_files}"), None)
-    };
-    let order = question
-        .wanted_order
-        .filter(|order| !is_large && order.of_text().is_some());
-    let large = is_large.then_some(LARGE);
-    let task = SequenceTask::new(question, &plan, order, describe, large);
-    Ok(SequenceScan::new(task, start))
-}
-
-/// The ways to answer.
-fn paths(question: &ScanQuestion) -> Result<Vec<ScanPath>> {
-    let (grain, files, view) = (question.grain, &question.files, question.view());
-    if counted_at_hand(question)?.is_some() {
-        // To estimate others would take longer than that. The strategy is for the case that it is gone once rows are made.
-        let strategy = match files.is_all() {
-            true => Strategy::Weights,
-            false => Strategy::Parents,
-        };
-        return Ok(vec![ScanPath::at_hand(strategy)]);
-    }
-    let (numbers, words) = (files.numbers(), files.words(view));
-    // How many words there are at most, if they are named.
-    let few = question.values().map(|words| words.len() as u64);
-    let mut paths = Vec::new();
-    // Look-ups come first: they are taken where others cost as much.
-    if let Some(few) = few {
-        paths.push(look_up_path(question, few)?);
-    }
-    let is_few = few.filter(|&few| few <= FEW_WORDS as u64);
-    match grain {
-        Grain::All | Grain::File if question.has_all_texts() => {
-            paths.push(ScanPath::totals(numbers.len() as u64));
-        }
-        Grain::All | Grain::Word if files.is_all() => {
-            let plan = match is_few {
-                Some(few) if grain == Grain::All && !view.has_vocabulary() => {
-                    view.plan_counts(few)?
-                }
-                _ => view.plan_totals()?,
-            };
-            paths.push(ScanPath::planned(Strategy::Weights, &plan));
-        }
-        Grain::Word => {
-            let plan = view.plan_totals_of_set(numbers)?;
-            paths.push(ScanPath::planned(Strategy::Weights, &plan));
-        }
-        Grain::All | Grain::File => {
-            let plan = if is_few.is_some() {
-                view.plan_files_of_words()?
-            } else {
-                view.plan_word_set()?
-            };
-            paths.push(ScanPath::planned(Strategy::LocalTables, &plan));
-        }
-        Grain::FileWord | Grain::Occurrence => {}
-    }
-    if grain != Grain::Occurrence {
-        let plan = if question.has_table_of_files() {
-            view.plan_file_words()?
+        let files = &question.asked.files;
+        let of_files = if files.is_all() {
+            "all files".to_owned()
         } else {
-            view.plan_totals_of(numbers)?
+            format!("{} files", files.len())
         };
-        let path = ScanPath::planned(Strategy::FileWeights, &plan);
-        let is_added_up = matches!(grain, Grain::All | Grain::Word) && numbers.len() > 1;
-        let cost_of_word = match (is_added_up, question.has_all_texts()) {
-            (true, _) => ADD_UP_COST,
-            (false, true) => 0.0,
-            (false, false) => PASS_OVER_COST,
-        };
-        paths.push(path.plus(words as f64 * cost_of_word));
-    }
-    let has_conditions = !question.has_all_texts() || !question.has_all_places();
-    let rows_max = question.limit.filter(|_| !has_conditions);
-    let stream = ScanPath::stream(view, files, &question.places);
-    paths.push(match (grain, rows_max) {
-        (Grain::Occurrence, rows) => {
-            // A stream stops when enough rows are out.
-            let share = rows.map_or(1.0, |rows| rows as f64 / words.max(1) as f64);
-            let stream = stream.times(share.min(1.0));
-            match numbers_cost(question) {
-                Some(cost) => ScanPath::streamed(files, cost.min(stream.cost())),
-                None => stream,
-            }
+        Description {
+            lines: plan.lines(is_large.then_some(LARGE)),
+            ..Description::new("words", format!("{words} in {of_files}"), None)
         }
-        _ => stream.times(STREAM_COUNT_FACTOR),
     });
-    Ok(paths)
+    let method = plan.into_method();
+    Ok(SequenceScan::new(task, move |task| start(task, method)))
 }
 
-/// Nanoseconds for the words of the files by their numbers alone; none if rows tell more, or where their bytes are is told sooner.
-fn numbers_cost(question: &ScanQuestion) -> Option<f64> {
-    if !question.has_all_in_positions() || question.columns.contains(&SequenceColumn::Offset) {
-        return None;
-    }
-    let (view, places) = (question.view(), &question.places);
-    let words = question.files.words_in(view, places);
-    let limit = question.limit.filter(|_| question.has_all_texts());
-    let rows = limit.map_or(words, |limit| limit.min(words)) as f64;
-    let cost = view.missing_for_numbers(&places.positions) + rows * NUMBER_COST;
-    (cost < view.missing_for_stream() + rows * STREAM_COST).then_some(cost)
-}
-
-/// Looking up a few words.
-fn look_up_path(question: &ScanQuestion, few: u64) -> Result<ScanPath> {
-    let (files, view) = (&question.files, question.view());
-    let plan = if question.grain == Grain::Occurrence {
-        // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
-        let tokens = size_of_segments(view).tokens.max(1);
-        let occurrences = few * files.words(view) / tokens * 8;
-        let asks_position = question.looks_up_positions();
-        if is_searched_at_once(question) {
-            let plan = view.plan_search_at_once(occurrences)?;
-            return Ok(ScanPath::planned(Strategy::Parents, &plan));
+fn start(task: &SequenceTask, method: WordMethod) -> Result<Box<dyn RowCursor>> {
+    let question = &task.question;
+    let counted = match method {
+        WordMethod::Known { file, count } => vec![CountedWord::of_file(file, count)],
+        WordMethod::FileTotals => stored_totals(question),
+        WordMethod::CountWords(words) => count_words(task, words)?,
+        WordMethod::CountInFiles(words) => count_in_files(question, &words)?,
+        WordMethod::LookUp { at_once: true } => look_up_at_once(question)?,
+        WordMethod::LookUp { at_once: false } => look_up(question)?,
+        WordMethod::CountByFile(words) => {
+            let counts = task.answer(move |view, run| view.files_of_words(&words, run))?;
+            of_files(question, &counts)
         }
-        view.plan_search(few, files.numbers(), occurrences, asks_position)?
-    } else {
-        view.plan_file_counts(few, files.numbers())?
-    };
-    Ok(ScanPath::planned(Strategy::Parents, &plan))
-}
-
-fn start(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
-    let (question, strategy) = (&task.question, task.strategy);
-    if matches!(strategy, Strategy::Weights | Strategy::Parents)
-        && let Some(counted) = counted_at_hand(question)?
-    {
-        return finish(task, vec![counted]);
-    }
-    if let Some(counted) = few_counts(task)? {
-        return finish(task, counted);
-    }
-    if let Some(word) = unnumbered_word(task)? {
-        let sought = match search_at_once(task, &word)? {
-            Some(found) => SoughtWords::Found(found),
-            None => SoughtWords::Unnumbered(word),
-        };
-        return Ok(Box::new(LookupCursor::new(question, sought)));
-    }
-    let words = question.words()?;
-    if question.grain == Grain::Occurrence {
-        return Ok(match (strategy, words) {
-            (Strategy::Parents, Some(words)) => {
-                let sought = SoughtWords::Numbered(words);
-                Box::new(LookupCursor::new(question, sought))
+        WordMethod::CountSetByFile => {
+            let marks = question.wanted_words()?.marks.unwrap_or_default();
+            let counts = task.answer(move |view, run| view.word_set_counts(&marks, run))?;
+            of_files(question, &counts)
+        }
+        WordMethod::Totals | WordMethod::TotalsOfFiles => totals(task)?,
+        WordMethod::FileTable => {
+            let wanted = question.wanted_words()?;
+            let table = task.answer(|view, run| view.file_words(run))?;
+            let table = TableCursor::new(table, wanted);
+            let is_merged = question.asked.granularity != Granularity::FileWord;
+            if !is_merged && task.order.is_none() && task.top.is_none() {
+                return Ok(Box::new(table));
             }
-            (_, words) => {
-                let wanted = WantedWords::new(question.view(), words)?;
-                match numbers_cost(question) {
-                    Some(_) => Box::new(NumberCursor::new(question, wanted)),
-                    None => Box::new(WindowCursor::new(question, wanted)),
-                }
-            }
-        });
-    }
-    if strategy == Strategy::Parents {
-        return finish(task, look_up(question, &words.unwrap_or_default())?);
-    }
-    if strategy == Strategy::Weights {
-        return finish(task, weights(task, words)?);
-    }
-    let wanted = WantedWords::new(question.view(), words)?;
-    if task.is_large {
-        return Ok(Box::new(FilePartCursor::new(question, wanted)));
-    }
-    let is_table = question.grain == Grain::FileWord
-        && strategy == Strategy::FileWeights
-        && question.has_table_of_files();
-    if is_table && task.order.is_none() && task.top.is_none() {
-        let table = task.answer(|view, run| view.file_words(run))?;
-        return Ok(Box::new(TableCursor::new(table, wanted)));
-    }
-    let counted = match strategy {
-        Strategy::Totals => stored_totals(question),
-        Strategy::LocalTables => local_tables(task, wanted)?,
-        Strategy::FileWeights => file_weights(task, &wanted)?,
-        _ => expand(question, &wanted)?,
+            table.into_rows(question)?
+        }
+        WordMethod::EachFile => each_file(task)?,
+        WordMethod::Expand => expand(question)?,
+        WordMethod::FileParts => return boxed(FilePartCursor::new(question)?),
+        WordMethod::SearchAll(word) => {
+            let sought = match search_all(task, &word)? {
+                Some(found) => SoughtWords::Found(found),
+                None => SoughtWords::Unnumbered(word),
+            };
+            return boxed(LookupCursor::new(question, sought));
+        }
+        WordMethod::SearchFiles(word) => {
+            return boxed(LookupCursor::new(question, SoughtWords::Unnumbered(word)));
+        }
+        WordMethod::Search => {
+            let sought = SoughtWords::Numbered(looked_up(question)?);
+            return boxed(LookupCursor::new(question, sought));
+        }
+        WordMethod::Numbers => return boxed(NumberCursor::new(question)?),
+        WordMethod::Stream => {
+            return boxed(WindowCursor::new(question, question.wanted_words()?));
+        }
     };
     finish(task, counted)
+}
+
+fn boxed(cursor: impl RowCursor + 'static) -> Result<Box<dyn RowCursor>> {
+    Ok(Box::new(cursor))
 }
 
 /// Merges rows, and gives those that are used, in order.
 fn finish(task: &SequenceTask, mut counted: Vec<CountedWord>) -> Result<Box<dyn RowCursor>> {
     let (question, mut pace) = (&task.question, task.question.interrupt().pace());
-    // Weights have one row for each word.
-    let has_weights = task.strategy == Strategy::Weights;
-    if question.grain == Grain::Word && task.properties.is_unique && !has_weights {
+    let ascends = |left: &CountedWord, right: &CountedWord| left.word() < right.word();
+    let is_by_word = question.asked.granularity == Granularity::Word && task.properties.is_unique;
+    if is_by_word && !counted.is_sorted_by(ascends) {
         sort_until(&mut counted, &mut pace, |left, right| {
             left.word().cmp(&right.word())
         })?;
         add_up(&mut counted, |left, right| left.word() == right.word());
     }
-    merge(&mut counted, question.grain, &mut pace)?;
+    merge(&mut counted, question.asked.granularity, &mut pace)?;
     if let Some(top) = task.top {
         top.retain(&mut counted, |row| row.times);
     }
@@ -335,185 +203,49 @@ fn sort_by_bytes(
     Ok(())
 }
 
-/// The words that pass, if they are a few that conditions name: whether the corpus has them is not known.
-fn few_words(question: &ScanQuestion) -> Result<Option<Vec<Vec<u8>>>> {
-    let Some(values) = question.values().filter(|values| values.len() <= FEW_WORDS) else {
-        return Ok(None);
-    };
-    let mut words: Vec<Vec<u8>> = Vec::new();
-    for word in values.iter().filter_map(bytes_of) {
-        if question.passes_word(word)? {
-            words.push(word.to_vec());
-        }
-    }
-    words.sort_unstable();
-    words.dedup();
-    Ok(Some(words))
-}
-
-/// How often a few words occur in all files or in one, if rows tell no more, whatever way may be taken, and it is told by what is
-/// at hand.
-fn counted_at_hand(question: &ScanQuestion) -> Result<Option<CountedWord>> {
-    let (files, view) = (&question.files, question.view());
-    let file = match (question.grain, files.numbers()) {
-        (Grain::All, _) if files.is_all() => None,
-        (Grain::All | Grain::File, &[file]) if view.can_count_now(file as usize) => Some(file),
-        _ => return Ok(None),
-    };
-    if !question.is_free() {
-        return Ok(None);
-    }
-    let Some(words) = few_words(question)? else {
-        return Ok(None);
-    };
-    match file {
-        Some(file) => counted_in_file(question, file, &words).map(Some),
-        None => {
-            let count = view.count_at_hand(&words)?;
-            Ok(count.map(|count| CountedWord::of_file(0, count)))
-        }
-    }
-}
-
-/// How often words occur in a file, all together.
-fn counted_in_file(question: &ScanQuestion, file: u32, words: &[Vec<u8>]) -> Result<CountedWord> {
-    let interrupt = question.interrupt();
-    let mut times = 0;
-    for word in words {
-        interrupt.check()?;
-        times += (question.reader).count(file as usize, word, interrupt)?;
-    }
-    Ok(CountedWord::of_file(file, times))
-}
-
-/// How often a few words occur, in all files together or in each, if rows tell no words and the answer needs no
-/// vocabulary.
-fn few_counts(task: &SequenceTask) -> Result<Option<Vec<CountedWord>>> {
-    /// Files that are asked one by one rather than decoding the dictionary first.
-    const FEW_FILES: usize = 16;
-    let question = &task.question;
-    let has_vocabulary = question.view().has_vocabulary();
-    let is_asked = match (question.grain, task.strategy) {
-        (Grain::All, Strategy::Weights) => !has_vocabulary,
-        (Grain::All | Grain::File, Strategy::Parents) => {
-            let is_few = question.files.numbers().len() <= FEW_FILES;
-            is_few && !has_vocabulary && !question.view().stored().devices().are_demanded()
-        }
-        (Grain::All | Grain::File, Strategy::LocalTables) => true,
-        _ => false,
-    };
-    if !is_asked {
-        return Ok(None);
-    }
-    let Some(words) = few_words(question)? else {
-        return Ok(None);
-    };
-    if task.strategy == Strategy::Parents {
-        let files = question.files.numbers().iter();
-        let counted = files.map(|&file| counted_in_file(question, file, &words));
-        return counted.collect::<Result<_>>().map(Some);
-    }
-    if task.strategy == Strategy::Weights {
-        let count = task.answer(move |view, run| {
-            words.iter().try_fold(0u64, |sum, word| {
-                check(run.stop)?;
-                Ok(sum + view.count(word, run)?)
-            })
-        })?;
-        return Ok(Some(vec![CountedWord::of_file(0, count)]));
-    }
-    let counts = task.answer(move |view, run| view.files_of_words(&words, run))?;
-    Ok(Some(of_files(question, &counts)))
-}
-
-/// The counts of the files that are wanted, of those of all.
+/// The counts of the wanted files, of those of all.
 fn of_files(question: &ScanQuestion, counts: &[u64]) -> Vec<CountedWord> {
-    let files = question.files.numbers().iter();
+    let files = question.asked.files.numbers().iter();
     files
         .map(|&file| CountedWord::of_file(file, counts[file as usize]))
         .collect()
 }
 
-/// Whether rows are the occurrences of one word and tell only its files and offsets, and the vocabulary is not there.
-fn has_unnumbered_word(question: &ScanQuestion) -> bool {
-    let numbered = [
-        SequenceColumn::Word,
-        SequenceColumn::Length,
-        SequenceColumn::Position,
-    ];
-    question.grain == Grain::Occurrence
-        && question.values().is_some_and(|words| words.len() == 1)
-        && !numbered.iter().any(|&column| question.uses(column))
-        && !question.view().has_vocabulary()
-}
-
-/// Whether such a word is looked for in all files at once: if it is asked for in many of them.
-fn is_searched_at_once(question: &ScanQuestion) -> bool {
-    /// Fewer files are asked one by one.
-    const FILES_MIN: usize = 16;
-    has_unnumbered_word(question)
-        && question.files.numbers().len() >= FILES_MIN
-        && !question.reader.knows_lookups()
-        && !question.view().stored().devices().are_demanded()
-}
-
-/// That word, if it is looked up.
-fn unnumbered_word(task: &SequenceTask) -> Result<Option<Vec<u8>>> {
-    let question = &task.question;
-    if task.strategy != Strategy::Parents || !has_unnumbered_word(question) {
-        return Ok(None);
-    }
-    let words = few_words(question)?.unwrap_or_default();
-    Ok(<[Vec<u8>; 1]>::try_from(words).ok().map(|[word]| word))
-}
-
-/// Where a word stands, in all files at once, if it is not frequent.
-fn search_at_once(task: &SequenceTask, word: &[u8]) -> Result<Option<Vec<FileOffsets>>> {
-    /// More offsets than fit into 8 MiB are found file by file.
-    const OFFSETS_MAX: u64 = 1 << 20;
-    if !is_searched_at_once(&task.question) {
-        return Ok(None);
-    }
-    let sought = word.to_vec();
-    task.answer(move |view, run| match view.count(&sought, run)? {
-        ..=OFFSETS_MAX => view.search(&sought, run).map(Some),
-        _ => Ok(None),
-    })
-}
-
-fn weights(task: &SequenceTask, words: Option<Vec<u32>>) -> Result<Vec<CountedWord>> {
-    let files = &task.question.files;
-    let some = (!files.is_all()).then(|| files.numbers().to_vec());
-    let totals = task.answer(move |view, run| match &some {
-        None => view.totals(run),
-        Some(files) => view.totals_of_set(files, run),
+/// The count of each of a few words in all files together, all in one.
+fn count_words(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<Vec<CountedWord>> {
+    let count = task.answer(move |view, run| {
+        words.iter().try_fold(0, |sum, word| {
+            check(run.stop)?;
+            Ok(sum + view.count(word, run)?)
+        })
     })?;
-    let count = |word: u32| CountedWord::new(0, word, totals[word as usize]);
-    Ok(match words {
-        Some(words) => words.into_iter().map(count).collect(),
-        // Words are numbered by u32.
-        None => (0..totals.len() as u32).map(count).collect(),
-    })
+    Ok(vec![CountedWord::of_file(0, count)])
 }
 
-fn local_tables(task: &SequenceTask, wanted: WantedWords) -> Result<Vec<CountedWord>> {
-    let Some(marks) = wanted.marks else {
-        return Ok(stored_totals(&task.question));
-    };
-    let counts = task.answer(move |view, run| view.word_set_counts(&marks, run))?;
-    Ok(of_files(&task.question, &counts))
+/// The counts of a few words in each file.
+fn count_in_files(question: &ScanQuestion, words: &[Vec<u8>]) -> Result<Vec<CountedWord>> {
+    let (reader, interrupt) = (&question.reader, question.interrupt());
+    let files = question.asked.files.numbers().iter();
+    let counted = files.map(|&file| {
+        let count = reader.count_sum(file as usize, words, interrupt)?;
+        Ok(CountedWord::of_file(file, count))
+    });
+    counted.collect()
 }
 
-fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
-    let (reader, view, interrupt) = (&question.reader, question.view(), question.interrupt());
-    if !reader.knows_lookups() && question.view().stored().devices().are_demanded() {
-        return look_up_at_once(question, words);
-    }
+/// The numbers of the words that are looked up.
+fn looked_up(question: &ScanQuestion) -> Result<Vec<u32>> {
+    Ok(question.words()?.unwrap_or_default())
+}
+
+/// Looks up each word in each file.
+fn look_up(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+    let (words, view, interrupt) = (looked_up(question)?, question.view(), question.interrupt());
     let mut counted = Vec::new();
-    for &file in question.files.numbers() {
+    for &file in question.asked.files.numbers() {
         interrupt.check()?;
-        for &word in words {
-            let times = reader.count(file as usize, view.word(word), interrupt)?;
+        for &word in &words {
+            let times = (question.reader).count(file as usize, view.word(word), interrupt)?;
             counted.push(CountedWord::new(file, word, times));
         }
     }
@@ -521,8 +253,11 @@ fn look_up(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
 }
 
 /// Looks up all words in all files as one batch.
-fn look_up_at_once(question: &ScanQuestion, words: &[u32]) -> Result<Vec<CountedWord>> {
-    let (files, words) = (question.files.numbers().to_vec(), words.to_vec());
+fn look_up_at_once(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+    let (words, files) = (
+        looked_up(question)?,
+        question.asked.files.numbers().to_vec(),
+    );
     question.ask(move |view, stop| {
         let names = view.files();
         let pairs = files
@@ -541,28 +276,34 @@ fn look_up_at_once(question: &ScanQuestion, words: &[u32]) -> Result<Vec<Counted
     })
 }
 
-fn file_weights(task: &SequenceTask, wanted: &WantedWords) -> Result<Vec<CountedWord>> {
+/// The wanted words with their counts in all wanted files together.
+fn totals(task: &SequenceTask) -> Result<Vec<CountedWord>> {
+    let (words, some) = (task.question.words()?, task.question.asked.files.some());
+    let totals = task.answer(move |view, run| match &some {
+        None => view.totals(run),
+        Some(files) => view.totals_of_set(files, run),
+    })?;
+    let count = |word: u32| CountedWord::new(0, word, totals[word as usize]);
+    Ok(match words {
+        Some(words) => words.into_iter().map(count).collect(),
+        // Words are numbered by u32.
+        None => (0..totals.len() as u32).map(count).collect(),
+    })
+}
+
+/// The wanted words of each wanted file.
+fn each_file(task: &SequenceTask) -> Result<Vec<CountedWord>> {
     let question = &task.question;
-    let mut counted = Vec::new();
-    if question.has_table_of_files() {
-        let table = task.answer(|view, run| view.file_words(run))?;
-        for file in 0..table.rows() {
-            question.interrupt().check()?;
-            let row = table.row(file).iter().filter(|entry| wanted.has(entry.0));
-            // Files are numbered by u32.
-            let count = |&(word, times)| CountedWord::new(file as u32, word, u64::from(times));
-            counted.extend(row.map(count));
-        }
-        return Ok(counted);
-    }
+    let wanted = question.wanted_words()?;
     // Look-ups would have taken longer, for they lack a table.
-    let is_few = question.values().is_some();
-    for &file in question.files.numbers() {
+    let is_named = question.asked.texts.named().is_some();
+    let mut counted = Vec::new();
+    for &file in question.asked.files.numbers() {
         question.interrupt().check()?;
         let row = task.answer(move |view, run| {
             let begin = Instant::now();
             let row = view.totals_of(file as usize, run)?;
-            if is_few {
+            if is_named {
                 view.spend_on_counts(file as usize, begin, run.stop)?;
             }
             Ok(row)
@@ -573,8 +314,22 @@ fn file_weights(task: &SequenceTask, wanted: &WantedWords) -> Result<Vec<Counted
     Ok(counted)
 }
 
+/// The offsets of a word in all files at once, if it is not frequent.
+fn search_all(task: &SequenceTask, word: &[u8]) -> Result<Option<Vec<FileOffsets>>> {
+    /// More offsets than fit into 8 MiB are found file by file.
+    const OFFSETS_MAX: u64 = 1 << 20;
+    let sought = word.to_vec();
+    task.answer(move |view, run| {
+        if view.count(&sought, run)? > OFFSETS_MAX {
+            return Ok(None);
+        }
+        view.search(&sought, run).map(Some)
+    })
+}
+
 /// Counts the words of files by expanding them; words of a file ascend.
-fn expand(question: &ScanQuestion, wanted: &WantedWords) -> Result<Vec<CountedWord>> {
+fn expand(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+    let wanted = question.wanted_words()?;
     question.reader.prepare_words(question.interrupt())?;
     let mut counts = vec![0u64; question.view().vocabulary()?.len()];
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);

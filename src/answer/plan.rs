@@ -1,0 +1,231 @@
+//! The plan of a question: the methods that can answer it, what each is estimated to take, and the one that is chosen.
+//!
+//! Invariant: every candidate gives the same rows, so the choice is about time only: the cheapest, or the one that
+//! `SET strategy` names. A method takes the access paths that its operation chooses on each partition, and EXPLAIN names those.
+
+use std::borrow::Cow;
+
+use zipfdb_sql::setting::Strategy;
+
+use super::corpus_view::CorpusView;
+use super::cost::{FILE_COST, STREAM_COST, TABLE_LOOKUP_COST};
+use super::path::{PathName, about};
+use super::question::{FileSet, Question};
+use super::spread::SpreadPlan;
+use crate::{Error, Result};
+
+/// A method that can answer a question.
+pub(crate) struct Candidate<M> {
+    strategy: Strategy,
+    method: M,
+    /// The access paths that it takes.
+    paths: Cow<'static, str>,
+    /// Estimated nanoseconds.
+    cost: f64,
+    /// Where they run, as EXPLAIN shows it.
+    device: Cow<'static, str>,
+    /// Whether `SET device` demands it.
+    is_demanded: bool,
+}
+
+impl<M> Candidate<M> {
+    fn on_cpu(strategy: Strategy, method: M, path: PathName, cost: f64) -> Candidate<M> {
+        Candidate {
+            strategy,
+            method,
+            paths: Cow::Borrowed(path.name()),
+            cost,
+            device: Cow::Borrowed("device: cpu"),
+            is_demanded: false,
+        }
+    }
+
+    /// What file tables say of `files` files.
+    pub(super) fn file_totals(method: M, files: u64) -> Candidate<M> {
+        let cost = files as f64 * FILE_COST;
+        Candidate::on_cpu(Strategy::Totals, method, PathName::Totals, cost)
+    }
+
+    /// An operation on the partitions of a plan.
+    pub(crate) fn planned(strategy: Strategy, method: M, plan: &SpreadPlan<'_>) -> Candidate<M> {
+        let paths = plan.paths();
+        // No partitions have no paths.
+        let paths = if paths.is_empty() {
+            Cow::Borrowed(strategy.name())
+        } else {
+            paths
+        };
+        Candidate {
+            strategy,
+            method,
+            paths,
+            cost: plan.cost(),
+            device: plan.device_line(),
+            is_demanded: plan.is_demanded(),
+        }
+    }
+
+    /// All words of the question's files and places, one by one.
+    pub(super) fn stream(method: M, question: &Question, view: &CorpusView) -> Candidate<M> {
+        let words = question.files.words_in(view, &question.places.ranges) as f64;
+        let cost = view.missing_for_stream() + words * STREAM_COST;
+        Candidate::streamed(method, &question.files, cost)
+    }
+
+    /// The same of words that are read at a cost.
+    pub(super) fn streamed(method: M, files: &FileSet, cost: f64) -> Candidate<M> {
+        if files.is_all() {
+            Candidate::on_cpu(Strategy::RootStream, method, PathName::RootStream, cost)
+        } else {
+            Candidate::on_cpu(Strategy::Decode, method, PathName::Decode, cost)
+        }
+    }
+
+    /// The same with more nanoseconds.
+    pub(super) fn plus(mut self, cost: f64) -> Candidate<M> {
+        self.cost += cost;
+        self
+    }
+
+    /// The same at a multiple of the cost.
+    pub(super) fn times(mut self, factor: f64) -> Candidate<M> {
+        self.cost *= factor;
+        self
+    }
+
+    /// Estimated nanoseconds.
+    pub(super) fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    fn estimate(&self) -> String {
+        format!("{} ({})", self.paths, about(self.cost))
+    }
+}
+
+/// The method that is taken, and those that are not.
+pub(crate) struct AnswerPlan<M> {
+    candidates: Vec<Candidate<M>>,
+    /// The place of the one that is taken.
+    chosen: usize,
+}
+
+impl<M> AnswerPlan<M> {
+    /// Chooses the cheapest candidate, or the forced one. Those on a device that is demanded come before all others. If devices
+    /// are looked for because every candidate takes long without, and found, candidates are made again.
+    ///
+    /// # Errors
+    /// If the forced one cannot answer, and those of `candidates`.
+    pub(crate) fn choose(
+        view: &CorpusView,
+        forced: Option<Strategy>,
+        candidates: impl Fn() -> Result<Vec<Candidate<M>>>,
+    ) -> Result<AnswerPlan<M>> {
+        let plan = AnswerPlan::new(candidates()?, forced)?;
+        let cost = plan.candidates[plan.chosen].cost;
+        if view.stored().devices().look_for(cost) {
+            return AnswerPlan::new(candidates()?, forced);
+        }
+        Ok(plan)
+    }
+
+    /// The plan whose answer was made while planning.
+    pub(super) fn answered(method: M) -> AnswerPlan<M> {
+        let (strategy, path) = (Strategy::Parents, PathName::WordTotals);
+        AnswerPlan {
+            candidates: vec![Candidate::on_cpu(strategy, method, path, TABLE_LOOKUP_COST)],
+            chosen: 0,
+        }
+    }
+
+    fn new(candidates: Vec<Candidate<M>>, forced: Option<Strategy>) -> Result<AnswerPlan<M>> {
+        let mut places = candidates.iter().enumerate();
+        let chosen = match forced {
+            None => places.min_by(|(_, left), (_, right)| {
+                let by_demand = right.is_demanded.cmp(&left.is_demanded);
+                by_demand.then(left.cost.total_cmp(&right.cost))
+            }),
+            Some(strategy) => places.find(|(_, candidate)| candidate.strategy == strategy),
+        };
+        match chosen.map(|(place, _)| place) {
+            Some(chosen) => Ok(AnswerPlan { candidates, chosen }),
+            None => {
+                let names = candidates.iter();
+                let names = names.map(|candidate| format!("`{}`", candidate.strategy.name()));
+                let names = names.collect::<Vec<_>>().join(", ");
+                Err(Error::Invalid {
+                    subject: "strategy".into(),
+                    reason: format!(
+                        "this query can be answered by {names}; hint: SET strategy = 'auto'"
+                    ),
+                })
+            }
+        }
+    }
+
+    /// Takes the first candidate whose method is wanted, if there is one.
+    pub(super) fn prefer(&mut self, is_wanted: impl Fn(&M) -> bool) {
+        let mut candidates = self.candidates.iter();
+        if let Some(place) = candidates.position(|candidate| is_wanted(&candidate.method)) {
+            self.chosen = place;
+        }
+    }
+
+    /// The method that is taken.
+    pub(crate) fn method(&self) -> &M {
+        &self.candidates[self.chosen].method
+    }
+
+    pub(crate) fn into_method(mut self) -> M {
+        self.candidates.swap_remove(self.chosen).method
+    }
+
+    /// Has the chosen candidate take another method, which is a variant of its own.
+    pub(super) fn vary(&mut self, method: M) {
+        self.candidates[self.chosen].method = method;
+    }
+
+    /// What EXPLAIN says of the choice, `detail` behind it.
+    pub(crate) fn lines(&self, detail: Option<&str>) -> Vec<String> {
+        let chosen = &self.candidates[self.chosen];
+        let mut line = format!("path: {}", chosen.estimate());
+        let others = self.candidates.iter().enumerate();
+        let others = others.filter(|(place, _)| *place != self.chosen);
+        let others: Vec<String> = others.map(|(_, other)| other.estimate()).collect();
+        if !others.is_empty() {
+            line.push_str(&format!("; not {}", others.join(", ")));
+        }
+        let detail = detail.map(str::to_owned);
+        [line]
+            .into_iter()
+            .chain(detail)
+            .chain([chosen.device.clone().into_owned()])
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_cheapest_is_taken_unless_one_is_forced() {
+        let candidates = || {
+            vec![
+                Candidate::on_cpu(Strategy::Decode, 'd', PathName::Decode, 6e6),
+                Candidate::on_cpu(Strategy::Parents, 'p', PathName::OccurrenceLists, 1e3),
+            ]
+        };
+        let plan = AnswerPlan::new(candidates(), None).unwrap();
+        assert_eq!(*plan.method(), 'p');
+        let line = "path: occurrence_lists (about 1\u{b5}s); not decode (about 6ms)";
+        assert_eq!(plan.lines(None), [line, "device: cpu"]);
+        let forced = AnswerPlan::new(candidates(), Some(Strategy::Decode)).unwrap();
+        assert_eq!(*forced.method(), 'd');
+        let error = AnswerPlan::new(candidates(), Some(Strategy::Totals))
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("`decode`, `parents`"), "{error}");
+    }
+}

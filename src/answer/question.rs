@@ -1,0 +1,229 @@
+//! What is asked of a corpus: of words or n-grams, how finely, in which files, where, in which order.
+//!
+//! Invariant: a question is plain data. Conditions that only SQL can decide are named here by what is known of them before they
+//! are decided, so that [`super::word_plan`] and [`super::ngram_plan`] can choose a method. A new kind of question (spans, units)
+//! is one more granularity or one more kind of texts here, and a plan of its own beside those.
+
+use zipfdb_kernels::FileOrder;
+
+use super::corpus_view::CorpusView;
+use super::stream::PlaceRanges;
+use super::top::Top;
+
+/// What rows distinguish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granularity {
+    /// One row for all.
+    All,
+    File,
+    /// A word or n-gram.
+    Word,
+    FileWord,
+    /// Every occurrence is a row.
+    Occurrence,
+}
+
+/// A question about words or n-grams.
+pub(crate) struct Question {
+    /// Words of an n-gram; 1 for words.
+    pub(crate) n: usize,
+    pub(crate) granularity: Granularity,
+    pub(crate) files: FileSet,
+    pub(crate) texts: TextSet,
+    pub(crate) places: PlaceSet,
+    /// What rows have.
+    pub(crate) shown: ShownParts,
+    /// Rows that are used at most.
+    pub(crate) limit: Option<u64>,
+    /// The merged rows that are used, if not all.
+    pub(crate) top: Option<Top>,
+    /// The order in which merged rows are wanted, if they can come in it.
+    pub(crate) wanted_order: Option<MergedOrder>,
+}
+
+/// The words or n-grams that are wanted.
+#[derive(Clone, Debug)]
+pub(crate) enum TextSet {
+    All,
+    /// Some of these, which conditions name.
+    Named {
+        /// Their number.
+        count: u64,
+        /// Those that pass all conditions, in order and distinct; none if there are many. The corpus may lack them.
+        few: Option<Vec<Vec<u8>>>,
+    },
+    /// Those that pass a condition on the dictionary.
+    Conditional,
+}
+
+impl TextSet {
+    pub(crate) fn is_all(&self) -> bool {
+        matches!(self, TextSet::All)
+    }
+
+    /// How many conditions name, if they do.
+    pub(crate) fn named(&self) -> Option<u64> {
+        match self {
+            TextSet::Named { count, .. } => Some(*count),
+            TextSet::All | TextSet::Conditional => None,
+        }
+    }
+
+    /// The texts, if they are a few that conditions name.
+    pub(crate) fn few(&self) -> Option<&[Vec<u8>]> {
+        match self {
+            TextSet::Named { few, .. } => few.as_deref(),
+            TextSet::All | TextSet::Conditional => None,
+        }
+    }
+}
+
+/// The places in files that are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct PlaceSet {
+    /// No wanted place is outside of these.
+    pub(crate) ranges: PlaceRanges,
+    pub(crate) conditions: PlaceConditions,
+}
+
+/// What conditions on places look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlaceConditions {
+    /// Every place is wanted.
+    None,
+    /// Every place within the range of positions is wanted.
+    PositionRange,
+    /// Each place has to be decided.
+    Any { positions: bool },
+}
+
+/// The parts of occurrences that rows have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShownParts {
+    /// Words, n-grams or their lengths.
+    pub(crate) texts: bool,
+    pub(crate) positions: bool,
+    pub(crate) offsets: bool,
+}
+
+impl Question {
+    /// Whether rows are all occurrences between two positions in their files, which they do not show.
+    pub(crate) fn is_cut_by_positions(&self) -> bool {
+        self.places.conditions == PlaceConditions::PositionRange && !self.shown.positions
+    }
+
+    /// Whether rows or conditions on places use positions.
+    pub(crate) fn uses_positions(&self) -> bool {
+        self.shown.positions
+            || match self.places.conditions {
+                PlaceConditions::None => false,
+                PlaceConditions::PositionRange => true,
+                PlaceConditions::Any { positions } => positions,
+            }
+    }
+
+    /// Whether the positions of words that are looked up are needed.
+    pub(crate) fn looks_up_positions(&self) -> bool {
+        self.uses_positions() && !self.is_cut_by_positions()
+    }
+
+    /// Whether all occurrences that conditions on files and texts leave are rows.
+    pub(crate) fn has_all_places(&self) -> bool {
+        self.places.conditions == PlaceConditions::None
+    }
+
+    /// Whether each file of several is wanted, so that a table of all files answers.
+    pub(crate) fn has_table_of_files(&self) -> bool {
+        self.files.is_all() && self.files.len() > 1
+    }
+}
+
+/// An order of merged rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergedOrder {
+    /// By word or n-gram, whose files come in this order.
+    Text(FileOrder),
+    /// By how often words or n-grams occur, whose files rows do not have, and if `by_text` then by these.
+    Count { descending: bool, by_text: bool },
+}
+
+impl MergedOrder {
+    /// The order of files where rows come by word or n-gram.
+    pub(crate) fn of_text(self) -> Option<FileOrder> {
+        match self {
+            MergedOrder::Text(of_files) => Some(of_files),
+            MergedOrder::Count { .. } => None,
+        }
+    }
+}
+
+/// Some files of a corpus, by number, ascending.
+#[derive(Clone, Debug)]
+pub(crate) struct FileSet {
+    files: Vec<u32>,
+    is_all: bool,
+}
+
+impl FileSet {
+    /// Files, ascending and distinct.
+    pub(crate) fn new(view: &CorpusView, files: Vec<u32>) -> FileSet {
+        FileSet {
+            is_all: files.len() == view.files().len(),
+            files,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Whether they are all files of the corpus.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    pub(crate) fn numbers(&self) -> &[u32] {
+        &self.files
+    }
+
+    /// Their numbers; none if they are all files.
+    pub(crate) fn some(&self) -> Option<Vec<u32>> {
+        (!self.is_all).then(|| self.files.clone())
+    }
+
+    /// Whether a file is one of them.
+    pub(crate) fn has(&self, file: u32) -> bool {
+        self.is_all || self.files.binary_search(&file).is_ok()
+    }
+
+    /// For each of `all` files whether it is one of them; none if all are.
+    pub(crate) fn marks(&self, all: usize) -> Option<Vec<bool>> {
+        (!self.is_all).then(|| {
+            let mut marks = vec![false; all];
+            let files = self.files.iter();
+            files.for_each(|&file| marks[file as usize] = true);
+            marks
+        })
+    }
+
+    /// How many words they have.
+    pub(crate) fn words(&self, view: &CorpusView) -> u64 {
+        let files = self.files.iter();
+        files.map(|&file| view.files()[file as usize].words).sum()
+    }
+
+    /// How many of their words stand in some places, about.
+    pub(crate) fn words_in(&self, view: &CorpusView, places: &PlaceRanges) -> u64 {
+        let files = self.files.iter().map(|&file| &view.files()[file as usize]);
+        let words = files.map(|file| file.words as f64 * places.share(file.bytes, file.words));
+        // Not above the number of words.
+        words.sum::<f64>() as u64
+    }
+
+    /// The number of different (file, word) pairs at most: no file has more words than it is long or than there are tokens.
+    pub(crate) fn pairs(&self, view: &CorpusView) -> u64 {
+        let (_, tokens) = view.symbols_and_tokens();
+        let words = |&file: &u32| view.files()[file as usize].words.min(tokens);
+        self.files.iter().map(words).fold(0, u64::saturating_add)
+    }
+}
