@@ -26,14 +26,17 @@ mod api;
 mod batch;
 mod bisect;
 mod drafts;
+mod engine;
 mod error;
 mod execute;
 mod expression;
 #[doc(hidden)]
 pub mod fuzzing;
+mod handles;
 #[cfg(test)]
 mod interleavings;
 mod maintain;
+mod mixed;
 mod new_files;
 mod notice;
 pub mod output;
@@ -45,23 +48,23 @@ mod segment;
 mod tokenize;
 
 pub use answer::{FileCounts, FileList, FileSummary, Ngram, NgramCounts, TermVectors, WordCounts};
-pub use api::corpus::Corpus;
 pub use api::database::{Database, DatabaseOptions};
-pub use api::memory_share::MemoryShare;
-pub use api::rows::{Column, Row, Rows};
-pub use api::snapshot::{Partition, Snapshot};
+pub use api::repair::{RepairReport, repair};
 pub use api::statement::Statement;
-pub use api::transaction::Transaction;
 pub use batch::{Batch, BatchColumn, TextColumn, TextDictionary, WeakTextDictionary};
 pub use error::{Error, Result};
 pub use execute::{CopyOptions, SegmentCheck};
+pub use handles::corpus::Corpus;
+pub use handles::memory_share::MemoryShare;
+pub use handles::rows::{Column, Row, Rows};
+pub use handles::snapshot::{Partition, Snapshot};
+pub use handles::transaction::Transaction;
 #[doc(hidden)]
 pub use maintain::device_coder::DeviceCoder;
 pub use maintain::ingest::{Report, Times};
 pub use maintain::recompress::Recompression;
-pub use maintain::repair::{RepairReport, repair};
+pub use mixed::{Answer, Operation};
 pub use notice::Notice;
-pub use overlay::mixed::{Answer, Operation};
 pub use packed_files::{PackedSizes, pack_file, unpack_file};
 pub use paths::encodings::TextEncoding;
 pub use paths::sources::{OnConflict, OnError, Unreadable};

@@ -8,12 +8,12 @@ use std::marker::PhantomData;
 use zipfdb_kernels::{ChosenFiles, RuleFiles, WordUses};
 
 use super::corpus_view::CorpusView;
-use super::cost::SYMBOL_COST;
 use super::ngram_payload::{NgramAnswer, NgramPayload, NgramQuestion};
 use super::ngrams::{NgramCounting, packed};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::spread::SpreadPlan;
 use crate::Result;
+use crate::segment::cost::SYMBOL_COST;
 use crate::segment::{SegmentView, StructureKind};
 
 /// Which n-grams are counted, and in which files of a segment: each once, ascending.

@@ -13,10 +13,6 @@ use zipfdb_kernels::{WordTerminals, count_in_file};
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
-use super::cost::{
-    BLOCKS_COST, BLOCKS_TOTAL_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, LOOKUP_COST,
-    POSTINGS_COST, TABLE_LOOKUP_COST,
-};
 use super::device_parts::in_file;
 use super::file_index::Part;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
@@ -27,6 +23,10 @@ use crate::Result;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{
+    BLOCKS_COST, BLOCKS_TOTAL_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, LOOKUP_COST,
+    POSTINGS_COST, TABLE_LOOKUP_COST,
+};
 use crate::segment::{LiveSegment, SegmentView, StructureKind, WordFiles};
 
 /// How often a word occurs in a segment.

@@ -14,9 +14,6 @@ use zipfdb_kernels::{
 
 use super::corpus_view::CorpusView;
 use super::correction::{MergeStep, Window, merge};
-use super::cost::{
-    DEVICE_NGRAM_COST, NGRAM_FACTOR, SUFFIX_COST, SYMBOL_COST, Size, TABLE_COST, WORD_COST,
-};
 use super::ngram_payload::{
     DeviceResult, NgramOrder, NgramPayload, NgramQuestion, NgramsPart, RowPlaces,
 };
@@ -27,6 +24,9 @@ use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::ResidentWords;
 use crate::segment::StructureKind;
+use crate::segment::cost::{
+    DEVICE_NGRAM_COST, NGRAM_FACTOR, SUFFIX_COST, SYMBOL_COST, Size, TABLE_COST, WORD_COST,
+};
 
 /// N-grams with their counts.
 #[derive(Clone, Debug)]

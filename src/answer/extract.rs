@@ -12,7 +12,6 @@ use zipfdb_kernels::gpu::{DeviceStructures, Extract, ExtractedBytes, Gpu};
 use zipfdb_kernels::{expand_file, extract};
 
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
-use super::cost::{EXTRACT_COST, TEXT_BLOCK_COST};
 use super::edited_text::{ask_stored, joined};
 use super::found::{Found, FoundPart};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
@@ -21,6 +20,7 @@ use crate::Result;
 use crate::overlay::Piece;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{EXTRACT_COST, TEXT_BLOCK_COST};
 use crate::segment::{SegmentView, StructureKind};
 
 /// Some bytes of a file of a segment, as far as it goes.

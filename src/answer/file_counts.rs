@@ -14,7 +14,6 @@ use zipfdb_kernels::{
 
 use super::corpus_view::CorpusView;
 use super::correction::corrected;
-use super::cost::{COUNT_ALL_SYMBOL_COST, DEVICE_FILE_COUNT_COST, SYMBOL_COST, Size, WORD_COST};
 use super::merge::{merge, renumber};
 use super::numbering::WordSource;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
@@ -26,6 +25,9 @@ use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{
+    COUNT_ALL_SYMBOL_COST, DEVICE_FILE_COUNT_COST, SYMBOL_COST, Size, WORD_COST,
+};
 use crate::segment::{FileWords, SegmentView, StructureKind, WordFiles};
 
 /// A row for each file of a segment: its words with counts.

@@ -7,7 +7,6 @@
 use zipfdb_kernels::CountTable;
 
 use super::corpus_view::CorpusView;
-use super::cost::{DEVICE_FREQUENT_COST, Size};
 use super::file_counts::FileWordTable;
 use super::path::{AccessPath, PartitionOperation, Run};
 use super::spread::{DeviceOperation, SpreadPlan};
@@ -15,6 +14,7 @@ use super::stored_view::StoredView;
 use crate::Result;
 use crate::runtime::device::OnDevice;
 use crate::segment::SegmentView;
+use crate::segment::cost::{DEVICE_FREQUENT_COST, Size};
 
 /// A row for each file of a segment, with its `limit` most frequent words and their counts. Words that occur as often as the last
 /// of them are in the row too.

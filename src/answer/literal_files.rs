@@ -9,11 +9,11 @@ use std::sync::Arc;
 use zipfdb_kernels::{ByteReading, GrammarView, Literal, Reading, files_found, readings};
 
 use super::corpus_view::CorpusView;
-use super::cost::SYMBOL_COST;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use crate::Result;
 use crate::runtime::interrupt::check;
+use crate::segment::cost::SYMBOL_COST;
 use crate::segment::{SegmentView, StructureKind};
 
 /// For each file of a segment whether its bytes there have a literal.

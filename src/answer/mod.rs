@@ -12,7 +12,6 @@ mod all_words;
 mod chosen_ngrams;
 mod corpus_view;
 mod correction;
-pub(crate) mod cost;
 mod count;
 mod counted_ngrams;
 mod device_ngrams;

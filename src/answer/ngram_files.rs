@@ -14,10 +14,6 @@ use zipfdb_kernels::{
 };
 
 use super::correction::{MergeStep, Window, correct_few, corrected, merge};
-use super::cost::{
-    COUNT_ALL_SYMBOL_COST, DEVICE_NGRAM_FILE_COST, NGRAM_FACTOR, SUFFIX_FILE_COST, Size,
-    TABLE_FILE_COST,
-};
 use super::merge::{add_up, renumber, sort_files};
 use super::ngram_payload::{
     DeviceResult, NgramOrder, NgramPayload, NgramQuestion, NgramsPart, RowPlaces,
@@ -29,6 +25,10 @@ use super::word_counts::file_weights_cost;
 use crate::Result;
 use crate::runtime::device::ResidentWords;
 use crate::segment::StructureKind;
+use crate::segment::cost::{
+    COUNT_ALL_SYMBOL_COST, DEVICE_NGRAM_FILE_COST, NGRAM_FACTOR, SUFFIX_FILE_COST, Size,
+    TABLE_FILE_COST,
+};
 
 /// N-grams with the files that have them, and how often they occur there.
 #[derive(Clone, Debug)]

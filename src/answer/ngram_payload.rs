@@ -17,13 +17,13 @@ use zipfdb_kernels::{FileOrder, GrammarView, NgramSet, NgramTable, RuleFiles, Wo
 
 use super::corpus_view::CorpusView;
 use super::correction::Window;
-use super::cost::Size;
 use super::path::{PathName, Run};
 use super::pending_view::PendingView;
 use super::top::Top;
 use crate::Result;
 use crate::runtime::device::ResidentWords;
 use crate::segment::StructureKind;
+use crate::segment::cost::Size;
 
 /// A result of the kernels on a device.
 pub(super) type DeviceResult<T> = std::result::Result<T, GpuError>;

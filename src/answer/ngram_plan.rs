@@ -5,7 +5,6 @@
 use zipfdb_sql::setting::Strategy;
 
 use super::corpus_view::CorpusView;
-use super::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 use super::counted_ngrams::WithCounts;
 use super::ngram_files::WithFiles;
 use super::plan::{AnswerPlan, Candidate};
@@ -13,6 +12,7 @@ use super::question::{Granularity, Question};
 use super::spread::SpreadPlan;
 use super::word_plan::PlanSettings;
 use crate::Result;
+use crate::segment::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 
 /// How rows about n-grams are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,9 +21,6 @@ use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::correction::{Window, WindowChanges, window_of};
-use super::cost::{
-    NGRAM_INDEX_COST, SUFFIX_BUILD_COST, SUFFIX_LOAD_COST, Size, TABLE_BUILD_COST, TABLE_LOAD_COST,
-};
 use super::device_ngrams::kept_bytes;
 use super::device_parts::{RootPart, window_bytes};
 use super::file_index::Part;
@@ -40,6 +37,9 @@ use crate::Result;
 use crate::overlay::{Region, RegionWord};
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{
+    NGRAM_INDEX_COST, SUFFIX_BUILD_COST, SUFFIX_LOAD_COST, Size, TABLE_BUILD_COST, TABLE_LOAD_COST,
+};
 use crate::segment::{NgramPlan, NgramStructure, SegmentStructure, SegmentView, edge_words};
 
 /// Bytes for the windows of one segment's n-grams: the limit of the cache divided by this.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::cost::{Size, making_cost};
+use crate::segment::cost::{Size, making_cost};
 use crate::segment::{LiveSegment, SegmentView, StructureKind};
 use crate::{Error, Result};
 

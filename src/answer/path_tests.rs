@@ -31,7 +31,7 @@ use super::tests::{Numbers, Texts, text, words};
 use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
 use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramPayload, NgramRequest, NgramsPart, Top, WithCounts, WithFiles};
-use crate::api::snapshot::Snapshot;
+use crate::handles::snapshot::Snapshot;
 use crate::segment::{SegmentView, StructureKind, WordFiles, word_order};
 use crate::{CopyOptions, Database};
 

@@ -16,10 +16,6 @@ use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
 use super::correction::{Window, window_of};
-use super::cost::{
-    ALONE_COST, DEVICE_PHRASE_COST, LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST,
-    SYMBOL_COST, Size, TABLE_LOOKUP_COST, USES_BUILD_COST,
-};
 use super::device_parts::RootPart;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{Edit, NONE, PendingView};
@@ -28,6 +24,10 @@ use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::{Kind, OnDevice, ResidentWords};
+use crate::segment::cost::{
+    ALONE_COST, DEVICE_PHRASE_COST, LISTS_LOOKUP_COST, LOOKUP_COST, OCCURRENCE_COST, POSTINGS_COST,
+    SYMBOL_COST, Size, TABLE_LOOKUP_COST, USES_BUILD_COST,
+};
 use crate::segment::{Phrase, SegmentView, StructureKind, WordFiles};
 
 /// How often an n-gram occurs in a segment, told by the segment's numbers of its words.

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use zipfdb_sql::setting::Strategy;
 
 use super::corpus_view::CorpusView;
-use super::cost::{FILE_COST, STREAM_COST, TABLE_LOOKUP_COST};
 use super::path::{PathName, about};
 use super::question::{FileSet, Question};
 use super::spread::SpreadPlan;
+use crate::segment::cost::{FILE_COST, STREAM_COST, TABLE_LOOKUP_COST};
 use crate::{Error, Result};
 
 /// A method that can answer a question.

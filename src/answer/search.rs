@@ -20,11 +20,6 @@ use zipfdb_sql::shorten;
 use zipfdb_storage::{FileEntry, IndexKind};
 
 use super::corpus_view::CorpusView;
-use super::cost::{
-    DEVICE_LOOKUP_COST, DEVICE_SEARCH_COST, LISTS_BUILD_COST, LISTS_LOAD_COST, LISTS_LOOKUP_COST,
-    LISTS_OCCURRENCE_COST, LOOKUP_COST, OCCURRENCE_COST, OCCURRENCE_INDEX_COST, PARENTS_BUILD_COST,
-    Size,
-};
 use super::count::{ANY_WORD, Lookup, WordInPart};
 use super::device_parts::in_file;
 use super::found::{FileOffsets, Found, FoundPart};
@@ -35,6 +30,11 @@ use super::stored_view::StoredView;
 use crate::bisect::gallop;
 use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{
+    DEVICE_LOOKUP_COST, DEVICE_SEARCH_COST, LISTS_BUILD_COST, LISTS_LOAD_COST, LISTS_LOOKUP_COST,
+    LISTS_OCCURRENCE_COST, LOOKUP_COST, OCCURRENCE_COST, OCCURRENCE_INDEX_COST, PARENTS_BUILD_COST,
+    Size,
+};
 use crate::segment::{
     LiveSegment, Offsets, Positions, SEARCH_SYMBOL_BYTES, SegmentView, StructureKind, TokenWords,
     Unit, WordLengths, WordSignatures,

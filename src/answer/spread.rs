@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use zipfdb_kernels::GrammarView;
 
-use super::cost::{
-    BATCH_LOOKUP_COST, DEVICE_BUILD_COST, DEVICE_LIST_LOOKUP_COST, DEVICE_LISTS_COST,
-    DEVICE_LOOKUP_COST, DEVICE_START_COST, DEVICE_WORDS_COST, Size,
-};
 use super::path::{CPU, PartitionOperation, PathName, Run, about, answer, choose};
 use super::stored_view::StoredView;
 use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence};
 use crate::runtime::interrupt;
+use crate::segment::cost::{
+    BATCH_LOOKUP_COST, DEVICE_BUILD_COST, DEVICE_LIST_LOOKUP_COST, DEVICE_LISTS_COST,
+    DEVICE_LOOKUP_COST, DEVICE_START_COST, DEVICE_WORDS_COST, Size,
+};
 use crate::segment::{SegmentView, StructureKind};
 use crate::{Error, Result};
 

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{Expansions, GrammarView};
 
-use super::cost::FOLLOWED_TOKEN_COST;
 use crate::Result;
+use crate::segment::cost::FOLLOWED_TOKEN_COST;
 use crate::segment::{SegmentStructure, SegmentView, Unit, WordExpansions};
 
 /// Short rules of one of a segment's grammars, kept expanded.

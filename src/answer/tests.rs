@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use super::path::Run;
 use super::*;
-use crate::api::snapshot::{Snapshot, owned};
+use crate::handles::snapshot::{Snapshot, owned};
 use crate::maintain::ingest::{NewGrammar, NewSegment, ingest};
 use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};

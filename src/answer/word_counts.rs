@@ -10,9 +10,6 @@ use rayon::prelude::*;
 use zipfdb_kernels::{file_set_weights, file_weights};
 
 use super::corpus_view::CorpusView;
-use super::cost::{
-    ALONE_COST, ALONE_TOKEN_COST, FILE_COST, FILE_SYMBOL_COST, SYMBOL_COST, Size, WORD_COST,
-};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::{PendingTable, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};
@@ -23,6 +20,9 @@ use crate::overlay::add_up;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{
+    ALONE_COST, ALONE_TOKEN_COST, FILE_COST, FILE_SYMBOL_COST, SYMBOL_COST, Size, WORD_COST,
+};
 use crate::segment::{LiveSegment, SegmentView, StructureKind};
 
 /// Bytes for each word of a segment while words are counted: its count, and what that comes from.

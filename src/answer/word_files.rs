@@ -10,13 +10,13 @@ use zipfdb_kernels::{set_weights, weight_of, word_set_counts};
 use zipfdb_storage::IndexKind;
 
 use super::corpus_view::CorpusView;
-use super::cost::{POSTINGS_COST, SYMBOL_COST, TABLE_LOOKUP_COST};
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::spread::SpreadPlan;
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{POSTINGS_COST, SYMBOL_COST, TABLE_LOOKUP_COST};
 use crate::segment::{SegmentView, StructureKind};
 
 /// For each file of a segment how often some words, no two of them the same, occur in it.

@@ -5,12 +5,12 @@
 use zipfdb_sql::setting::Strategy;
 
 use super::corpus_view::CorpusView;
-use super::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 use super::plan::{AnswerPlan, Candidate};
 use super::question::{FileSet, Granularity, PlaceConditions, Question};
 use super::reader::CorpusReader;
 use crate::Result;
 use crate::runtime::interrupt::Interrupt;
+use crate::segment::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 
 /// Estimated nanoseconds to add up counts of words by file, for each word of the files.
 const ADD_UP_COST: f64 = 25.0;

@@ -1,293 +1,62 @@
-//! `Corpus`: one named collection of files in a database.
+//! The methods of `Corpus` that run as statements do: imports, exports, checks and recompression.
 //!
-//! A handle names its corpus and looks it up at each call, so it may outlive the
-//! corpus; calls then fail with "no such corpus".
+//! Invariant: thin. Each is what its statement executes.
 
-use std::fmt;
-use std::sync::Arc;
+use std::path::Path;
 
-use zipfdb_storage::{CorpusRecord, CorpusSettings, IngestMode, Segment, SegmentInfo};
-
-use crate::Result;
-use crate::answer::{CorpusReader, CorpusView, FileSummary, StoredView};
-use crate::api::core::Core;
-use crate::api::shared::Shared;
-use crate::api::snapshot::Snapshot;
-use crate::api::transaction::Transaction;
-use crate::overlay::Overlay;
-use crate::overlay::mixed::{Answer, Operation};
-use crate::runtime::interrupt::Interrupt;
-
-/// A corpus of a database; made by [`crate::Database::corpus`] or
-/// [`crate::Database::create_corpus`].
-#[derive(Clone)]
-pub struct Corpus {
-    shared: Arc<Shared>,
-    name: String,
-}
+use crate::execute::{check, copy_from, copy_to, recompress};
+use crate::handles::corpus::Corpus;
+use crate::{CopyOptions, Progress, Recompression, Report, Result, SegmentCheck};
 
 impl Corpus {
-    pub(crate) fn new(shared: Arc<Shared>, name: String) -> Corpus {
-        Corpus { shared, name }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    /// The live segments, opened.
-    pub(crate) fn readers(&self) -> Result<Vec<Arc<Segment>>> {
-        Ok(self.shared.fresh()?.store.open_corpus(&self.name)?.1)
-    }
-
-    /// The name as it was given when the corpus was created.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What was fixed when the corpus was created.
+    /// Imports a file, a directory with all below it, or the files of a glob.
+    ///
+    /// Names are paths relative to the directory (to the fixed front of the
+    /// glob), with `/`. All files are added in one step or none is. Memory is
+    /// bounded by the corpus' segment size, not by the text.
     ///
     /// # Errors
-    /// If the corpus has been dropped.
-    pub fn settings(&self) -> Result<CorpusSettings> {
-        Ok(self.shared.fresh()?.store.corpus(&self.name)?.settings)
+    /// If a path cannot be read (unless skipped), a name is already there (unless skipped or replaced), the
+    /// disk is full, or the database is read-only. Nothing is added then.
+    pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
+        let interrupt = self.shared().runtime.interrupt();
+        copy_from(self, path.as_ref(), options, &interrupt)
     }
 
-    /// Changes how much text the segments hold that are made from now on; those that are there stay.
+    /// Writes every file, byte for byte, below `directory`, which is created if
+    /// needed. Returns how many there are.
+    ///
+    /// A file that is there already with the same bytes is left as it is, so a process that was killed is completed by the next.
     ///
     /// # Errors
-    /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
-    pub fn set_segment_size(&self, bytes: u64) -> Result<()> {
-        self.set_segment_size_until(bytes, &self.shared.runtime.interrupt())
+    /// If a file of that name exists already with other bytes, or cannot be written. What was
+    /// written before is removed again.
+    pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
+        copy_to(
+            self,
+            directory.as_ref(),
+            progress,
+            &self.shared().runtime.interrupt(),
+        )
     }
 
-    /// As `set_segment_size`, for a statement.
-    pub(crate) fn set_segment_size_until(&self, bytes: u64, interrupt: &Interrupt) -> Result<()> {
-        let writing = self.shared.writing(interrupt)?;
-        let _turn = self.shared.runtime.turn(interrupt)?;
-        Ok(writing.store.set_segment_size(&self.name, bytes)?)
-    }
-
-    /// Changes how many bytes of edits may be pending before they are merged into segments in the background; a twentieth of
-    /// the corpus may be pending in any case.
+    /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
     ///
     /// # Errors
-    /// As [`Corpus::set_segment_size`].
-    pub fn set_recompress_threshold(&self, bytes: u64) -> Result<()> {
-        self.set_recompress_threshold_until(bytes, &self.shared.runtime.interrupt())
+    /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
+    pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
+        check(self, progress, &self.shared().runtime.interrupt())
     }
 
-    /// As `set_recompress_threshold`, for a statement.
-    pub(crate) fn set_recompress_threshold_until(
-        &self,
-        bytes: u64,
-        interrupt: &Interrupt,
-    ) -> Result<()> {
-        let writing = self.shared.writing(interrupt)?;
-        let _turn = self.shared.runtime.turn(interrupt)?;
-        Ok(writing.store.set_recompress_threshold(&self.name, bytes)?)
-    }
-
-    /// Changes what imported files become: grammars, or packed text that is made grammars in the background.
+    /// Merges all edits and segments into new segments: those that one import of the current files would make. None if they
+    /// are so already.
+    ///
+    /// Readers and writers go on meanwhile.
     ///
     /// # Errors
-    /// As [`Corpus::set_segment_size`].
-    pub fn set_ingest(&self, mode: IngestMode) -> Result<()> {
-        self.set_ingest_until(mode, &self.shared.runtime.interrupt())
-    }
-
-    /// As `set_ingest`, for a statement.
-    pub(crate) fn set_ingest_until(&self, mode: IngestMode, interrupt: &Interrupt) -> Result<()> {
-        let writing = self.shared.writing(interrupt)?;
-        let _turn = self.shared.runtime.turn(interrupt)?;
-        Ok(writing.store.set_ingest(&self.name, mode)?)
-    }
-
-    /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped or a segment file is damaged.
-    pub fn segments(&self) -> Result<Vec<SegmentInfo>> {
-        let readers = self.readers()?;
-        Ok(readers.iter().map(|reader| reader.info().clone()).collect())
-    }
-
-    /// About how many bytes of edits are not merged into segments yet: texts inserted and deleted, and what keeping them
-    /// costs.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped.
-    pub fn pending_bytes(&self) -> Result<u64> {
-        let core = self.shared.fresh()?;
-        let id = core.store.corpus(&self.name)?.id;
-        Ok(core.edits.pending_bytes(id))
-    }
-
-    /// What share of a recompression of the corpus is done, in the background or by RECOMPRESS; none if none runs.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped.
-    pub fn recompressed_share(&self) -> Result<Option<f64>> {
-        let id = self.shared.fresh()?.store.corpus(&self.name)?.id;
-        Ok(self.shared.runtime.underway.of_corpus(id))
-    }
-
-    /// Why the edits cannot be merged in the background; none if they can, as far as is known. It is tried again by itself.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped.
-    pub fn recompress_error(&self) -> Result<Option<String>> {
-        let core = self.shared.fresh()?;
-        let id = core.store.corpus(&self.name)?.id;
-        Ok(core.failures.reason(id))
-    }
-
-    /// An unchanging view of the corpus as it is now. Reads the file tables and decodes nothing else yet.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped, a segment file cannot be opened or its file table is damaged, or it is interrupted while
-    /// the words around new edits are found.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        self.reader(&self.shared.runtime.interrupts.begin(0))
-            .map(Snapshot::new)
-    }
-
-    /// As `snapshot`, for a statement.
-    pub(crate) fn reader(&self, interrupt: &Interrupt) -> Result<CorpusReader> {
-        let (record, stored, overlay) = self.current()?;
-        if overlay.is_empty() {
-            // What edits needed is needed no longer.
-            self.shared.views.lock().remove(&record.name);
-            let view = CorpusView::of_stored(stored, overlay);
-            return Ok(CorpusReader::new(
-                self.shared.runtime.clone(),
-                Arc::new(view),
-            ));
-        }
-        let known = self.shared.views.lock().get(&record.name).cloned();
-        if let Some(known) = known
-            && known.stored().is_same(&stored)
-            && known.overlay().is_same(&overlay)
-        {
-            return Ok(CorpusReader::new(self.shared.runtime.clone(), known));
-        }
-        let tokenizer = record.settings.tokenizer;
-        let view = interrupt.apart(&self.shared.runtime.pool, move |stop| {
-            CorpusView::new(stored, overlay, tokenizer, stop)
-        })?;
-        let view = Arc::new(view);
-        self.shared.views.lock().insert(record.name, view.clone());
-        Ok(CorpusReader::new(self.shared.runtime.clone(), view))
-    }
-
-    /// The segments and edits as they are at one moment.
-    fn current(&self) -> Result<(CorpusRecord, Arc<StoredView>, Overlay)> {
-        loop {
-            let core = self.shared.fresh()?;
-            match self.current_of(&core) {
-                Ok(Some(found)) => return Ok(found),
-                // Something was published just now: that is what is current.
-                Ok(None) => {}
-                // Its files may have been removed since.
-                Err(_) if !Arc::ptr_eq(&core, &self.shared.core()) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// As `current`; none if what is live changed meanwhile.
-    fn current_of(&self, core: &Core) -> Result<Option<(CorpusRecord, Arc<StoredView>, Overlay)>> {
-        let id = core.store.corpus(&self.name)?.id;
-        let (overlay, live) = (core.edits).visible_with(id, || core.store.corpus(&self.name));
-        let live = live?;
-        let (record, stored) = core.stored_view(&self.name)?;
-        let is_same = live.id == id && record.id == id && record.segments == live.segments;
-        Ok((is_same && overlay.rests_on(&record.segments)).then_some((record, stored, overlay)))
-    }
-
-    /// The names and sizes of all files, in order of name.
-    ///
-    /// # Errors
-    /// As [`Corpus::snapshot`], and if a file table is damaged.
-    pub fn files(&self) -> Result<Vec<FileSummary>> {
-        Ok(self.snapshot()?.files().to_vec())
-    }
-
-    /// Appends texts to files, in one step: pairs of a name and a text. A file that is not there is created.
-    ///
-    /// # Errors
-    /// As [`Transaction::append_many`] and [`Transaction::commit`].
-    pub fn append_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
-    where
-        F: AsRef<str>,
-        T: AsRef<[u8]>,
-    {
-        self.edit(|edits| edits.append_many(&self.name, rows))
-    }
-
-    /// Inserts texts into files, in one step: a name, the byte before which to insert, and a text. Offsets are those before
-    /// the call.
-    ///
-    /// # Errors
-    /// As [`Transaction::insert_many`] and [`Transaction::commit`].
-    pub fn insert_many<F, T>(&self, rows: &[(F, u64, T)]) -> Result<()>
-    where
-        F: AsRef<str>,
-        T: AsRef<[u8]>,
-    {
-        self.edit(|edits| edits.insert_many(&self.name, rows))
-    }
-
-    /// Gives files new texts, in one step: pairs of a name and a text.
-    ///
-    /// # Errors
-    /// As [`Transaction::replace_many`] and [`Transaction::commit`].
-    pub fn replace_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
-    where
-        F: AsRef<str>,
-        T: AsRef<[u8]>,
-    {
-        self.edit(|edits| edits.replace_many(&self.name, rows))
-    }
-
-    /// Deletes files, in one step.
-    ///
-    /// # Errors
-    /// As [`Transaction::delete_many`] and [`Transaction::commit`].
-    pub fn delete_many<F: AsRef<str>>(&self, files: &[F]) -> Result<()> {
-        self.edit(|edits| edits.delete_many(&self.name, files))
-    }
-
-    /// Answers questions and makes edits in one step, in order: each operation sees what the edits before it did, and no
-    /// others that are made meanwhile.
-    ///
-    /// # Errors
-    /// As [`Transaction::mixed_many`] and [`Transaction::commit`].
-    pub fn mixed_many(&self, operations: &[Operation<'_>]) -> Result<Vec<Answer>> {
-        let mut edits = self.begin()?;
-        let answers = edits.mixed_many(&self.name, operations)?;
-        edits.commit()?;
-        Ok(answers)
-    }
-
-    fn edit(&self, edit: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
-        let mut edits = self.begin()?;
-        edit(&mut edits)?;
-        edits.commit()
-    }
-
-    /// Begins edits of this corpus.
-    fn begin(&self) -> Result<Transaction> {
-        let interrupt = self.shared.runtime.interrupt();
-        Transaction::begin(&self.shared, Some(&self.name), &interrupt)
-    }
-}
-
-impl fmt::Debug for Corpus {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Corpus")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+    /// If the corpus has been dropped, a segment is damaged, the disk is full or the database cannot be written. Nothing has
+    /// changed then.
+    pub fn recompress(&self, progress: &dyn Progress) -> Result<Option<Recompression>> {
+        recompress(self, progress, &self.shared().runtime.interrupt())
     }
 }

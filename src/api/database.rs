@@ -13,14 +13,15 @@ use rayon::ThreadPool;
 use zipfdb_sql::{StatementText, Value};
 use zipfdb_storage::{Backend, CorpusSettings, FileBackend, OpenOptions, Store};
 
-use crate::api::corpus::Corpus;
-use crate::api::memory_share::MemoryShare;
-use crate::api::opened::{LOCK_KEPT, Opened, Sharing, open_shared};
-use crate::api::rows::Rows;
-use crate::api::session::Session;
-use crate::api::shared::Shared;
 use crate::api::statement::Statement;
-use crate::api::transaction::Transaction;
+use crate::execute::list_files;
+use crate::handles::corpus::Corpus;
+use crate::handles::memory_share::MemoryShare;
+use crate::handles::opened::{LOCK_KEPT, Opened, Sharing, open_shared};
+use crate::handles::rows::Rows;
+use crate::handles::session::Session;
+use crate::handles::shared::Shared;
+use crate::handles::transaction::Transaction;
 use crate::runtime::interrupt::InterruptHandle;
 use crate::runtime::progress::{NoProgress, Progress};
 use crate::runtime::{Runtime, start_pool};
@@ -311,6 +312,15 @@ impl Database {
     /// The names of all corpora, sorted.
     pub fn corpora(&self) -> Vec<String> {
         self.session.corpora()
+    }
+
+    /// The files that [`Corpus::copy_from`] would import from a path, by name, each with its size, which is 0 if only reading
+    /// tells it.
+    ///
+    /// # Errors
+    /// If there is nothing at the path, or something that cannot be read.
+    pub fn list_files(&self, path: impl AsRef<Path>) -> Result<Vec<(String, u64)>> {
+        list_files(self.shared(), path.as_ref())
     }
 
     /// The names of all views, sorted: those of the database, and those of this handle and its clones alone.

@@ -1,16 +1,8 @@
-//! What a host program holds: a database, its corpora, snapshots of them, transactions and statements, and what these share.
+//! What a program calls: databases and statements, and the methods of corpora that run as statements do.
 //!
-//! Invariant: thin handles. What takes long or thought is below, in modules that know no handle but these.
+//! Invariant: thin. Everything is done below, by `execute` and what that rests on.
 
-pub(crate) mod core;
-pub(crate) mod corpus;
+mod corpus;
 pub(crate) mod database;
-pub(crate) mod memory_share;
-pub(crate) mod opened;
-pub(crate) mod parsed;
-pub(crate) mod rows;
-pub(crate) mod session;
-pub(crate) mod shared;
-pub(crate) mod snapshot;
+pub(crate) mod repair;
 pub(crate) mod statement;
-pub(crate) mod transaction;

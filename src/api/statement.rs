@@ -6,8 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::api::rows::{Column, Rows};
-use crate::api::session::Session;
+use crate::handles::rows::{Column, Rows};
+use crate::handles::session::Session;
 use crate::runtime::memory;
 use crate::runtime::progress::{NoProgress, Progress};
 use crate::{Result, Value, execute};

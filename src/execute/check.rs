@@ -2,9 +2,9 @@
 //!
 //! A damaged segment does not hide the state of the others: each gets a row.
 
-use crate::api::corpus::Corpus;
-use crate::api::rows::{Column, Row, Rows};
 use crate::error::with_causes;
+use crate::handles::corpus::Corpus;
+use crate::handles::rows::{Column, Row, Rows};
 use crate::maintain::indexes::missing_indexes;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result, Value};
@@ -22,16 +22,6 @@ pub struct SegmentCheck {
     pub problem: Option<String>,
     /// What costs no data: commits that were dropped and are not known to have been durable, indexes that are missing or damaged.
     pub note: Option<String>,
-}
-
-impl Corpus {
-    /// Verifies every checksum and every invariant of the corpus, down to the content of each file.
-    ///
-    /// # Errors
-    /// If the corpus has been dropped. Damage is not an error here, it is what is reported.
-    pub fn check(&self, progress: &dyn Progress) -> Result<Vec<SegmentCheck>> {
-        check(self, progress, &self.shared().runtime.interrupt())
-    }
 }
 
 /// Checks every segment of a corpus, in order of id, and the record log, which all corpora share.

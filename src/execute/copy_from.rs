@@ -10,10 +10,10 @@ use std::path::Path;
 
 use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition};
 
-use crate::api::corpus::Corpus;
-use crate::api::database::Database;
-use crate::api::opened::Writing;
 use crate::execute::copy_notices;
+use crate::handles::corpus::Corpus;
+use crate::handles::opened::Writing;
+use crate::handles::shared::Shared;
 use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, check_is_same, recompress, write};
@@ -69,45 +69,25 @@ impl fmt::Debug for CopyOptions<'_> {
     }
 }
 
-impl Corpus {
-    /// Imports a file, a directory with all below it, or the files of a glob.
-    ///
-    /// Names are paths relative to the directory (to the fixed front of the
-    /// glob), with `/`. All files are added in one step or none is. Memory is
-    /// bounded by the corpus' segment size, not by the text.
-    ///
-    /// # Errors
-    /// If a path cannot be read (unless skipped), a name is already there (unless skipped or replaced), the
-    /// disk is full, or the database is read-only. Nothing is added then.
-    pub fn copy_from(&self, path: impl AsRef<Path>, options: &CopyOptions<'_>) -> Result<Report> {
-        let interrupt = self.shared().runtime.interrupt();
-        copy_from(self, path.as_ref(), options, &interrupt)
-    }
-}
-
-impl Database {
-    /// The files that [`Corpus::copy_from`] would import from a path, by name, each with its size, which is 0 if only reading
-    /// tells it.
-    ///
-    /// # Errors
-    /// If there is nothing at the path, or something that cannot be read.
-    pub fn list_files(&self, path: impl AsRef<Path>) -> Result<Vec<(String, u64)>> {
-        let shared = self.shared();
-        let (path, directory) = (path.as_ref(), shared.directory());
-        let interrupt = shared.runtime.interrupt();
-        let listing = interrupt.watch(&shared.runtime.pool, |stop| {
-            list_sources(path, directory.as_deref(), stop)
-        })?;
-        listing.check_readable()?;
-        let files = listing.sources.into_iter().map(|source| {
-            let bytes = match source.bytes {
-                SIZE_UNKNOWN => 0,
-                bytes => bytes,
-            };
-            (source.name, bytes)
-        });
-        Ok(files.collect())
-    }
+/// The files that an import from a path would add, by name, each with its size, which is 0 if only reading tells it.
+///
+/// # Errors
+/// If there is nothing at the path, or something that cannot be read.
+pub(crate) fn list_files(shared: &Shared, path: &Path) -> Result<Vec<(String, u64)>> {
+    let directory = shared.directory();
+    let interrupt = shared.runtime.interrupt();
+    let listing = interrupt.watch(&shared.runtime.pool, |stop| {
+        list_sources(path, directory.as_deref(), stop)
+    })?;
+    listing.check_readable()?;
+    let files = listing.sources.into_iter().map(|source| {
+        let bytes = match source.bytes {
+            SIZE_UNKNOWN => 0,
+            bytes => bytes,
+        };
+        (source.name, bytes)
+    });
+    Ok(files.collect())
 }
 
 /// Imports what `path` means, and builds the indexes of new segments.

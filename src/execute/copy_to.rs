@@ -15,34 +15,15 @@ use rayon::prelude::*;
 use zipfdb_storage::PathText;
 
 use crate::answer::CorpusReader;
-use crate::api::corpus::Corpus;
 use crate::error::io_error;
 use crate::execute::below::Below;
+use crate::handles::corpus::Corpus;
 use crate::paths::renamed;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::{Error, Progress, Result, paths};
 
 /// Bytes of a file that are written at once.
 const BUFFER_BYTES: usize = 1 << 18;
-
-impl Corpus {
-    /// Writes every file, byte for byte, below `directory`, which is created if
-    /// needed. Returns how many there are.
-    ///
-    /// A file that is there already with the same bytes is left as it is, so a process that was killed is completed by the next.
-    ///
-    /// # Errors
-    /// If a file of that name exists already with other bytes, or cannot be written. What was
-    /// written before is removed again.
-    pub fn copy_to(&self, directory: impl AsRef<Path>, progress: &dyn Progress) -> Result<u64> {
-        copy_to(
-            self,
-            directory.as_ref(),
-            progress,
-            &self.shared().runtime.interrupt(),
-        )
-    }
-}
 
 /// Writes all files and returns how many there are.
 pub(crate) fn copy_to(

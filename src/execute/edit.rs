@@ -11,7 +11,7 @@ use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::Query;
 
 use super::select::select;
-use crate::api::session::Session;
+use crate::handles::session::Session;
 use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, Row, Rows, Value};

@@ -6,7 +6,7 @@ use zipfdb_kernels::PostingsCodec;
 use zipfdb_sql::plan::{IndexKind as PlanIndexKind, ListOptions};
 use zipfdb_storage::{Error as StorageError, IndexKind, IndexRecord};
 
-use crate::api::session::Session;
+use crate::handles::session::Session;
 use crate::maintain::indexes::build_indexes;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result};

@@ -27,20 +27,21 @@ use zipfdb_sql::plan::{Encoding, Ingest, OnConflict as PlanOnConflict, OnError a
 use zipfdb_sql::{Plan, quote};
 use zipfdb_storage::{CorpusSettings, IngestMode, PathText, Tokenizer};
 
-use crate::api::rows::Rows;
-use crate::api::session::Session;
+use crate::handles::rows::Rows;
+use crate::handles::session::Session;
 use crate::paths::encodings::TextEncoding;
 use crate::paths::sources::{OnConflict, OnError};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result};
 
 pub use check::SegmentCheck;
-use check::check;
+pub(crate) use check::check;
 pub use copy_from::CopyOptions;
-pub(crate) use copy_from::copy_from;
+pub(crate) use copy_from::{copy_from, list_files};
 pub(crate) use copy_to::copy_to;
 pub(crate) use export::ExportFile;
 pub(crate) use many::execute_many;
+pub(crate) use recompress::recompress;
 
 /// Carries out a plan.
 pub(crate) fn execute(session: &Arc<Session>, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
@@ -236,7 +237,7 @@ fn execute_until(
         }
         Plan::Recompress { corpus } => {
             let corpus = session.corpus(&corpus)?;
-            corpus.recompress_until(progress, interrupt)?;
+            recompress(&corpus, progress, interrupt)?;
             Ok(Rows::none())
         }
         Plan::Set(setting) => {

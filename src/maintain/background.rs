@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zipfdb_storage::{CorpusRecord, IoReason, Segment, SegmentForm};
 
-use crate::api::core::Core;
+use crate::engine::core::Core;
 use crate::error::{no_threads, with_causes};
 use crate::maintain::indexes::{complete_indexes, missing_indexes};
 use crate::maintain::ingest::segment_form;

@@ -14,8 +14,8 @@ use zipfdb_storage::symbol_coder::{
 };
 use zipfdb_storage::{Dictionary, EncodedGrammar, Grammar};
 
-use crate::answer::cost::encoding_costs;
 use crate::runtime::device::{Device, Devices};
+use crate::segment::cost::encoding_costs;
 use crate::segment::view_of;
 use crate::{Error, Result};
 

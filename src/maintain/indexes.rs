@@ -10,7 +10,7 @@ use rayon::ThreadPool;
 use zipfdb_storage::IndexRecord;
 
 use crate::Result;
-use crate::api::core::Core;
+use crate::engine::core::Core;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{LiveSegment, SegmentView};
 use crate::{Error, Progress};

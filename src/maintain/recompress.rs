@@ -19,7 +19,7 @@ use zipfdb_storage::{
 };
 
 use crate::answer::{CorpusView, StoredView};
-use crate::api::core::Core;
+use crate::engine::core::Core;
 use crate::maintain::device_coder::encode_on_device;
 use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts, segment_bytes};
 use crate::overlay::edits::Base;

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 use zipfdb_storage::{CorpusRecord, IngestMode, SegmentForm};
 
 use crate::answer::CorpusView;
-use crate::api::core::Core;
 use crate::drafts::{HeldTexts, OpenText, SourceTexts, Texts};
+use crate::engine::core::Core;
 use crate::maintain::ingest::{
     Means, Report, ViewTexts, ingest_texts, segment_bytes, segment_form,
 };

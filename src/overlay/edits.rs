@@ -13,7 +13,6 @@ use bytes::Bytes;
 use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
 
 use crate::Result;
-use crate::answer::StoredView;
 use crate::overlay::{EditBatch, Insertion, Overlay, StoredFiles, rows_by_file};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::reserved;
@@ -277,13 +276,13 @@ impl Edits {
     /// # Errors
     /// If the log or the file table of a segment cannot be read, or an edit does not fit the files; nothing has changed
     /// then.
-    pub(crate) fn replay(
+    pub(crate) fn replay<F: StoredFiles>(
         &self,
         store: &Store,
         after: LogPosition,
-        mut stored: impl FnMut(u64) -> Result<(Arc<StoredView>, Arc<[u64]>)>,
+        mut stored: impl FnMut(u64) -> Result<(Arc<F>, Arc<[u64]>)>,
     ) -> Result<()> {
-        let mut grown: HashMap<u64, GrownEdits> = HashMap::new();
+        let mut grown: HashMap<u64, GrownEdits<F>> = HashMap::new();
         store.replay(after, |position, record| {
             let corpus = record.corpus();
             let edits = match grown.entry(corpus) {
@@ -316,8 +315,8 @@ impl Edits {
 }
 
 /// The edits of a corpus with what the log has after them.
-struct GrownEdits {
-    view: Arc<StoredView>,
+struct GrownEdits<F> {
+    view: Arc<F>,
     tip: Overlay,
     batches: Vec<PendingBatch>,
 }

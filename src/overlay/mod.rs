@@ -9,7 +9,6 @@
 
 pub(crate) mod changed_count;
 pub(crate) mod edits;
-pub(crate) mod mixed;
 mod pieces;
 mod regions;
 

@@ -9,7 +9,7 @@ use super::one_file::{Mismatch, OneFile};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
-use crate::answer::cost::{ALL_SYMBOL_COST, ALONE_COST, ALONE_TOKEN_COST};
+use crate::segment::cost::{ALL_SYMBOL_COST, ALONE_COST, ALONE_TOKEN_COST};
 
 /// Bytes of a grammar with lengths and signatures for each symbol, about.
 pub(crate) const SEARCH_SYMBOL_BYTES: u64 = 12;

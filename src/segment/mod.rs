@@ -3,6 +3,7 @@
 mod build_budget;
 pub(crate) mod cache;
 mod content;
+pub(crate) mod cost;
 mod data;
 mod derived;
 mod edge_words;

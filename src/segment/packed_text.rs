@@ -22,12 +22,12 @@ use super::live_segment::Parts;
 use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_search::WordSearch;
-use crate::answer::cost::TEXT_SCAN_BYTE_COST;
 use crate::drafts::{
     ContentForm, DraftFiles, Filling, Limits, OpenText, RangedText, SegmentTokens, Texts,
     each_text, numbered,
 };
 use crate::paths::sources::OnError;
+use crate::segment::cost::TEXT_SCAN_BYTE_COST;
 use crate::{Error, NoProgress, Result};
 
 /// Blocks that are kept unpacked: neighbours of small files, and what threads read beside each other.

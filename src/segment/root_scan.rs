@@ -15,8 +15,8 @@ use super::one_file::{Mismatch, OneFile, Phrase, PhraseReadings};
 use super::segment_view::SegmentView;
 use super::structure::StructureKind;
 use crate::Result;
-use crate::answer::cost::{ALONE_COST, SCAN_BODY_COST, SCAN_SYMBOL_COST};
 use crate::runtime::interrupt::check;
+use crate::segment::cost::{ALONE_COST, SCAN_BODY_COST, SCAN_SYMBOL_COST};
 
 /// Symbols of the root of a file that follow each other: at least one.
 pub(crate) struct RootFragment<'a> {

@@ -15,7 +15,7 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::{compare, order_fault, word_at};
 use crate::Result;
-use crate::answer::cost::{BLOCKS_COST, BLOCKS_TOTAL_COST, DICTIONARY_TOKEN_COST};
+use crate::segment::cost::{BLOCKS_COST, BLOCKS_TOTAL_COST, DICTIONARY_TOKEN_COST};
 use crate::tokenize::UNICODE_VERSION;
 
 /// The words in blocks, if the file says how many words begin in each.

@@ -12,8 +12,8 @@ use zipfdb_sql::plan::RowFormat;
 
 pub(crate) use self::target::ExportFile;
 use crate::Result;
-use crate::api::rows::{Column, Rows};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
+use crate::handles::rows::{Column, Rows};
 use crate::notice::Notice;
 use crate::output::RowWriter;
 use crate::runtime::ahead::WorkAhead;
@@ -69,7 +69,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::api::rows::Row;
+    use crate::handles::rows::Row;
     use crate::runtime::interrupt::Interrupts;
     use crate::runtime::start_pool;
     use crate::{Error, Value};

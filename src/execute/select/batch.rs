@@ -14,8 +14,8 @@ use crate::answer::CorpusReader;
 use crate::answer::Known;
 use crate::answer::lookups_cost;
 use crate::answer::path::Run;
-use crate::api::session::Session;
 use crate::expression::ColumnFilter;
+use crate::handles::session::Session;
 use crate::{Result, Value};
 
 /// Sets that are answered together, at most.

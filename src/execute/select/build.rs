@@ -25,9 +25,9 @@ use super::sort::Sort;
 use super::union::Union;
 use super::unmatched::UnmatchedNotices;
 use super::values::Values;
-use crate::api::session::Session;
 use crate::batch::Batch;
 use crate::expression::{Layout, Program, truth};
+use crate::handles::session::Session;
 use crate::segment::cache::Reservation;
 use crate::{Error, Result};
 

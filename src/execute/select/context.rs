@@ -11,7 +11,7 @@ use rayon::ThreadPool;
 use super::spill::SpillDirectory;
 use crate::Result;
 use crate::answer::{CorpusReader, PlanSettings};
-use crate::api::session::Session;
+use crate::handles::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;

@@ -349,9 +349,9 @@ mod tests {
     use super::super::spill::{SpillDirectory, SpilledRuns};
     use super::*;
     use crate::Database;
-    use crate::api::session::Session;
     use crate::batch::{ColumnBuilder, TextDictionary};
     use crate::expression::Layout;
+    use crate::handles::session::Session;
     use crate::runtime::interrupt::{Interrupt, Interrupts};
 
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.

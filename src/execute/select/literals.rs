@@ -14,7 +14,7 @@ use zipfdb_storage::Tokenizer;
 
 use super::word_text::{is_plain_word, is_sequence, words_of};
 use crate::Value;
-use crate::api::session::Session;
+use crate::handles::session::Session;
 
 /// Longest literal that is cut into words: no word of prose is as long.
 pub(super) const LITERAL_BYTES_MAX: usize = 1 << 16;

@@ -58,9 +58,9 @@ use self::context::{Context, KnownLookups};
 use self::explain::{Explained, Plan};
 use self::row::Input;
 use self::unmatched::UnmatchedNotices;
-use crate::api::rows::{Column, Row, RowSource, Rows};
-use crate::api::session::Session;
 use crate::batch::{BATCH_ROWS, Batch};
+use crate::handles::rows::{Column, Row, RowSource, Rows};
+use crate::handles::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::{Result, Value};
 

@@ -21,8 +21,8 @@ use super::word_text::{
     PatternFault, is_cut_by_case, is_plain_word, is_sequence, is_word, pattern_fault, words_of,
 };
 use crate::Value;
-use crate::api::session::Session;
 use crate::expression::{Layout, Pattern, Program};
+use crate::handles::session::Session;
 use crate::notice::Notice;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;

@@ -1,9 +1,9 @@
 //! Drafts to grammars, on devices where those are to build them, else on the CPU: the same ones.
 
-use crate::answer::cost::construction_costs;
 use crate::drafts::{Draft, Limits, numbered, sorted_tokens};
 use crate::maintain::device_coder::ResidentGrammar;
 use crate::runtime::device::{Device, Devices};
+use crate::segment::cost::construction_costs;
 use crate::{Error, Result};
 use std::cell::RefCell;
 use std::sync::Arc;

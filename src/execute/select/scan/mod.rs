@@ -39,7 +39,7 @@ use zipfdb_sql::query::Relation;
 
 use super::context::Context;
 use crate::Result;
-use crate::api::session::Session;
+use crate::handles::session::Session;
 
 pub(crate) use boundary::{Fetch, OrderKey, Properties, Scan, ScanColumn, ScanRequest};
 pub(crate) use nothing::Nothing;

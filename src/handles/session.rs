@@ -12,9 +12,9 @@ use zipfdb_sql::{Schema, ViewDefinition, quote};
 use zipfdb_storage::{CorpusSettings, PathText, Section, ViewRecord};
 
 use crate::answer::CorpusReader;
-use crate::api::corpus::Corpus;
-use crate::api::shared::Shared;
-use crate::api::transaction::Transaction;
+use crate::handles::corpus::Corpus;
+use crate::handles::shared::Shared;
+use crate::handles::transaction::Transaction;
 use crate::overlay::EditBatch;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;

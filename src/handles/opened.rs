@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use zipfdb_storage::{Backend, Error as StorageError, Followed, OpenOptions, PathText, Store};
 
 use crate::Result;
-use crate::api::core::Core;
+use crate::engine::core::Core;
 use crate::maintain::background::Background;
 use crate::runtime::Runtime;
 use crate::runtime::interrupt::Interrupt;

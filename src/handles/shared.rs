@@ -10,9 +10,9 @@ use zipfdb_storage::CorpusRecord;
 
 use crate::Result;
 use crate::answer::CorpusView;
-use crate::api::core::Core;
-use crate::api::opened::{Opened, Writing};
-use crate::api::parsed::ParsedStatements;
+use crate::engine::core::Core;
+use crate::handles::opened::{Opened, Writing};
+use crate::handles::parsed::ParsedStatements;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 

@@ -10,7 +10,7 @@ use zipfdb_storage::{CorpusRecord, IndexRecord, LogPosition, Segment, Store};
 
 use crate::Result;
 use crate::answer::StoredView;
-use crate::maintain::failures::Failures;
+use crate::engine::failures::Failures;
 use crate::overlay::edits::Edits;
 use crate::runtime::Runtime;
 use crate::segment::LiveSegment;

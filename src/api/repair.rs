@@ -13,7 +13,8 @@ use zipfdb_storage::{
 };
 
 use crate::api::database::Database;
-use crate::api::transaction::Transaction;
+use crate::execute::recompress;
+use crate::handles::transaction::Transaction;
 use crate::overlay::edits::decode;
 use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::interrupt::{Interrupt, InterruptHandle};
@@ -160,7 +161,7 @@ fn save(
     progress.end();
     for (_, rescue) in rescues {
         let corpus = database.corpus(&rescue.corpus.name)?;
-        corpus.recompress_until(progress, interrupt)?;
+        recompress(&corpus, progress, interrupt)?;
         let files = corpus.files()?;
         report.corpora += 1;
         report.files += files.len() as u64;

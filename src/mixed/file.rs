@@ -11,9 +11,9 @@ use zipfdb_sql::quote;
 use super::operation::{Operation, Target, at};
 use super::stretches::Stretches;
 use super::texts::InsertedTexts;
-use crate::answer::cost::insert_costs;
 use crate::answer::{Found, ask_stored};
 use crate::overlay::{EditedFile, FileState, Piece, check_name};
+use crate::segment::cost::insert_costs;
 use crate::{Error, Result};
 
 /// What a file is before the batch.
