@@ -1,4 +1,4 @@
-//! `calibrate`: constants of `src/answer/cost.rs`, measured.
+//! `calibrate`: constants of `src/segment/cost.rs`, measured.
 //!
 //! Nanoseconds of one thread on warm structures, each the median over its repetitions, on every corpus, and where there is
 //! a GPU those of its work. A corpus that comes as a database has only these. It prints Rust, the median of the corpora with

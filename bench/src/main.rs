@@ -70,7 +70,7 @@ enum Suite {
     Intersect(intersect::IntersectOptions),
     /// Kernels on a CUDA device: construction, tasks, batches of look-ups, primitives; against the CPU and plain arrays.
     Gpu(gpu::GpuOptions),
-    /// The constants of `src/answer/cost.rs`, measured on the corpora and printed as Rust.
+    /// The constants of `src/segment/cost.rs`, measured on the corpora and printed as Rust.
     Calibrate(Options),
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
     #[command(hide = true)]

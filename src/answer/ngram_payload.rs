@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -307,11 +306,6 @@ impl<P: NgramPayload> NgramsPart<P> {
             NgramsPart::Plain(plain) => Cow::Borrowed(plain),
             NgramsPart::Packed(packed) => Cow::Owned(P::unpacked(packed)),
         }
-    }
-
-    /// The part, of which nothing is left.
-    pub(crate) fn take(&mut self) -> NgramsPart<P> {
-        mem::replace(self, NgramsPart::Plain(P::Table::default()))
     }
 
     /// The n-grams of a part that is read no more, not packed.

@@ -985,12 +985,16 @@ impl CorpusView {
         Ok(plan.plus_occurrences(occurrences))
     }
 
-    /// How a word would be searched in all files at once, where it has about so many occurrences.
+    /// How `words` words with about `occurrences` occurrences would be searched in all files at once.
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_search_at_once(&self, occurrences: u64) -> Result<SpreadPlan<'_>> {
-        let plan = self.stored().plan_search_at_once(1, None)?;
+    pub(crate) fn plan_search_at_once(
+        &self,
+        words: u64,
+        occurrences: u64,
+    ) -> Result<SpreadPlan<'_>> {
+        let plan = self.stored().plan_search_at_once(words, None)?;
         Ok(plan.plus_occurrences(occurrences))
     }
 

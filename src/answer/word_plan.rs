@@ -53,8 +53,8 @@ pub(crate) enum WordMethod {
     FileParts,
     /// Files are expanded and their words counted.
     Expand,
-    /// The occurrences of a word are looked up in all files at once.
-    SearchAll(Vec<u8>),
+    /// The occurrences of a few words are looked up in all files at once.
+    SearchAll(Vec<Vec<u8>>),
     /// The occurrences of a word are looked up in each file.
     SearchFiles(Vec<u8>),
     /// The occurrences of words are looked up by number in each file.
@@ -258,22 +258,27 @@ impl WordPlanner<'_> {
         // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
         let tokens = view.symbols_and_tokens().1.max(1);
         let occurrences = named * files.words(view) / tokens * 8;
+        let few = question.texts.few().unwrap_or_default();
         let is_unnumbered = named == 1
             && !question.shown.texts
             && !question.uses_positions()
             && !view.has_vocabulary();
-        let is_at_once = is_unnumbered
+        // A device takes as long for one file as for all of them.
+        let are_demanded = view.stored().devices().are_demanded();
+        let is_at_once = !few.is_empty()
+            && (is_unnumbered || (are_demanded && !question.looks_up_positions()))
             && files.len() >= FEW_FILES
-            && !self.reader.knows_lookups()
-            && !view.stored().devices().are_demanded();
-        let word = question.texts.few().filter(|_| is_unnumbered);
-        let method = match word {
-            Some([word]) if is_at_once => WordMethod::SearchAll(word.clone()),
-            Some([word]) => WordMethod::SearchFiles(word.clone()),
+            && question
+                .limit
+                .is_none_or(|limit| limit > files.len() as u64)
+            && !self.reader.knows_lookups();
+        let method = match few {
+            words if is_at_once => WordMethod::SearchAll(words.to_vec()),
+            [word] if is_unnumbered => WordMethod::SearchFiles(word.clone()),
             _ => WordMethod::Search,
         };
         let plan = if is_at_once {
-            view.plan_search_at_once(occurrences)?
+            view.plan_search_at_once(few.len() as u64, occurrences)?
         } else {
             let positions = question.looks_up_positions();
             view.plan_search(named, files.numbers(), occurrences, positions)?

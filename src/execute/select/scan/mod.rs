@@ -9,6 +9,7 @@ mod catalog;
 mod counted;
 mod files;
 mod files_with;
+mod joined_ngrams;
 mod large_ngrams;
 mod ngram_cursor;
 mod ngram_marks;

@@ -11,7 +11,7 @@ use zipfdb_kernels::gpu::{DeviceNgramFileRows, DeviceNgramRows, ShownNgramFiles}
 use super::ngram_cursor::{MakeRows, NgramCursor};
 use super::ngram_matcher::NgramMatcher;
 use super::question::ScanQuestion;
-use super::rows::{NgramRows, RowCursor, concatenated};
+use super::rows::{NgramRows, RowCursor};
 use crate::Result;
 use crate::answer::{CountedNgrams, NgramPayload, NgramsPart, WithCounts, WithFiles};
 use crate::batch::BATCH_ROWS;
@@ -87,19 +87,6 @@ pub(super) trait NgramRowPayload: NgramPayload {
         made: &mut NgramRows,
     ) -> Result<()>;
 
-    /// Appends the rows of one n-gram of a table.
-    fn push_row(
-        table: &Self::Table,
-        row: usize,
-        matcher: &mut NgramMatcher<'_>,
-        made: &mut NgramRows,
-    ) -> Result<()>;
-
-    /// The counts of ranges of tables; none if n-grams have files.
-    fn joined_counts(_ranges: &[(&Self::Table, Range<usize>)]) -> Option<Vec<u64>> {
-        None
-    }
-
     /// Calls `visit` with the words of each n-gram of n words, each file that has it, or 0, and its count there.
     fn each_row(
         table: &Self::Table,
@@ -132,26 +119,6 @@ impl NgramRowPayload for WithCounts {
         made.push_counted(&table.words, rows, append, matcher)
     }
 
-    fn push_row(
-        table: &CountedNgrams,
-        row: usize,
-        matcher: &mut NgramMatcher<'_>,
-        made: &mut NgramRows,
-    ) -> Result<()> {
-        let n = matcher.question().asked.n;
-        let words = &table.words[row * n..(row + 1) * n];
-        if matcher.passes(words)? {
-            made.with_room().push_counted(words, 0, table.counts[row]);
-        }
-        Ok(())
-    }
-
-    fn joined_counts(ranges: &[(&CountedNgrams, Range<usize>)]) -> Option<Vec<u64>> {
-        let counts = ranges.iter();
-        let counts = counts.map(|(table, rows)| &table.counts[rows.clone()]);
-        Some(concatenated(counts.collect()))
-    }
-
     fn each_row(
         table: &CountedNgrams,
         n: usize,
@@ -182,7 +149,8 @@ impl NgramRowPayload for WithCounts {
 }
 
 impl NgramRowPayload for WithFiles {
-    const AHEAD: usize = 1 << 10;
+    // More than fill a batch, so that most batches leave as they are made.
+    const AHEAD: usize = 2 * BATCH_ROWS;
 
     fn push_rows(
         table: &NgramFiles,
@@ -190,18 +158,7 @@ impl NgramRowPayload for WithFiles {
         matcher: &mut NgramMatcher<'_>,
         made: &mut NgramRows,
     ) -> Result<()> {
-        rows.try_for_each(|row| WithFiles::push_row(table, row, matcher, made))
-    }
-
-    fn push_row(
-        table: &NgramFiles,
-        row: usize,
-        matcher: &mut NgramMatcher<'_>,
-        made: &mut NgramRows,
-    ) -> Result<()> {
-        let n = matcher.question().asked.n;
-        let words = &table.words[row * n..(row + 1) * n];
-        made.push(words, table.files.row(row), |entry| entry, matcher)
+        rows.try_for_each(|row| push_row(table, row, matcher, made))
     }
 
     fn each_row(
@@ -235,6 +192,18 @@ impl NgramRowPayload for WithFiles {
         })?;
         pushed
     }
+}
+
+/// Appends the rows of one n-gram of a table.
+pub(super) fn push_row(
+    table: &NgramFiles,
+    row: usize,
+    matcher: &mut NgramMatcher<'_>,
+    made: &mut NgramRows,
+) -> Result<()> {
+    let n = matcher.question().asked.n;
+    let words = &table.words[row * n..(row + 1) * n];
+    made.push(words, table.files.row(row), |entry| entry, matcher)
 }
 
 /// Whether rows or conditions need the words of n-grams.

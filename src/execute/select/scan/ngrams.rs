@@ -16,6 +16,7 @@ use super::super::explain::Description;
 use super::super::ordered::sort_until;
 use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedNgram, merge, stored_totals};
+use super::joined_ngrams;
 use super::large_ngrams;
 use super::ngram_matcher::NgramMatcher;
 use super::ngram_rows::{NgramRowPayload, rows_of_parts, rows_on_device};
@@ -154,36 +155,40 @@ fn tables(
         question.asked.granularity,
         Granularity::File | Granularity::FileWord
     );
-    match method {
+    let answer = match method {
         NgramMethod::CountsByFile { chosen } if is_by_file => {
             let answer = counts_by_file(task, chosen, &order, top)?;
-            rows_of(question, answer, order)
+            return rows_of(question, answer, &order, |parts| {
+                // Rows with files come by text if in an order at all.
+                let ranks = order.keys().1.unwrap_or_default();
+                ordered_ngrams::rows_of(question, parts, ranks.into())
+            });
         }
-        NgramMethod::CountsByFile { chosen } => {
-            let answer = summed_over_files(task, chosen)?;
-            rows_of(question, answer, order)
-        }
+        NgramMethod::CountsByFile { chosen } => summed_over_files(task, chosen)?,
         _ => {
             let request = NgramRequest {
                 files: question.asked.files.some(),
                 ..request_of(question.asked.n, &order, top)
             };
-            let answer = task.answer(move |view, run| view.ngrams::<WithCounts>(request, run))?;
-            rows_of(question, answer, order)
+            task.answer(move |view, run| view.ngrams::<WithCounts>(request, run))?
         }
-    }
+    };
+    rows_of(question, answer, &order, |parts| {
+        joined_ngrams::rows_of(question, parts, &order)
+    })
 }
 
-/// The rows of an answer in an order.
+/// The rows of an answer in an order; `ordered` sorts parts that come by the numbers of words.
 fn rows_of<P: NgramRowPayload>(
     question: &Arc<ScanQuestion>,
     answer: NgramAnswer<P>,
-    order: NgramOrder,
+    order: &NgramOrder,
+    ordered: impl FnOnce(Vec<NgramsPart<P>>) -> Result<Box<dyn RowCursor>>,
 ) -> Result<Box<dyn RowCursor>> {
     match (answer, order) {
         (NgramAnswer::OnDevice(rows), _) => Ok(rows_on_device::<P>(question, rows)),
         (NgramAnswer::Parts(parts), NgramOrder::Words) => Ok(rows_of_parts(question, parts)),
-        (NgramAnswer::Parts(parts), order) => ordered_ngrams::rows_of(question, parts, order),
+        (NgramAnswer::Parts(parts), _) => ordered(parts),
     }
 }
 

@@ -204,8 +204,8 @@ pub(super) enum SoughtWords {
     Numbered(Vec<u32>),
     /// One word, of which rows tell only files and offsets.
     Unnumbered(Vec<u8>),
-    /// The same, whose offsets are found: files ascend.
-    Found(Vec<FileOffsets>),
+    /// By their numbers, with their offsets in each file: files ascend.
+    Found(Vec<(u32, Vec<FileOffsets>)>),
 }
 
 /// Gives the occurrences of few words, file by file.
@@ -266,13 +266,15 @@ impl FilePlaces {
         let (reader, interrupt) = (&question.reader, question.interrupt());
         let is_cut = question.asked.is_cut_by_positions();
         let wanted = is_cut.then(|| question.wanted_bytes(file)).transpose()?;
-        let offsets_of = |word: &[u8]| -> Result<Vec<u64>> {
-            let mut offsets = reader.offsets(file as usize, word, interrupt)?;
+        let cut = |mut offsets: Vec<u64>| {
             if let Some(wanted) = &wanted {
                 offsets.truncate(offsets.partition_point(|offset| *offset < wanted.end));
                 offsets.drain(..offsets.partition_point(|offset| *offset < wanted.start));
             }
-            Ok(offsets)
+            offsets
+        };
+        let offsets_of = |word: &[u8]| -> Result<Vec<u64>> {
+            Ok(cut(reader.offsets(file as usize, word, interrupt)?))
         };
         let words = match sought {
             SoughtWords::Numbered(words) => &words[..],
@@ -280,9 +282,12 @@ impl FilePlaces {
                 return Ok(FilePlaces::of_word(0, offsets_of(word)?, Vec::new()));
             }
             SoughtWords::Found(found) => {
-                let at = found.binary_search_by_key(&(file as usize), |(file, _)| *file);
-                let offsets = at.map_or(Vec::new(), |at| found[at].1.clone());
-                return Ok(FilePlaces::of_word(0, offsets, Vec::new()));
+                let of_words = found.iter().map(|(word, found)| {
+                    let at = found.binary_search_by_key(&(file as usize), |(file, _)| *file);
+                    let offsets = at.map_or(Vec::new(), |at| found[at].1.clone());
+                    FilePlaces::of_word(*word, cut(offsets), Vec::new())
+                });
+                return FilePlaces::merged(of_words.collect(), question);
             }
         };
         let asks_position = question.asked.looks_up_positions();
@@ -296,10 +301,7 @@ impl FilePlaces {
             };
             of_words.push(FilePlaces::of_word(word, offsets, positions));
         }
-        match <[FilePlaces; 1]>::try_from(of_words) {
-            Ok([places]) => Ok(places),
-            Err(of_words) => FilePlaces::merged(of_words, question),
-        }
+        FilePlaces::merged(of_words, question)
     }
 
     fn of_word(word: u32, offsets: Vec<u64>, positions: Vec<u64>) -> FilePlaces {
@@ -312,6 +314,10 @@ impl FilePlaces {
 
     /// Of several words.
     fn merged(of_words: Vec<FilePlaces>, question: &ScanQuestion) -> Result<FilePlaces> {
+        let of_words = match <[FilePlaces; 1]>::try_from(of_words) {
+            Ok([places]) => return Ok(places),
+            Err(of_words) => of_words,
+        };
         let mut found = Vec::new();
         for places in of_words {
             let position_of = |index| places.positions.get(index).copied().unwrap_or_default();

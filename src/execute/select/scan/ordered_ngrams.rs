@@ -1,23 +1,22 @@
-//! N-grams in order of their texts, or of their counts.
+//! N-grams with their files in order of their texts.
 //!
 //! Texts compare as the ranks of their words, so n-grams that begin with one word come together, and in the tables they lie
 //! together. Invariant: a unit has all n-grams of its first words, units ascend, and a unit is sorted when it is read: tables that it
-//! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, and by counts, all n-grams are
-//! one unit.
+//! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one unit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use zipfdb_kernels::NgramFiles;
 
-use super::super::number_keys::{sorted_by_counts, sorted_ngrams, where_rows_are_sorted};
+use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
 use super::ngram_cursor::{MakeRows, NgramCursor};
-use super::ngram_rows::NgramRowPayload;
+use super::ngram_rows::{NgramRowPayload, push_row};
 use super::question::ScanQuestion;
 use super::rows::{RowCursor, concatenated};
 use crate::Result;
-use crate::answer::{NgramOrder, NgramPayload, NgramsPart};
-use crate::segment::cache::Reservation;
+use crate::answer::{NgramsPart, WithFiles};
 
 /// N-grams of a unit: enough to be sorted by all threads.
 const UNIT_NGRAMS: usize = 1 << 17;
@@ -25,7 +24,7 @@ const UNIT_NGRAMS: usize = 1 << 17;
 /// All n-grams are one unit if units together would unpack each table more often than this.
 const UNPACKED_MAX: usize = 6;
 
-/// The n-grams of a table that begin with one word, or all of it.
+/// The n-grams of a table that begin with one word.
 #[derive(Clone, Copy)]
 struct WordRows {
     rank: u32,
@@ -34,80 +33,85 @@ struct WordRows {
     end: u32,
 }
 
+/// A table, which is unpacked each time that a unit needs it unless it came unpacked.
+enum StoredTable {
+    Plain(Arc<NgramFiles>),
+    Packed(NgramsPart<WithFiles>),
+}
+
+impl StoredTable {
+    fn unpacked(&self) -> Arc<NgramFiles> {
+        match self {
+            StoredTable::Plain(plain) => plain.clone(),
+            StoredTable::Packed(packed) => Arc::new(packed.plain().into_owned()),
+        }
+    }
+}
+
 /// N-grams in an order.
-struct OrderedNgrams<P: NgramPayload> {
+struct OrderedNgrams {
     question: Arc<ScanQuestion>,
-    /// Unpacked each time that a unit needs them, unless they came unpacked.
-    tables: Vec<NgramsPart<P>>,
-    order: NgramOrder,
+    tables: Vec<StoredTable>,
+    /// By word.
+    ranks: Arc<[u32]>,
     /// In order of ranks.
     words: Vec<WordRows>,
     /// The units that are left, as the ends of their words, the last first.
     ends: Vec<usize>,
     /// The unit whose rows are begun, and its first n-gram that is not.
-    unit: Arc<SortedUnit<P>>,
+    unit: Arc<SortedUnit>,
     next: usize,
-    reservation: Reservation,
 }
 
 /// The n-grams that are read.
-struct SortedUnit<P: NgramPayload> {
+#[derive(Default)]
+struct SortedUnit {
     /// The words that it has end here.
     end: usize,
     /// The tables that it needs, by number.
-    tables: Vec<(u32, Arc<P::Table>)>,
-    /// The words and counts of its n-grams; none if they have files.
-    joined: Option<(Vec<u32>, Vec<u64>)>,
+    tables: Vec<(u32, Arc<NgramFiles>)>,
     /// The number in the unit of the first of each range of rows: a place in `tables`, and the first row there.
     ranges: Vec<(usize, usize, usize)>,
     /// Numbers of n-grams.
     order: Vec<u32>,
 }
 
-/// The rows of n-grams in an order other than by the numbers of words, from parts that are in that one. There are fewer than 2^32.
+/// The rows of n-grams in the order of ranks, from parts that are in the order of their words' numbers. There are fewer than 2^32.
 ///
 /// # Errors
 /// If the statement has to end.
-pub(super) fn rows_of<P: NgramRowPayload>(
+pub(super) fn rows_of(
     question: &Arc<ScanQuestion>,
-    tables: Vec<NgramsPart<P>>,
-    order: NgramOrder,
+    tables: Vec<NgramsPart<WithFiles>>,
+    ranks: Arc<[u32]>,
 ) -> Result<Box<dyn RowCursor>> {
-    let mut ordered = OrderedNgrams::new(question, tables, order)?;
+    let mut ordered = OrderedNgrams::new(question, tables, ranks)?;
     let ahead = question.work_ahead();
     Ok(NgramCursor::boxed(question, ahead, move || ordered.next()))
 }
 
-impl<P: NgramRowPayload> OrderedNgrams<P> {
+impl OrderedNgrams {
     fn new(
         question: &Arc<ScanQuestion>,
-        tables: Vec<NgramsPart<P>>,
-        order: NgramOrder,
-    ) -> Result<OrderedNgrams<P>> {
-        let (n, pool, interrupt) = (
-            question.asked.n,
-            question.view().pool(),
-            question.interrupt(),
-        );
-        let rows_of = |(table, part): (usize, &NgramsPart<P>)| {
-            interrupt.check()?;
-            // Tables and rows are counted by u32.
-            let all = |rank, start, end| WordRows {
-                rank,
-                table: table as u32,
-                start,
-                end,
-            };
-            let (None, Some(ranks)) = order.keys() else {
-                return Ok(vec![all(0, 0, part.len() as u32)]);
-            };
+        tables: Vec<NgramsPart<WithFiles>>,
+        ranks: Arc<[u32]>,
+    ) -> Result<OrderedNgrams> {
+        let (n, pool) = (question.asked.n, question.view().pool());
+        let rows_of = |(table, part): (usize, &NgramsPart<WithFiles>)| {
+            question.interrupt().check()?;
             let part = part.plain();
             let mut found: Vec<WordRows> = Vec::new();
-            for (row, words) in (0..).zip(P::words(&part).chunks(n)) {
+            for (row, words) in (0..).zip(part.words.chunks(n)) {
                 let rank = ranks[words[0] as usize];
                 match found.last_mut() {
                     Some(last) if last.rank == rank => last.end += 1,
-                    _ => found.push(all(rank, row, row + 1)),
+                    // Tables and rows are counted by u32.
+                    _ => found.push(WordRows {
+                        rank,
+                        table: table as u32,
+                        start: row,
+                        end: row + 1,
+                    }),
                 }
             }
             Ok(found)
@@ -121,56 +125,38 @@ impl<P: NgramRowPayload> OrderedNgrams<P> {
             ends = vec![words.len()];
         }
         ends.reverse();
+        let stored = |part| match part {
+            NgramsPart::Plain(plain) => StoredTable::Plain(Arc::new(plain)),
+            packed => StoredTable::Packed(packed),
+        };
         Ok(OrderedNgrams {
             question: question.clone(),
-            tables,
-            order,
+            tables: tables.into_iter().map(stored).collect(),
+            ranks,
             words,
             ends,
-            unit: Arc::new(SortedUnit {
-                end: 0,
-                tables: Vec::new(),
-                joined: None,
-                ranges: Vec::new(),
-                order: Vec::new(),
-            }),
+            unit: Arc::default(),
             next: 0,
-            reservation: question.context.reservation(),
         })
     }
 
     /// Makes the next unit.
     fn open(&mut self, end: usize) -> Result<()> {
         let question = &self.question;
+        let (n, pool) = (question.asked.n, question.view().pool());
         let words = &self.words[self.unit.end..end];
-        let (n, pool, interrupt) = (
-            question.asked.n,
-            question.view().pool(),
-            question.interrupt(),
-        );
-        let (before, is_last) = (&self.unit.tables, self.ends.is_empty());
+        let before = &self.unit.tables;
         let mut needed: Vec<u32> = words.iter().map(|word| word.table).collect();
         needed.sort_unstable();
         needed.dedup();
-        let table = |(number, part): (u32, &mut NgramsPart<P>)| {
-            needed.binary_search(&number).ok()?;
-            let table = match before.binary_search_by_key(&number, |table| table.0) {
-                Ok(place) => before[place].1.clone(),
-                Err(_) if is_last => Arc::new(part.take().into_plain()),
-                Err(_) => Arc::new(part.plain().into_owned()),
-            };
-            Some((number, table))
+        let table = |number: u32| match before.binary_search_by_key(&number, |table| table.0) {
+            Ok(place) => before[place].clone(),
+            Err(_) => (number, self.tables[number as usize].unpacked()),
         };
-        // Tables are counted by u32.
-        let count = self.tables.len() as u32;
-        let parts = (0..count).into_par_iter().zip(&mut self.tables);
-        let mut tables: Vec<(u32, Arc<P::Table>)> =
-            pool.install(|| parts.filter_map(table).collect());
+        let tables: Vec<(u32, Arc<NgramFiles>)> =
+            pool.install(|| needed.into_par_iter().map(table).collect());
         let rows: usize = (words.iter().map(|word| (word.end - word.start) as usize)).sum();
-        let row_bytes = n * size_of::<u32>() + size_of::<u64>() + size_of::<u32>();
-        self.reservation.cover(rows * row_bytes);
-        let (descending, ranks) = self.order.keys();
-        let unit = where_rows_are_sorted(rows, pool, interrupt, |stop| {
+        let unit = where_rows_are_sorted(rows, pool, question.interrupt(), |stop| {
             let (mut ranges, mut pieces) = (Vec::with_capacity(words.len()), Vec::new());
             let mut first = 0;
             for word in words {
@@ -179,30 +165,12 @@ impl<P: NgramRowPayload> OrderedNgrams<P> {
                 let rows = word.start as usize..word.end as usize;
                 ranges.push((first, place, rows.start));
                 first += rows.len();
-                pieces.push((&*tables[place].1, rows));
-            }
-            let words_of_pieces = pieces
-                .iter()
-                .map(|(table, rows)| &P::words(table)[rows.start * n..rows.end * n]);
-            let words = concatenated(words_of_pieces.collect());
-            let counts = P::joined_counts(&pieces);
-            let order = match descending {
-                None => sorted_ngrams(&words, n, ranks.unwrap_or_default(), stop)?,
-                Some(descending) => {
-                    let counts = counts.as_deref().unwrap_or_default();
-                    sorted_by_counts(&words, n, counts, (descending, ranks), stop)?
-                }
-            };
-            if is_last && counts.is_some() {
-                // Nothing reads them any more, and freeing takes as long as copying.
-                tables.into_par_iter().for_each(drop);
-                tables = Vec::new();
+                pieces.push(&tables[place].1.words[rows.start * n..rows.end * n]);
             }
             Ok(SortedUnit {
                 end,
-                joined: counts.map(|counts| (words, counts)),
                 ranges,
-                order,
+                order: sorted_ngrams(&concatenated(pieces), n, &self.ranks, stop)?,
                 tables,
             })
         })?;
@@ -218,26 +186,16 @@ impl<P: NgramRowPayload> OrderedNgrams<P> {
             };
             self.open(end)?;
         }
-        let places = self.next..self.unit.order.len().min(self.next + P::AHEAD);
+        let places = self.next..self.unit.order.len().min(self.next + WithFiles::AHEAD);
         self.next = places.end;
         let unit = self.unit.clone();
         Ok(Some(Box::new(move |matcher, made| {
-            if let Some((words, counts)) = &unit.joined {
-                let n = matcher.question().asked.n;
-                for &ngram in &unit.order[places] {
-                    let ngram = ngram as usize;
-                    let words = &words[ngram * n..(ngram + 1) * n];
-                    if matcher.passes(words)? {
-                        made.with_room().push_counted(words, 0, counts[ngram]);
-                    }
-                }
-                return Ok(());
-            }
             for &ngram in &unit.order[places] {
                 let ngram = ngram as usize;
                 let range = unit.ranges.partition_point(|&(first, ..)| first <= ngram) - 1;
                 let (first, place, start) = unit.ranges[range];
-                P::push_row(&unit.tables[place].1, start + ngram - first, matcher, made)?;
+                let table = &unit.tables[place].1;
+                push_row(table, start + ngram - first, matcher, made)?;
             }
             Ok(())
         })))

@@ -20,7 +20,6 @@ use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::selection::is_text;
 use super::word_tables::{FilePartCursor, LARGE, TableCursor};
 use crate::Result;
-use crate::answer::found::FileOffsets;
 use crate::answer::path::Run;
 use crate::answer::{
     CorpusReader, Granularity, MergedOrder, PlaceRanges, TextSet, WordMethod, plan_words,
@@ -101,12 +100,8 @@ fn start(task: &SequenceTask, method: WordMethod) -> Result<Box<dyn RowCursor>> 
         WordMethod::EachFile => each_file(task)?,
         WordMethod::Expand => expand(question)?,
         WordMethod::FileParts => return boxed(FilePartCursor::new(question)?),
-        WordMethod::SearchAll(word) => {
-            let sought = match search_all(task, &word)? {
-                Some(found) => SoughtWords::Found(found),
-                None => SoughtWords::Unnumbered(word),
-            };
-            return boxed(LookupCursor::new(question, sought));
+        WordMethod::SearchAll(words) => {
+            return boxed(LookupCursor::new(question, search_all(task, words)?));
         }
         WordMethod::SearchFiles(word) => {
             return boxed(LookupCursor::new(question, SoughtWords::Unnumbered(word)));
@@ -314,16 +309,32 @@ fn each_file(task: &SequenceTask) -> Result<Vec<CountedWord>> {
     Ok(counted)
 }
 
-/// The offsets of a word in all files at once, if it is not frequent.
-fn search_all(task: &SequenceTask, word: &[u8]) -> Result<Option<Vec<FileOffsets>>> {
+/// The offsets of words in all files at once, if they are not frequent.
+fn search_all(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<SoughtWords> {
     /// More offsets than fit into 8 MiB are found file by file.
     const OFFSETS_MAX: u64 = 1 << 20;
-    let sought = word.to_vec();
-    task.answer(move |view, run| {
-        if view.count(&sought, run)? > OFFSETS_MAX {
+    let asks_numbers = task.question.asked.shown.texts;
+    let sought = words.clone();
+    let found = task.answer(move |view, run| {
+        if view.count_words(&sought, run)?.iter().sum::<u64>() > OFFSETS_MAX {
             return Ok(None);
         }
-        view.search(&sought, run).map(Some)
+        let found = view.search_words(&sought, run)?.into_iter();
+        let numbered = found.zip(&sought).map(|(found, word)| {
+            let number = if asks_numbers {
+                view.vocabulary()?.find(word)?
+            } else {
+                None
+            };
+            // A word that the corpus lacks has no occurrence.
+            Ok((number.unwrap_or_default(), found))
+        });
+        numbered.collect::<Result<Vec<_>>>().map(Some)
+    })?;
+    Ok(match (found, <[Vec<u8>; 1]>::try_from(words)) {
+        (Some(found), _) => SoughtWords::Found(found),
+        (None, Ok([word])) if !asks_numbers => SoughtWords::Unnumbered(word),
+        (None, _) => SoughtWords::Numbered(looked_up(&task.question)?),
     })
 }
 
