@@ -311,12 +311,15 @@ fn each_file(task: &SequenceTask) -> Result<Vec<CountedWord>> {
 
 /// The offsets of words in all files at once, if they are not frequent.
 fn search_all(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<SoughtWords> {
-    /// More offsets than fit into 8 MiB are found file by file.
-    const OFFSETS_MAX: u64 = 1 << 20;
-    let asks_numbers = task.question.asked.shown.texts;
+    /// Offsets that take more than this part of the limit of memory are found file by file.
+    const MEMORY_SHARE: u64 = 64;
+    let question = &task.question;
+    let asks_numbers = question.asked.shown.texts;
+    let bytes_max = question.context.settings.memory_limit() / MEMORY_SHARE;
+    let offsets_max = bytes_max / size_of::<u64>() as u64;
     let sought = words.clone();
     let found = task.answer(move |view, run| {
-        if view.count_words(&sought, run)?.iter().sum::<u64>() > OFFSETS_MAX {
+        if view.count_words(&sought, run)?.iter().sum::<u64>() > offsets_max {
             return Ok(None);
         }
         let found = view.search_words(&sought, run)?.into_iter();
@@ -334,7 +337,7 @@ fn search_all(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<SoughtWords> {
     Ok(match (found, <[Vec<u8>; 1]>::try_from(words)) {
         (Some(found), _) => SoughtWords::Found(found),
         (None, Ok([word])) if !asks_numbers => SoughtWords::Unnumbered(word),
-        (None, _) => SoughtWords::Numbered(looked_up(&task.question)?),
+        (None, _) => SoughtWords::Numbered(looked_up(question)?),
     })
 }
 
