@@ -34,6 +34,8 @@ mod limits;
 #[cfg(target_os = "linux")]
 mod power;
 #[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
 mod timeouts;
 
 /// An attack and its default number of trials.
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "child") {
-        child::main(&arguments[1..]);
+        program::main(&arguments[1..]);
         return ExitCode::SUCCESS;
     }
     let Some((attack, options)) = arguments.split_first() else {

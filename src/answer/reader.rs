@@ -339,17 +339,14 @@ impl CorpusReader {
 
     /// Answers a single look-up: with those of other threads where they are gathered, as a batch of one where SET names devices,
     /// else as `one` does. `all` answers a batch.
-    fn look_up<Q: Clone, A: Send>(
+    fn look_up<Q: Clone + Send, A: Send>(
         &self,
         gatherer: &Gatherer<Q, A>,
         question: impl FnOnce() -> Q,
         interrupt: &Interrupt,
         one: impl Fn() -> Result<A>,
         all: impl FnOnce(Vec<Q>, Run<'_>) -> Result<Vec<A>> + Send,
-    ) -> Result<A>
-    where
-        Q: Send,
-    {
+    ) -> Result<A> {
         let all = |asked| interrupt.watch(self.pool(), |stop| all(asked, Run::until(stop)));
         if let Some(window) = self.runtime.gathered.window() {
             let go_on = || interrupt.check();
