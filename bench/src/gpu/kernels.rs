@@ -176,7 +176,6 @@ impl<'a> Work<'a> {
         let view = self.word_view();
         let words = DeviceWords::upload(gpu, view)?;
         let counts = gpu::weights(gpu, &words)?;
-        gpu::weights_with_root(gpu, &words)?;
         let most = self.tokens.len() as u32;
         words_by_count(gpu, &counts, view.terminal_count, most)?;
         let uses = FileUses::new(gpu, &words)?;

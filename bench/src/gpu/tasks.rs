@@ -261,14 +261,6 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         || baseline::histogram(gpu, &plain).map(drop),
     )?;
     bench.task(
-        "word count, root anew",
-        |words| gpu::weights_with_root(gpu, words),
-        &words,
-        |weights| Ok(of_words(gpu.download(weights)?)),
-        || of_words(twin_count()),
-        || baseline::histogram(gpu, &plain).map(drop),
-    )?;
-    bench.task(
         "word count, plain atomics",
         count_words,
         &words,
