@@ -22,6 +22,8 @@ pub(crate) const STREAM_COST: f64 = 60.0;
 pub(crate) const NUMBER_COST: f64 = 5.0;
 /// The cost of reading and counting a word, as a multiple of reading it.
 pub(crate) const STREAM_COUNT_FACTOR: f64 = 2.0;
+/// Decoding a byte of a long word of the dictionary.
+pub(crate) const WORD_BYTE_COST: f64 = 30.0;
 /// Looking a word up in a file by the rules that use it.
 pub(crate) const LOOKUP_COST: f64 = 14_000.0;
 /// Placing one occurrence that was found so.

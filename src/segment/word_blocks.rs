@@ -15,7 +15,7 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_order::{compare, order_fault, word_at};
 use crate::Result;
-use crate::segment::cost::{BLOCKS_COST, BLOCKS_TOTAL_COST, DICTIONARY_TOKEN_COST};
+use crate::segment::cost::{BLOCKS_COST, BLOCKS_TOTAL_COST, DICTIONARY_TOKEN_COST, WORD_BYTE_COST};
 use crate::tokenize::UNICODE_VERSION;
 
 /// The words in blocks, if the file says how many words begin in each.
@@ -39,12 +39,15 @@ impl SegmentStructure for StoredWordBlocks {
     }
 }
 
+/// Bytes of words that the cost of a block includes.
+const LONG_WORD_BYTES: usize = 1 << 10;
+
 impl SegmentView {
     /// How often a word occurs in the segment; none if the dictionary is there, it is time to decode that, or the file has no
     /// blocks that can be trusted.
     pub(crate) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
-        self.ask_blocks(BLOCKS_COST + BLOCKS_TOTAL_COST, |segment, blocks| {
-            let found = self.find_in_blocks(segment, blocks, word)?;
+        self.ask_blocks(BLOCKS_COST + BLOCKS_TOTAL_COST, |segment, blocks, cost| {
+            let found = self.find_in_blocks(segment, blocks, word, cost)?;
             Ok(match found.first < found.end {
                 true => u64::from(segment.word_total(blocks, found.first)?),
                 false => 0,
@@ -86,8 +89,8 @@ impl SegmentView {
     /// The tokens of a word, from blocks of the dictionary unless that is there or due: for whoever asks for a few words, and may
     /// need no more of the dictionary.
     pub(crate) fn find_one_word(&self, word: &[u8]) -> Result<WordTerminals> {
-        let found = self.ask_blocks(BLOCKS_COST, |segment, blocks| {
-            self.find_in_blocks(segment, blocks, word)
+        let found = self.ask_blocks(BLOCKS_COST, |segment, blocks, cost| {
+            self.find_in_blocks(segment, blocks, word, cost)
         })?;
         found.map_or_else(|| self.find_word(word), Ok)
     }
@@ -95,8 +98,8 @@ impl SegmentView {
     /// The number of a word from blocks of the dictionary, none if the segment does not have it; or nothing if the dictionary is
     /// there or due.
     pub(crate) fn number_in_blocks(&self, word: &[u8]) -> Result<Option<Option<u32>>> {
-        self.ask_blocks(BLOCKS_COST, |segment, blocks| {
-            let found = self.find_in_blocks(segment, blocks, word)?;
+        self.ask_blocks(BLOCKS_COST, |segment, blocks, cost| {
+            let found = self.find_in_blocks(segment, blocks, word, cost)?;
             if found.first == found.end {
                 return Ok(None);
             }
@@ -106,7 +109,7 @@ impl SegmentView {
 
     /// The tokens of the word with a number, from blocks of the dictionary unless that is there or due.
     pub(crate) fn tokens_of_one(&self, number: u32) -> Result<WordTerminals> {
-        let found = self.ask_blocks(BLOCKS_COST, |segment, blocks| {
+        let found = self.ask_blocks(BLOCKS_COST, |segment, blocks, _| {
             let (run, first) = segment.numbered_word(blocks, number)?;
             let found = word_at(&run.dictionary, first, run.dictionary.word(first));
             Ok(shifted(found, run.first))
@@ -115,11 +118,11 @@ impl SegmentView {
     }
 
     /// Asks the blocks of the dictionary something; none if the dictionary is there or due, or the file has no blocks that can
-    /// be trusted. That is estimated to take `cost` nanoseconds.
+    /// be trusted. That is estimated to take `cost` nanoseconds, to which `ask` adds what long words take.
     fn ask_blocks<A>(
         &self,
         cost: f64,
-        ask: impl FnOnce(&Segment, &WordBlocks) -> Result<A>,
+        ask: impl FnOnce(&Segment, &WordBlocks, &mut f64) -> Result<A>,
     ) -> Result<Option<A>> {
         let Parts::Stored(segment) = &self.parts else {
             return Ok(None);
@@ -130,18 +133,21 @@ impl SegmentView {
         let Some(blocks) = &self.pin::<StoredWordBlocks>()?.0 else {
             return Ok(None);
         };
-        let answer = ask(segment, blocks)?;
+        let mut long_words = 0.0;
+        let answer = ask(segment, blocks, &mut long_words)?;
         // An estimate as the price is: what is decoded shall not depend on how busy the machine is.
-        self.budgets.dictionary.add(self.blocks_cost(cost) as u64); // below 2^39
+        let cost = self.blocks_cost(cost) + long_words;
+        self.budgets.dictionary.add(cost as u64); // below 2^39
         Ok(Some(answer))
     }
 
-    /// The tokens of a word.
+    /// The tokens of a word. Adds the nanoseconds to `cost` that long words take, which are looked at on the way.
     fn find_in_blocks(
         &self,
         segment: &Segment,
         blocks: &WordBlocks,
         word: &[u8],
+        cost: &mut f64,
     ) -> Result<WordTerminals> {
         if blocks.is_empty() {
             return Ok(word_at(&Dictionary::default(), 0, word));
@@ -151,9 +157,12 @@ impl SegmentView {
         while end - block > 1 {
             let middle = block + (end - block) / 2;
             let first = segment.first_token(blocks, middle)?;
-            match compare(first.dictionary.word(0), word).is_lt() {
-                true => block = middle,
-                false => end = middle,
+            let first = first.dictionary.word(0);
+            *cost += first.len().saturating_sub(LONG_WORD_BYTES) as f64 * WORD_BYTE_COST;
+            if compare(first, word).is_lt() {
+                block = middle;
+            } else {
+                end = middle;
             }
         }
         // The word may begin with the next block.
