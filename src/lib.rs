@@ -36,6 +36,7 @@ mod handles;
 #[cfg(test)]
 mod interleavings;
 mod maintain;
+mod merge;
 mod mixed;
 mod new_files;
 mod notice;

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use rayon::prelude::*;
 use zipfdb_kernels::{CountTable, FileOrder};
 
+use crate::merge::sum_equal;
 use crate::{Error, Result};
 
 /// Sorted n-grams that cuts go through, one for each place.
@@ -54,22 +55,22 @@ pub(super) fn merge(
 pub(super) fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
     row.sort_unstable_by_key(|&(column, _)| column);
     let mut fits = true;
-    row.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
+    sum_equal(
+        row,
+        |left, right| left.0 == right.0,
+        |kept, next| {
             let sum = kept.1.checked_add(next.1);
             fits &= sum.is_some();
             kept.1 = sum.unwrap_or(u32::MAX);
-        }
-        same
-    });
-    match fits {
-        true => Ok(()),
-        false => Err(Error::Invalid {
-            subject: "count".into(),
-            reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
-        }),
+        },
+    );
+    if fits {
+        return Ok(());
     }
+    Err(Error::Invalid {
+        subject: "count".into(),
+        reason: "a word or n-gram occurs more than 4294967295 times in one file".into(),
+    })
 }
 
 /// Puts files with counts in order.

@@ -21,6 +21,7 @@ use zipfdb_sql::shorten;
 use zipfdb_storage::Tokenizer;
 
 use super::pieces::{Piece, Pieces};
+use crate::merge::sum_equal;
 use crate::tokenize::{self, Interner, Sink, WordEdge, has_glued_space, word_edge};
 use crate::{Error, Result};
 
@@ -372,13 +373,11 @@ impl RegionText {
 /// Sorts changes of counts by word and adds up those of each; what becomes 0 goes.
 pub(crate) fn add_up(changes: &mut Vec<(u32, i64)>) {
     changes.par_sort_unstable();
-    changes.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
-        }
-        same
-    });
+    sum_equal(
+        changes,
+        |left, right| left.0 == right.0,
+        |kept, next| kept.1 += next.1,
+    );
     changes.retain(|&(_, change)| change != 0);
 }
 

@@ -1,12 +1,13 @@
 //! A stable sort that can be interrupted.
 //!
-//! Parts are sorted as the standard library does it and then merged, pair by pair. Invariant: the same order as that of
+//! Parts are sorted as the standard library does it and then merged. Invariant: the same order as that of
 //! `sort_by`; between two looks whether to go on lies the work on one part at most.
 
 use std::cmp::Ordering;
 use std::mem;
 
 use crate::Result;
+use crate::merge::{KWayMerge, MergeSource};
 use crate::runtime::interrupt::Pace;
 
 /// Items that are sorted at once.
@@ -21,6 +22,7 @@ pub(super) fn sort_until<T>(
     pace: &mut Pace,
     order: impl Fn(&T, &T) -> Ordering,
 ) -> Result<()> {
+    let count = items.len();
     let mut rest = mem::take(items);
     let mut parts = Vec::with_capacity(rest.len() / PART + 1);
     while rest.len() > PART {
@@ -34,44 +36,44 @@ pub(super) fn sort_until<T>(
         pace.work(part.len() * 256)?;
         part.sort_by(&order);
     }
-    while parts.len() > 1 {
-        let mut pairs = mem::take(&mut parts).into_iter();
-        while let Some(left) = pairs.next() {
-            parts.push(match pairs.next() {
-                Some(right) => merged(left, right, pace, &order)?,
-                None => left,
-            });
-        }
+    if parts.len() == 1 {
+        *items = parts.pop().unwrap_or_default();
+        return Ok(());
     }
-    *items = parts.pop().unwrap_or_default();
+    let parts = parts.into_iter().map(|part| SortedPart {
+        rest: part.into_iter(),
+        next: None,
+        order: &order,
+    });
+    let mut merge = KWayMerge::new(parts.collect())?;
+    let mut merged = Vec::with_capacity(count);
+    while let Some(part) = merge.next()? {
+        pace.step()?;
+        merged.extend(part.next.take());
+    }
+    *items = merged;
     Ok(())
 }
 
-/// Merges two parts that are sorted; neither is empty.
-fn merged<T>(
-    mut left: Vec<T>,
-    right: Vec<T>,
-    pace: &mut Pace,
-    order: impl Fn(&T, &T) -> Ordering,
-) -> Result<Vec<T>> {
-    if order(&left[left.len() - 1], &right[0]).is_le() {
-        left.extend(right);
-        return Ok(left);
+/// A part that has been sorted.
+struct SortedPart<'a, T, F> {
+    rest: std::vec::IntoIter<T>,
+    next: Option<T>,
+    order: &'a F,
+}
+
+impl<T, F: Fn(&T, &T) -> Ordering> MergeSource for SortedPart<'_, T, F> {
+    fn advance(&mut self) -> Result<bool> {
+        self.next = self.rest.next();
+        Ok(self.next.is_some())
     }
-    let mut merged = Vec::with_capacity(left.len() + right.len());
-    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
-    while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
-        pace.step()?;
-        // Of equal ones that on the left came first.
-        let side = match order(first, second).is_le() {
-            true => &mut left,
-            false => &mut right,
-        };
-        merged.extend(side.next());
+
+    fn compare(&self, other: &Self) -> Ordering {
+        match (&self.next, &other.next) {
+            (Some(left), Some(right)) => (self.order)(left, right),
+            (left, right) => left.is_none().cmp(&right.is_none()),
+        }
     }
-    merged.extend(left);
-    merged.extend(right);
-    Ok(merged)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! of a block stands behind the block that its record ends, with a checksum of its own. Invariants: a reader keeps a block, a key
 //! and one payload; nothing is given that has not been checked; nothing is allocated that the file does not hold.
 
+use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::codec::damaged;
+use crate::merge::MergeSource;
 use crate::{Error, Result};
 
 /// A payload of more than this part of a block stands behind it.
@@ -282,12 +284,6 @@ impl RunReader {
         }
     }
 
-    /// Goes to the next record; false at the end. The payload of the one before has been read.
-    pub(super) fn advance(&mut self) -> Result<bool> {
-        let advanced = self.try_advance();
-        advanced.map_err(self.source.file.failed())
-    }
-
     fn try_advance(&mut self) -> io::Result<bool> {
         if self.next == self.block.len() {
             if self.source.position == self.source.end {
@@ -332,7 +328,7 @@ impl RunReader {
         &self.key
     }
 
-    /// Puts the payload of the record into `target`, once.
+    /// Puts the payload of the record into `target`, once, before the next record is asked for.
     pub(super) fn take_payload(&mut self, target: &mut Vec<u8>) -> Result<()> {
         match std::mem::replace(&mut self.payload, Payload::InBlock(0..0)) {
             Payload::InBlock(range) => {
@@ -349,5 +345,16 @@ impl RunReader {
                 taken.map_err(self.source.file.failed())
             }
         }
+    }
+}
+
+impl MergeSource for RunReader {
+    fn advance(&mut self) -> Result<bool> {
+        let advanced = self.try_advance();
+        advanced.map_err(self.source.file.failed())
+    }
+
+    fn compare(&self, other: &RunReader) -> Ordering {
+        self.key.cmp(&other.key)
     }
 }

@@ -1,9 +1,9 @@
 //! Runs: sorted records in temporary files, and their merge.
 //!
-//! A record is a key and a payload. Runs are merged as they accumulate: `fan_in` runs of a level become one of the next. The runs of a level lie in one file one behind the other, so there are as many files as levels, however many
-//! runs. Invariants: a run's keys ascend, and the merge of runs gives equal keys in the order of the runs; a merge keeps one
-//! block and one key for each run in memory, and one payload. Files have no name where the system allows it and are gone when they are
-//! dropped.
+//! A record is a key and a payload. Runs are merged as they accumulate: `fan_in` runs of a level become one of the next. The
+//! runs of a level lie in one file one behind the other, so there are as many files as levels, however many runs. Invariants: a
+//! run's keys ascend, and the merge of runs gives equal keys in the order of the runs; a merge keeps one block and one key for each
+//! run in memory, and one payload. Files have no name where the system allows it and are gone when they are dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 pub(super) use super::run_file::RunWriter;
 use super::run_file::{RunReader, SpillFile, SpilledRun, spill_error};
+use crate::merge::KWayMerge;
 use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
@@ -209,65 +210,18 @@ fn copy(merge: &mut Merge, writer: &mut RunWriter, pace: &mut Pace) -> Result<()
 }
 
 /// All records of several runs, by key.
-pub(super) struct Merge {
-    readers: Vec<RunReader>,
-    /// The readers that have a record, by number: a heap whose first has the lowest key, of equal ones that of the lowest number.
-    heap: Vec<usize>,
-    /// Whether the record of the first has been given.
-    is_read: bool,
-}
+pub(super) struct Merge(KWayMerge<RunReader>);
 
 impl Merge {
     fn new(runs: Vec<SpilledRun>) -> Result<Merge> {
-        let mut merge = Merge {
-            readers: runs.into_iter().map(RunReader::new).collect(),
-            heap: Vec::new(),
-            is_read: false,
-        };
-        for number in 0..merge.readers.len() {
-            if merge.readers[number].advance()? {
-                merge.heap.push(number);
-            }
-        }
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(at);
-        }
-        Ok(merge)
-    }
-
-    fn is_before(&self, left: usize, right: usize) -> bool {
-        let key = |number: usize| (self.readers[number].key(), number);
-        key(self.heap[left]) < key(self.heap[right])
-    }
-
-    /// Moves a reader of the heap down to where it belongs.
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let mut lowest = 2 * at + 1;
-            if lowest + 1 < self.heap.len() && self.is_before(lowest + 1, lowest) {
-                lowest += 1;
-            }
-            if lowest >= self.heap.len() || !self.is_before(lowest, at) {
-                return;
-            }
-            self.heap.swap(at, lowest);
-            at = lowest;
-        }
+        KWayMerge::new(runs.into_iter().map(RunReader::new).collect()).map(Merge)
     }
 
     /// Puts the next record into `key` and `payload`; false at the end.
     pub(super) fn read_next(&mut self, key: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<bool> {
-        if std::mem::take(&mut self.is_read) {
-            if !self.readers[self.heap[0]].advance()? {
-                self.heap.swap_remove(0);
-            }
-            self.sift_down(0);
-        }
-        let Some(&first) = self.heap.first() else {
+        let Some(reader) = self.0.next()? else {
             return Ok(false);
         };
-        self.is_read = true;
-        let reader = &mut self.readers[first];
         key.clear();
         key.extend_from_slice(reader.key());
         reader.take_payload(payload)?;

@@ -9,6 +9,7 @@ use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
 use crate::Result;
 use crate::answer::Granularity;
+use crate::merge::sum_equal;
 use crate::runtime::interrupt::Pace;
 
 /// How often a word or n-gram occurs, in a file or altogether; what rows do not tell is empty or 0.
@@ -85,13 +86,7 @@ pub(super) fn add_up<W>(
     rows: &mut Vec<CountedRow<W>>,
     is_same: impl Fn(&CountedRow<W>, &CountedRow<W>) -> bool,
 ) {
-    rows.dedup_by(|next, kept| {
-        let same = is_same(next, kept);
-        if same {
-            kept.times += next.times;
-        }
-        same
-    });
+    sum_equal(rows, is_same, |row, next| row.times += next.times);
 }
 
 /// Gives rows that were counted.
