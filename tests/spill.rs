@@ -90,6 +90,12 @@ fn little_memory_gives_the_same_rows_from_few_files() {
         ),
         format!("SELECT DISTINCT (position % 30000) || {wide} AS x FROM words ORDER BY x DESC"),
         "SELECT COUNT(DISTINCT word || position), SUM(DISTINCT position) FROM words".into(),
+        // Arguments in order: of groups in several runs, as numbers and as values.
+        "SELECT position % 50, group_concat(DISTINCT word), median(position), var_pop(offset), COUNT(DISTINCT word), \
+         MAX(word), percentile_cont(word || position, 0.3), median(DISTINCT position % 40000 || 'x') \
+         FROM words GROUP BY 1 ORDER BY 1".into(),
+        "SELECT group_concat(substr(word, 1, 3) || position % 3, '' ORDER BY substr(word, 2, 1) COLLATE NOCASE DESC, position % 30000) \
+         FROM words GROUP BY position % 2".into(),
         // Rows that are larger than all memory.
         "SELECT content, bytes FROM files('files') ORDER BY content DESC".into(),
         "SELECT content, COUNT(*), MIN(content) FROM files('files') GROUP BY content ORDER BY 1"

@@ -2,6 +2,7 @@
 //!
 //! Invariant: only `Values` holds NULL; the other kinds have exactly the values that their numbers and bytes say.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::dictionary::TextDictionary;
@@ -78,6 +79,17 @@ impl BatchColumn {
                 text_or_blob(text)
             }
             BatchColumn::Values(values) => values[row].clone(),
+        }
+    }
+
+    /// The value of a row, which is not copied if the column holds it.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub(crate) fn lent(&self, row: usize) -> Cow<'_, Value> {
+        match self {
+            BatchColumn::Values(values) => Cow::Borrowed(&values[row]),
+            column => Cow::Owned(column.value(row)),
         }
     }
 

@@ -1,8 +1,9 @@
-//! `Evaluator`: the values of expressions on one row after another.
+//! `Evaluator`: the values of expressions on one row after another, which is one of values or one of a batch.
 //!
 //! Operands are computed when they are asked for and once a row, with a stack of its own: no depth of expression uses the
-//! thread's stack, and what AND, OR, CASE, COALESCE and IIF do not need is not computed. Invariant: a slot is valid for the
-//! row at hand if its stamp is the current one.
+//! thread's stack, and what AND, OR, CASE, COALESCE and IIF do not need is not computed. An expression that one dictionary column of
+//! a batch decides is computed once for each entry that occurs, as far as memory allows (`entries.rs`). Invariant: a slot is valid
+//! for the row at hand if its stamp is the current one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,20 +14,45 @@ use zipfdb_sql::query::{BinaryOperator, Collation, Expression, ExpressionId, Fun
 use super::arithmetic::binary;
 use super::compare::{compare, compare_until, holds};
 use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
+use super::entries::KnownEntries;
 use super::function::call;
 use super::pattern::Pattern;
 use super::program::{ConstantList, Node, Program};
 use super::regexp_call::RegexpCall;
+use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::{self, Held, ValueMemory};
 use crate::{Error, Result, Value};
+
+/// A row that expressions are evaluated on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowRef<'a> {
+    Values(&'a [Value]),
+    Batch(&'a Batch, usize),
+}
+
+impl<'a, T: AsRef<[Value]> + ?Sized> From<&'a T> for RowRef<'a> {
+    fn from(values: &'a T) -> RowRef<'a> {
+        RowRef::Values(values.as_ref())
+    }
+}
+
+impl<'a> From<(&'a Batch, usize)> for RowRef<'a> {
+    fn from((batch, row): (&'a Batch, usize)) -> RowRef<'a> {
+        RowRef::Batch(batch, row)
+    }
+}
 
 /// Evaluates the expressions of a program.
 #[derive(Debug)]
 pub(crate) struct Evaluator<P> {
     program: P,
-    /// The value of each expression that is neither a constant nor of the row.
+    /// The value of each expression that is no constant.
     slots: Vec<Value>,
+    /// Which entry of a dictionary a slot has the text of, if it has that of a row.
+    texts: Vec<Option<(u32, TextDictionary)>>,
+    /// The values of expressions for entries of dictionaries.
+    entries: KnownEntries,
     stamps: Vec<u64>,
     stamp: u64,
     /// Expressions that wait for operands, with how far each has come.
@@ -51,6 +77,8 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Evaluator {
             program,
             slots: vec![Value::Null; count],
+            texts: vec![None; count],
+            entries: KnownEntries::new(count, 0),
             stamps: vec![0; count],
             stamp: 1,
             stack: Vec::new(),
@@ -62,6 +90,28 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         }
     }
 
+    /// As `of`, for rows of batches: values for entries of dictionaries may take `bytes_max` bytes.
+    pub(crate) fn of_batches(program: P, bytes_max: usize) -> Evaluator<P> {
+        let mut evaluator = Evaluator::of(program);
+        evaluator.entries = KnownEntries::new(evaluator.slots.len(), bytes_max);
+        evaluator
+    }
+
+    /// What is evaluated.
+    pub(crate) fn program(&self) -> &P {
+        &self.program
+    }
+
+    /// About how many bytes values for entries of dictionaries take.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.entries.bytes()
+    }
+
+    /// Forgets the values for entries of dictionaries.
+    pub(crate) fn forget_entries(&mut self) {
+        self.entries.clear();
+    }
+
     /// Goes on to another row: nothing that was computed counts any more.
     pub(crate) fn next_row(&mut self) {
         self.stamp += 1;
@@ -70,6 +120,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             slots
                 .filter(|slot| memory::is_counted(slot))
                 .for_each(|slot| *slot = Value::Null);
+            self.texts.fill(None);
             self.held.clear();
         }
     }
@@ -78,7 +129,28 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     ///
     /// # Errors
     /// If a function fails on its arguments, or values take too much memory.
-    pub(crate) fn value<'a>(&'a mut self, row: &'a [Value], id: ExpressionId) -> Result<&'a Value> {
+    pub(crate) fn value<'a>(
+        &'a mut self,
+        row: impl Into<RowRef<'a>>,
+        id: ExpressionId,
+    ) -> Result<&'a Value> {
+        let row = row.into();
+        match self.known_entry(row, id)? {
+            Some(value) => Ok(self.entries.value(self.program.slot(id), value)),
+            None => self.computed(row, id),
+        }
+    }
+
+    /// As `value`, which is not kept for an entry of a dictionary: the caller does so.
+    ///
+    /// # Errors
+    /// As `value`.
+    pub(crate) fn computed<'a>(
+        &'a mut self,
+        row: impl Into<RowRef<'a>>,
+        id: ExpressionId,
+    ) -> Result<&'a Value> {
+        let row = row.into();
         if self.ready(row, id).is_none() {
             self.compute(row, id)?;
         }
@@ -89,24 +161,36 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     ///
     /// # Errors
     /// As `value`.
-    pub(crate) fn take(&mut self, row: &[Value], id: ExpressionId) -> Result<Value> {
+    pub(crate) fn take<'a>(
+        &'a mut self,
+        row: impl Into<RowRef<'a>>,
+        id: ExpressionId,
+    ) -> Result<Value> {
+        let row = row.into();
+        if let Some(value) = self.known_entry(row, id)? {
+            return Ok(self.entries.value(self.program.slot(id), value).clone());
+        }
         if matches!(self.program.node(id), Node::Constant(_) | Node::Row(_)) {
+            self.computed(row, id)?;
             let value = self.ready(row, id).unwrap_or(&Value::Null);
             let copy = self.memory.copy(value)?;
             self.held.add(&copy);
             return Ok(copy);
         }
-        self.value(row, id)?;
-        let slot = self.program.slot(id);
-        self.stamps[slot] = 0;
-        Ok(std::mem::replace(&mut self.slots[slot], Value::Null))
+        self.computed(row, id)?;
+        Ok(self.take_slot(id))
     }
 
     /// Whether all of these are true on the row at hand.
     ///
     /// # Errors
     /// As `value`.
-    pub(crate) fn are_true(&mut self, row: &[Value], ids: &[ExpressionId]) -> Result<bool> {
+    pub(crate) fn are_true<'a>(
+        &'a mut self,
+        row: impl Into<RowRef<'a>>,
+        ids: &[ExpressionId],
+    ) -> Result<bool> {
+        let row = row.into();
         for &id in ids {
             if truth(self.value(row, id)?) != Some(true) {
                 return Ok(false);
@@ -115,25 +199,105 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Ok(true)
     }
 
-    /// The value of an expression, if it is there already.
-    fn ready<'a>(&'a self, row: &'a [Value], id: ExpressionId) -> Option<&'a Value> {
-        match self.program.node(id) {
-            Node::Constant(value) => Some(value),
-            Node::Row(index) => Some(&row[*index]),
-            Node::Absent => None,
-            _ => {
-                let slot = self.program.slot(id);
-                (self.stamps[slot] == self.stamp).then(|| &self.slots[slot])
+    /// The number of the value of an expression for the entry that decides it on a row of a batch, which is computed if it is new.
+    /// None if no entry alone decides it, or there is no memory for its value, which is in its slot then.
+    fn known_entry(&mut self, row: RowRef<'_>, id: ExpressionId) -> Result<Option<u32>> {
+        let RowRef::Batch(batch, number) = row else {
+            return Ok(None);
+        };
+        let Some(column) = self.program.decisive_column(id) else {
+            return Ok(None);
+        };
+        if let Node::Row(_) = self.program.node(id) {
+            // The column has its values.
+            return Ok(None);
+        }
+        let BatchColumn::Words {
+            indices,
+            dictionary,
+        } = &batch.columns()[column]
+        else {
+            return Ok(None);
+        };
+        let (slot, entry) = (self.program.slot(id), indices[number]);
+        let Some(known) = self.entries.begin(slot, dictionary) else {
+            return Ok(None);
+        };
+        if let known @ Some(_) = known.find(entry) {
+            return Ok(known);
+        }
+        self.computed(row, id)?;
+        let value = self.take_slot(id);
+        match self.entries.add(slot, entry, value) {
+            Ok(number) => Ok(Some(number)),
+            Err(value) => {
+                self.slots[slot] = value;
+                self.stamps[slot] = self.stamp;
+                Ok(None)
             }
         }
     }
 
-    fn compute(&mut self, row: &[Value], id: ExpressionId) -> Result<()> {
+    /// Takes the value of an expression that was computed.
+    fn take_slot(&mut self, id: ExpressionId) -> Value {
+        let slot = self.program.slot(id);
+        self.stamps[slot] = 0;
+        std::mem::replace(&mut self.slots[slot], Value::Null)
+    }
+
+    /// The value of an expression, if it is there already.
+    fn ready<'a>(&'a self, row: RowRef<'a>, id: ExpressionId) -> Option<&'a Value> {
+        match (self.program.node(id), row) {
+            (Node::Constant(value), _) => return Some(value),
+            (Node::Row(index), RowRef::Values(values)) => return Some(&values[*index]),
+            (Node::Row(index), RowRef::Batch(batch, row)) => {
+                if let BatchColumn::Values(values) = &batch.columns()[*index] {
+                    return Some(&values[row]);
+                }
+            }
+            (Node::Absent, _) => return None,
+            _ => {}
+        }
+        let slot = self.program.slot(id);
+        (self.stamps[slot] == self.stamp).then(|| &self.slots[slot])
+    }
+
+    /// Puts the value of a row of a batch into its slot.
+    fn read(&mut self, column: &BatchColumn, row: usize, slot: usize) {
+        self.stamps[slot] = self.stamp;
+        if let BatchColumn::Words {
+            indices,
+            dictionary,
+        } = column
+        {
+            let text = indices[row];
+            if let Some((before, same)) = &mut self.texts[slot]
+                && same.is_same(dictionary)
+            {
+                // Often it is the text of the row before.
+                if std::mem::replace(before, text) == text {
+                    return;
+                }
+            } else {
+                self.texts[slot] = Some((text, dictionary.clone()));
+            }
+        } else {
+            self.texts[slot] = None;
+        }
+        self.slots[slot] = column.value(row);
+    }
+
+    fn compute(&mut self, row: RowRef<'_>, id: ExpressionId) -> Result<()> {
         self.stack.clear();
         self.stack.push((id, 0));
         while let Some((id, progress)) = self.stack.pop() {
             // Shared operands may have been pushed twice.
             if self.ready(row, id).is_some() {
+                continue;
+            }
+            if let (Node::Row(column), RowRef::Batch(batch, row)) = (self.program.node(id), row) {
+                let slot = self.program.slot(id);
+                self.read(&batch.columns()[*column], row, slot);
                 continue;
             }
             match self.step(row, id, progress)? {
@@ -154,7 +318,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     }
 
     /// Computes an expression as far as its operands are there.
-    fn step(&mut self, row: &[Value], id: ExpressionId, progress: usize) -> Result<Step> {
+    fn step(&mut self, row: RowRef<'_>, id: ExpressionId, progress: usize) -> Result<Step> {
         /// The value of an operand; if it is not there yet, the expression waits for it.
         macro_rules! need {
             ($operand:expr, $progress:expr) => {
@@ -170,9 +334,8 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         let memory = &self.memory;
         let expression = match self.program.node(id) {
             Node::Constant(value) => return Ok(Step::Done(memory.copy(value)?)),
-            Node::Row(index) => return Ok(Step::Done(memory.copy(&row[*index])?)),
-            Node::Absent => {
-                unreachable!("what depends on a column without a place is not evaluated")
+            Node::Row(_) | Node::Absent => {
+                unreachable!("what a row has is there, and what it lacks is not evaluated")
             }
             Node::InConstants {
                 operand,

@@ -8,6 +8,7 @@ mod arithmetic;
 mod compare;
 mod convert;
 mod date;
+mod entries;
 mod evaluator;
 mod filter;
 mod format;

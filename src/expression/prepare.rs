@@ -7,7 +7,7 @@ use zipfdb_sql::query::{Collation, Expression, ExpressionId, Matcher};
 use super::compare::compare;
 use super::evaluator::Evaluator;
 use super::pattern::Pattern;
-use super::program::{ConstantList, Layout, Node, Program, operands};
+use super::program::{ConstantList, Layout, Node, NodeColumns, Program, operands};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::{self, ValueMemory};
 use crate::{Error, Result, Value};
@@ -31,6 +31,7 @@ impl Program {
             nodes: Vec::with_capacity(expressions.len()),
             slots: Vec::with_capacity(expressions.len()),
             slot_count: 0,
+            columns: Vec::with_capacity(expressions.len()),
             binding,
             interrupt: interrupt.clone(),
             memory: memory.clone(),
@@ -39,12 +40,28 @@ impl Program {
         };
         for expression in expressions {
             let node = program.prepare(expression, layout)?;
-            let is_leaf = matches!(node, Node::Constant(_) | Node::Row(_) | Node::Absent);
+            let is_leaf = matches!(node, Node::Constant(_) | Node::Absent);
+            program.columns.push(program.columns_of(expression, &node));
             program.nodes.push(node);
             program.slots.push(program.slot_count);
             program.slot_count += usize::from(!is_leaf);
         }
         Ok(program)
+    }
+
+    /// Which columns of the row decide the node that an expression was made into.
+    fn columns_of(&self, expression: &Expression, node: &Node) -> NodeColumns {
+        match node {
+            Node::Constant(_) | Node::Absent => NodeColumns::None,
+            Node::Row(column) => NodeColumns::One(*column),
+            _ => {
+                let mut columns = NodeColumns::None;
+                operands(expression, |operand| {
+                    columns = columns.and(self.columns[operand.0 as usize]);
+                });
+                columns
+            }
+        }
     }
 
     fn prepare(&mut self, expression: &Expression, layout: &Layout) -> Result<Node> {

@@ -19,6 +19,8 @@ pub(crate) struct Program {
     /// Where an evaluator keeps the value of each node; of no meaning for constants and values of the row.
     pub(super) slots: Vec<usize>,
     pub(super) slot_count: usize,
+    /// The column of the row that alone decides each node.
+    pub(super) columns: Vec<NodeColumns>,
     /// Number of the parameter set.
     pub(super) binding: u64,
     /// Ends the statement that the expressions are of.
@@ -29,6 +31,25 @@ pub(crate) struct Program {
     pub(super) pattern_memory: ValueMemory,
     /// Bytes of values that have been computed.
     pub(super) folded_bytes: u64,
+}
+
+/// Which columns of the row decide a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeColumns {
+    None,
+    One(usize),
+    Several,
+}
+
+impl NodeColumns {
+    /// Those that decide what these and others decide.
+    pub(super) fn and(self, other: NodeColumns) -> NodeColumns {
+        match (self, other) {
+            (columns, NodeColumns::None) | (NodeColumns::None, columns) => columns,
+            (left, right) if left == right => left,
+            _ => NodeColumns::Several,
+        }
+    }
 }
 
 /// An expression, or what it was made into.
@@ -123,31 +144,13 @@ impl Program {
         }
     }
 
-    /// The values of the row that expressions depend on, ascending.
-    pub(crate) fn columns(&self, ids: impl IntoIterator<Item = ExpressionId>) -> Vec<usize> {
-        let mut is_used = vec![false; self.nodes.len()];
-        for id in ids {
-            is_used[id.0 as usize] = true;
+    /// The column of the row that alone decides an expression.
+    #[inline]
+    pub(crate) fn decisive_column(&self, id: ExpressionId) -> Option<usize> {
+        match self.columns[id.0 as usize] {
+            NodeColumns::One(column) => Some(column),
+            NodeColumns::None | NodeColumns::Several => None,
         }
-        let mut columns = Vec::new();
-        // Expressions refer only to ones before them.
-        for index in (0..self.nodes.len()).rev() {
-            if !is_used[index] {
-                continue;
-            }
-            match &self.nodes[index] {
-                Node::Constant(_) | Node::Absent => {}
-                Node::Row(column) => columns.push(*column),
-                Node::InConstants { operand, .. } => is_used[operand.0 as usize] = true,
-                Node::MatchConstant { text, .. } => is_used[text.0 as usize] = true,
-                Node::Other(expression) => {
-                    operands(expression, |operand| is_used[operand.0 as usize] = true);
-                }
-            }
-        }
-        columns.sort_unstable();
-        columns.dedup();
-        columns
     }
 
     pub(super) fn node(&self, id: ExpressionId) -> &Node {

@@ -1,7 +1,8 @@
 //! `Accumulator`: the state of one aggregate of one group.
 //!
 //! Invariant: merging the states of two parts of a group gives the state of the whole; sums of integers are exact whatever
-//! the order. DISTINCT and FILTER are the caller's business.
+//! the order. DISTINCT and FILTER are the caller's business, and so is the order of arguments where an aggregate needs one: texts
+//! joined, percentiles and deviations take them when all parts are merged.
 
 use std::borrow::Cow;
 use std::io;
@@ -9,21 +10,55 @@ use std::io;
 use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 
 use super::codec::{Decoder, Encoder};
+use super::context::Context;
+use super::key::{KeyOrder, add_key, tie};
 use super::row::value_size;
-use crate::expression::{compare, from_count, from_real, to_real, whole_number};
+use super::sorter::Sorter;
+use crate::expression::{
+    Program, compare, from_count, from_real, text_or_blob, to_bytes, to_real, whole_number,
+};
 use crate::{Error, Result, Value};
 
 /// The state of one aggregate of one group.
-#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Accumulator {
     Count(u64),
-    Sum(Sum),
+    Sum(Box<Sum>),
     /// The smallest or greatest so far.
     Extreme(Value),
+    Joined(Box<JoinedTexts>),
+    Percentile(Box<Percentile>),
+    /// For variances and deviations.
+    Moments {
+        count: u64,
+        mean: f64,
+        /// The sum of squared distances from the mean.
+        squares: f64,
+    },
+}
+
+/// Texts joined.
+pub(super) struct JoinedTexts {
+    text: Option<Vec<u8>>,
+    separator: Vec<u8>,
+}
+
+/// The value at a fraction of the way through numbers that come in order.
+#[derive(Default)]
+pub(super) struct Percentile {
+    fraction: f64,
+    /// How many numbers there are.
+    count: u64,
+    /// How many have come.
+    seen: u64,
+    /// The numbers below and above the place.
+    below: Option<f64>,
+    above: Option<f64>,
+    /// With DISTINCT, all numbers: they come in the order of what they were made of, and `count` is not known before.
+    distinct: Option<Sorter>,
 }
 
 /// For SUM, TOTAL and AVG.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Default)]
 pub(super) struct Sum {
     count: u64,
     integers: i128,
@@ -38,9 +73,10 @@ impl Sum {
         self.has_real = true;
         let sum = self.reals + real;
         if sum.is_finite() {
-            self.lost += match self.reals.abs() >= real.abs() {
-                true => (self.reals - sum) + real,
-                false => (real - sum) + self.reals,
+            self.lost += if self.reals.abs() >= real.abs() {
+                (self.reals - sum) + real
+            } else {
+                (real - sum) + self.reals
             };
         }
         self.reals = sum;
@@ -49,30 +85,97 @@ impl Sum {
     fn real(&self) -> f64 {
         // Rounds to the nearest real, as intended.
         let integers = self.integers as f64;
-        match self.has_real {
-            true => integers + (self.reals + self.lost),
-            false => integers,
+        if self.has_real {
+            integers + (self.reals + self.lost)
+        } else {
+            integers
         }
     }
 }
 
+impl Percentile {
+    /// The place between the numbers: how many are before it, and how far it is on the way to the next.
+    fn place(&self) -> (u64, f64) {
+        // Exact below 2^53 numbers.
+        let place = self.fraction * self.count.saturating_sub(1) as f64;
+        (place.floor() as u64, place.fract())
+    }
+
+    fn take(&mut self, real: f64, times: u64) {
+        let (before, _) = self.place();
+        let range = self.seen..self.seen.saturating_add(times);
+        if range.contains(&before) {
+            self.below = Some(real);
+        }
+        if range.contains(&(before + 1)) {
+            self.above = Some(real);
+        }
+        self.seen = range.end;
+    }
+
+    /// Keeps a number until all have come.
+    fn keep(&mut self, real: f64, context: &Context) -> Result<()> {
+        let numbers = self.distinct.get_or_insert_with(|| {
+            // Equal ones of several runs were expected more than once.
+            self.count = 0;
+            let (memory, reservation) = (context.memory / 4, context.reservation());
+            Sorter::new(memory, reservation, &context.spill, context.pace(), None)
+        });
+        let mut key = Vec::new();
+        let order = KeyOrder::ascending(Collation::Binary);
+        add_key(&Value::Real(real), order, &mut key, &context.values)?;
+        self.count += 1;
+        numbers.push(&key, &real.to_bits().to_le_bytes())
+    }
+
+    fn finish(mut self) -> Result<Value> {
+        if let Some(numbers) = self.distinct.take() {
+            let mut numbers = numbers.finish()?;
+            while let Some((_, bits)) = numbers.next()? {
+                let bits = bits.first_chunk().copied().unwrap_or_default();
+                self.take(f64::from_bits(u64::from_le_bytes(bits)), 1);
+            }
+        }
+        let (_, way) = self.place();
+        Ok(match (self.below, self.above) {
+            (Some(below), Some(above)) if way > 0.0 => Value::Real(below + (above - below) * way),
+            (Some(below), _) => Value::Real(below),
+            (None, _) => Value::Null,
+        })
+    }
+}
+
 impl Accumulator {
-    pub(super) fn new(function: AggregateFunction) -> Accumulator {
-        match function {
+    /// Of an aggregate of a program, which has passed [`check_parameter`].
+    pub(super) fn new(aggregate: &Aggregate, program: &Program) -> Accumulator {
+        let parameter = || aggregate.parameter.and_then(|id| program.constant(id));
+        match aggregate.function {
             AggregateFunction::Count => Accumulator::Count(0),
             AggregateFunction::Sum | AggregateFunction::Total | AggregateFunction::Avg => {
-                Accumulator::Sum(Sum::default())
+                Accumulator::Sum(Box::default())
             }
-            // Those that need order have states of their own.
-            AggregateFunction::GroupConcat
-            | AggregateFunction::Max
-            | AggregateFunction::Median
-            | AggregateFunction::Min
-            | AggregateFunction::PercentileCont
-            | AggregateFunction::StddevPop
+            AggregateFunction::Max | AggregateFunction::Min => Accumulator::Extreme(Value::Null),
+            AggregateFunction::GroupConcat => Accumulator::Joined(Box::new(JoinedTexts {
+                text: None,
+                separator: match parameter() {
+                    None => b",".to_vec(),
+                    Some(separator) => to_bytes(separator).unwrap_or_default().into_owned(),
+                },
+            })),
+            AggregateFunction::Median | AggregateFunction::PercentileCont => {
+                Accumulator::Percentile(Box::new(Percentile {
+                    fraction: parameter().map_or(0.5, to_real),
+                    ..Percentile::default()
+                }))
+            }
+            AggregateFunction::StddevPop
             | AggregateFunction::StddevSamp
             | AggregateFunction::VarPop
-            | AggregateFunction::VarSamp => Accumulator::Extreme(Value::Null),
+            | AggregateFunction::VarSamp => Accumulator::Moments {
+                count: 0,
+                mean: 0.0,
+                squares: 0.0,
+            },
         }
     }
 
@@ -101,6 +204,70 @@ impl Accumulator {
                     *best = value.clone();
                 }
             }
+            Accumulator::Percentile(percentile) => percentile.take(to_real(value), times),
+            Accumulator::Moments {
+                count,
+                mean,
+                squares,
+            } => {
+                let (real, weight) = (to_real(value), times as f64);
+                *count += times;
+                let distance = real - *mean;
+                // Rounds above 2^53 values, as intended.
+                *mean += distance * weight / *count as f64;
+                *squares += distance * (real - *mean) * weight;
+            }
+            Accumulator::Joined(joined) => {
+                let JoinedTexts { text, separator } = &mut **joined;
+                let bytes = to_bytes(value).unwrap_or_default();
+                for _ in 0..times {
+                    match text {
+                        None => *text = Some(bytes.to_vec()),
+                        Some(text) => {
+                            text.extend_from_slice(separator);
+                            text.extend_from_slice(&bytes);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an argument of an aggregate that needs order, behind all that come before it.
+    ///
+    /// # Errors
+    /// If it takes too much memory, or cannot be written.
+    pub(super) fn take_in_order(
+        &mut self,
+        aggregate: &Aggregate,
+        value: &Value,
+        times: u64,
+        context: &Context,
+    ) -> Result<()> {
+        match self {
+            Accumulator::Percentile(percentile) if aggregate.distinct => {
+                return percentile.keep(to_real(value), context);
+            }
+            Accumulator::Joined(joined) => {
+                let JoinedTexts { text, separator } = &**joined;
+                let before = text.as_ref().map_or(0, |text| text.len() + separator.len());
+                let each = to_bytes(value).map_or(0, |bytes| bytes.len()) as u64;
+                let more = each.saturating_add(separator.len() as u64);
+                let more = more.saturating_mul(times.saturating_sub(1));
+                let length = (before as u64).saturating_add(each).saturating_add(more);
+                let what = "the result of group_concat";
+                context.values.check(what, length)?;
+            }
+            _ => {}
+        }
+        self.take(aggregate, value, times);
+        Ok(())
+    }
+
+    /// Says how many arguments come, before the first of them.
+    pub(super) fn expect(&mut self, more: u64) {
+        if let Accumulator::Percentile(percentile) = self {
+            percentile.count += more;
         }
     }
 
@@ -127,7 +294,7 @@ impl Accumulator {
                     self.take(aggregate, &Value::Integer(best), 1);
                 }
             }
-            (Accumulator::Count(_) | Accumulator::Sum(_), _) => {
+            _ => {
                 for (row, &integer) in integers.iter().enumerate() {
                     let times = times.map_or(1, |times| times[row]);
                     self.take(aggregate, &Value::Integer(integer), times);
@@ -153,6 +320,9 @@ impl Accumulator {
             {
                 *best = other.clone();
             }
+            (Accumulator::Percentile(percentile), Accumulator::Percentile(other)) => {
+                percentile.count += other.count;
+            }
             _ => {}
         }
     }
@@ -160,11 +330,28 @@ impl Accumulator {
     /// The value of the aggregate.
     ///
     /// # Errors
-    /// If a sum of integers leaves 64 bits.
+    /// If a sum of integers leaves 64 bits, or numbers cannot be sorted.
     pub(super) fn finish(self, function: AggregateFunction) -> Result<Value> {
         Ok(match (self, function) {
             (Accumulator::Count(count), _) => from_count(count),
             (Accumulator::Extreme(best), _) => best,
+            (Accumulator::Joined(joined), _) => joined.text.map_or(Value::Null, text_or_blob),
+            (Accumulator::Percentile(percentile), _) => percentile.finish()?,
+            (Accumulator::Moments { count, squares, .. }, _) => {
+                let is_sample = matches!(
+                    function,
+                    AggregateFunction::StddevSamp | AggregateFunction::VarSamp
+                );
+                let degrees = count.saturating_sub(u64::from(is_sample));
+                let variance = squares / degrees as f64;
+                match function {
+                    _ if degrees == 0 => Value::Null,
+                    AggregateFunction::StddevPop | AggregateFunction::StddevSamp => {
+                        Value::Real(variance.sqrt())
+                    }
+                    _ => Value::Real(variance),
+                }
+            }
             (Accumulator::Sum(sum), AggregateFunction::Total) => from_real(sum.real()),
             (Accumulator::Sum(sum), _) if sum.count == 0 => Value::Null,
             // Rounds above 2^53 values, as intended.
@@ -197,17 +384,23 @@ impl Accumulator {
                 encoder.number(sum.reals.to_bits());
                 encoder.number(sum.lost.to_bits());
             }
+            Accumulator::Percentile(percentile) => encoder.number(percentile.count),
+            // Nothing has been taken before all parts are merged.
+            Accumulator::Joined(_) | Accumulator::Moments { .. } => {}
         }
     }
 
-    pub(super) fn decode(
-        function: AggregateFunction,
-        decoder: &mut Decoder<'_>,
-    ) -> io::Result<Accumulator> {
-        Ok(match Accumulator::new(function) {
+    /// The state that was encoded; `new` is one of its aggregate.
+    pub(super) fn decode(new: Accumulator, decoder: &mut Decoder<'_>) -> io::Result<Accumulator> {
+        Ok(match new {
+            Accumulator::Percentile(mut percentile) => {
+                percentile.count = decoder.number()?;
+                Accumulator::Percentile(percentile)
+            }
+            new @ (Accumulator::Joined(_) | Accumulator::Moments { .. }) => new,
             Accumulator::Count(_) => Accumulator::Count(decoder.number()?),
             Accumulator::Extreme(_) => Accumulator::Extreme(decoder.value()?),
-            Accumulator::Sum(_) => Accumulator::Sum(Sum {
+            Accumulator::Sum(_) => Accumulator::Sum(Box::new(Sum {
                 count: decoder.number()?,
                 integers: {
                     let low = u128::from(decoder.number()?);
@@ -216,14 +409,26 @@ impl Accumulator {
                 has_real: decoder.number()? != 0,
                 reals: f64::from_bits(decoder.number()?),
                 lost: f64::from_bits(decoder.number()?),
-            }),
+            })),
         })
+    }
+
+    /// What a state of a function takes, without texts.
+    pub(super) fn size(function: AggregateFunction) -> usize {
+        let boxed = match function {
+            AggregateFunction::Sum | AggregateFunction::Total | AggregateFunction::Avg => {
+                size_of::<Sum>() + size_of::<usize>()
+            }
+            _ => 0,
+        };
+        size_of::<Accumulator>() + boxed
     }
 
     /// Bytes that the state keeps outside of itself.
     pub(super) fn kept_bytes(&self) -> usize {
         match self {
             Accumulator::Extreme(value) => value_size(value),
+            Accumulator::Joined(joined) => joined.text.as_ref().map_or(0, Vec::len),
             _ => 0,
         }
     }
@@ -245,8 +450,52 @@ fn is_better(aggregate: &Aggregate, value: &Value, best: &Value) -> bool {
     ordering.then_with(|| tie(value, best)).is_lt()
 }
 
-/// Orders values that are equal to a collation or as numbers: by bytes, INTEGER before REAL.
-pub(super) fn tie(a: &Value, b: &Value) -> std::cmp::Ordering {
-    let is_real = |value: &Value| matches!(value, Value::Real(_));
-    compare(a, b, Collation::Binary).then_with(|| is_real(a).cmp(&is_real(b)))
+/// Whether an aggregate needs its arguments in order.
+pub(super) fn needs_order(aggregate: &Aggregate) -> bool {
+    is_of_numbers(aggregate.function) || aggregate.function == AggregateFunction::GroupConcat
+}
+
+/// Whether an aggregate takes its arguments as numbers, in order.
+pub(super) fn is_of_numbers(function: AggregateFunction) -> bool {
+    match function {
+        AggregateFunction::Avg
+        | AggregateFunction::Count
+        | AggregateFunction::GroupConcat
+        | AggregateFunction::Max
+        | AggregateFunction::Min
+        | AggregateFunction::Sum
+        | AggregateFunction::Total => false,
+        AggregateFunction::Median
+        | AggregateFunction::PercentileCont
+        | AggregateFunction::StddevPop
+        | AggregateFunction::StddevSamp
+        | AggregateFunction::VarPop
+        | AggregateFunction::VarSamp => true,
+    }
+}
+
+/// Checks the second argument of an aggregate.
+///
+/// # Errors
+/// If it cannot be computed, or is none of its kind.
+pub(super) fn check_parameter(aggregate: &Aggregate, program: &Program) -> Result<()> {
+    let Some(id) = aggregate.parameter else {
+        return Ok(());
+    };
+    // Binding lets only constants pass; one that fails is an error here.
+    let given = program.constant(id).ok_or_else(|| Error::Invalid {
+        subject: "the second argument of an aggregate".into(),
+        reason: "it cannot be computed".into(),
+    })?;
+    let fraction = match given {
+        Value::Integer(_) | Value::Real(_) => to_real(given),
+        _ => f64::NAN,
+    };
+    if aggregate.function == AggregateFunction::PercentileCont && !(0.0..=1.0).contains(&fraction) {
+        return Err(Error::Invalid {
+            subject: "percentile_cont".into(),
+            reason: "the fraction is no number from 0 to 1".into(),
+        });
+    }
+    Ok(())
 }

@@ -1,16 +1,19 @@
 //! GROUP BY and aggregates.
 //!
-//! Groups are collected in memory; when they no longer fit they are written as a run sorted by key, and runs are merged at
-//! the end. Invariant: a group is given once, as its keys and then its aggregates. Without keys there is exactly one group.
+//! Groups are collected in memory, with the arguments that are DISTINCT or that an aggregate needs in order; when they no longer fit
+//! they are written as a run sorted by key, and runs are merged at the end. Invariants: a group is given once, as its keys and then
+//! its aggregates; without keys there is exactly one group. Aggregates that need their arguments in order give the same whatever
+//! the order of rows.
 
 use std::sync::Arc;
 
 use zipfdb_sql::query::Aggregation;
 
+use super::accumulate::check_parameter;
 use super::context::Context;
-use super::group::{Group, GroupRecord, read_part};
+use super::group::{CollectedArgument, Group, GroupRecord, read_part};
+use super::group_index::RowSteps;
 use super::groups::{BATCHES_APART, Groups};
-use super::numbered_rows::RowSteps;
 use super::row::{Input, LateError, Operator, RowCollector};
 use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
 use crate::Result;
@@ -22,6 +25,7 @@ use crate::segment::cache::Reservation;
 pub(super) struct Aggregate {
     state: AggregateState,
     aggregation: Aggregation,
+    program: Arc<Program>,
     late: LateError,
     pace: Pace,
     context: Context,
@@ -46,28 +50,35 @@ enum AggregateState {
 impl Aggregate {
     /// Groups rows. An aggregate that is `once` takes each row once; that is what DISTINCT asks for where no argument comes
     /// twice in a group.
+    ///
+    /// # Errors
+    /// If a second argument of an aggregate is none of its kind.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
         aggregation: Aggregation,
         once: Vec<bool>,
         context: &Context,
-    ) -> Aggregate {
+    ) -> Result<Aggregate> {
+        for aggregate in &aggregation.aggregates {
+            check_parameter(aggregate, &program)?;
+        }
         let groups = Groups::new(&aggregation, &program, once, context);
-        Aggregate {
+        Ok(Aggregate {
             state: AggregateState::Taking(input, Box::new(groups)),
             aggregation,
+            program,
             late: LateError::default(),
             pace: context.pace(),
             context: context.clone(),
-        }
+        })
     }
 
     fn take_all(&mut self, mut input: Input, mut groups: Box<Groups>) -> Result<AggregateState> {
         let mut reservation = self.context.reservation();
         let mut runs = SpilledRuns::new(self.context.memory, &self.context.spill);
         let mut steps = RowSteps::default();
-        while let Some(mut batch) = input.next_batch(BATCH_ROWS)? {
+        while let Some(batch) = input.next_batch(BATCH_ROWS)? {
             if steps.are_whole() && groups.pays_apart(&batch) {
                 self.pace.work(batch.len() * size_of::<u64>())?;
                 let before = groups.bytes();
@@ -83,7 +94,7 @@ impl Aggregate {
                 first = rows.end;
                 self.pace.work(rows.len() * size_of::<u64>())?;
                 let before = groups.bytes();
-                groups.take(&mut batch, rows)?;
+                groups.take(&batch, rows)?;
                 steps.grow(groups.bytes().saturating_sub(before));
                 self.make_room(&mut groups, &mut reservation, &mut runs)?;
             }
@@ -122,11 +133,13 @@ impl Aggregate {
 
     /// Merges the records of the group that begins with `record`, and leaves the first of the next group there.
     fn merge_group(&mut self, merge: &mut Merge, record: &mut Option<Record>) -> Result<Group> {
+        let of = (&self.aggregation, &*self.program);
         let mut group: Option<(Vec<u8>, Group)> = None;
-        let mut before: Option<Vec<u8>> = None;
+        // The argument that is taken once those that are equal have come, with its key.
+        let mut argument: Option<(Vec<u8>, CollectedArgument)> = None;
         while let Some(found) = record {
             self.pace.step()?;
-            let part = read_part(&self.aggregation, found);
+            let part = read_part(of, found);
             let (key, part) = part.map_err(|error| spill_error_in(&self.context.spill, error))?;
             if group.as_ref().is_some_and(|group| group.0 != key) {
                 break;
@@ -136,19 +149,27 @@ impl Aggregate {
                     group.merge(&self.aggregation, other)
                 }
                 (GroupRecord::State(other), none) => *none = Some((key.to_vec(), other)),
-                (GroupRecord::Argument(index, value), Some((_, group))) => {
-                    if before.as_ref() != Some(&found.0) {
-                        group.take(&self.aggregation, index, &value, 1);
+                (GroupRecord::Argument(other), Some((_, group))) => match &mut argument {
+                    Some((key, same)) if *key == found.0 => same.add(other),
+                    argument => {
+                        let key = std::mem::take(&mut found.0);
+                        if let Some((_, before)) = argument.replace((key, other)) {
+                            group.take_collected(&self.aggregation, &before, &self.context)?;
+                        }
                     }
-                }
+                },
                 // A run begins each group with its state.
-                (GroupRecord::Argument(..), None) => {}
+                (GroupRecord::Argument(_), None) => {}
             }
-            before = Some(std::mem::take(&mut found.0));
             *record = merge.next()?;
         }
         let group = group.map(|(_, group)| group);
-        Ok(group.unwrap_or_else(|| Group::new(&self.aggregation, Vec::new())))
+        let mut group =
+            group.unwrap_or_else(|| Group::new(&self.aggregation, &self.program, Vec::new()));
+        if let Some((_, last)) = argument {
+            group.take_collected(&self.aggregation, &last, &self.context)?;
+        }
+        Ok(group)
     }
 
     /// Appends the groups that come next in a merge.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use zipfdb_sql::query::Aggregation;
 
 use super::argument::counts_rows;
-use super::group::{Group, is_distinct};
-use super::row::{Input, LateError, Operator, RowAtHand};
+use super::group::{Group, collects};
+use super::row::{ENTRIES_SHARE, Input, LateError, Operator};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program, integer_of_count};
 use crate::{Result, Value};
@@ -20,25 +20,22 @@ pub(super) struct AggregateUnique {
     aggregation: Aggregation,
     /// For each key the column that it is.
     keys: Vec<usize>,
-    at_hand: RowAtHand,
     late: LateError,
 }
 
 impl AggregateUnique {
-    /// Of rows whose columns are all keys; those of `aggregation` that are not are left out.
+    /// Of rows whose columns are all keys; those of `aggregation` that are not are left out. What is known of entries of dictionaries
+    /// takes a part of `memory` bytes.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
         aggregation: Aggregation,
+        memory: usize,
     ) -> AggregateUnique {
-        let aggregates = aggregation.aggregates.iter();
-        let used =
-            aggregates.flat_map(|aggregate| aggregate.argument.into_iter().chain(aggregate.filter));
         let keys = aggregation.keys.iter();
         AggregateUnique {
             input,
-            at_hand: RowAtHand::new(program.columns(used)),
-            evaluator: Evaluator::of(program.clone()),
+            evaluator: Evaluator::of_batches(program.clone(), memory / ENTRIES_SHARE),
             keys: (keys.filter_map(|key| program.column(key.expression))).collect(),
             program,
             aggregation,
@@ -47,24 +44,20 @@ impl AggregateUnique {
     }
 
     /// The values of aggregates that are not just sizes of groups, each as a column; says for how many rows.
-    fn compute(&mut self, batch: &mut Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
+    fn compute(&mut self, batch: &Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
         let AggregateUnique {
             evaluator,
             aggregation,
-            at_hand,
+            program,
             ..
         } = self;
         for row in 0..batch.len() {
             evaluator.next_row();
             let times = batch.times_of(row);
-            let mut group = Group::new(aggregation, Vec::new());
-            let taken = at_hand.with(batch, row, |row| {
-                take_arguments(evaluator, aggregation, row, |index, value| {
-                    let is_once = is_distinct(aggregation, index);
-                    let times = if is_once { 1 } else { times };
-                    group.take(aggregation, index, value, times);
-                    Ok(())
-                })
+            let mut group = Group::new(aggregation, program, Vec::new());
+            let taken = take_arguments(evaluator, aggregation, (batch, row), |index, value| {
+                let is_once = collects(&aggregation.aggregates[index]);
+                group.take(aggregation, index, value, if is_once { 1 } else { times });
             });
             let values = match taken.and_then(|()| group.finish(aggregation)) {
                 Ok(values) => values,
@@ -91,7 +84,7 @@ impl Operator for AggregateUnique {
         let (mut rows, mut ended) = (batch.len(), Ok(()));
         if !sizes.iter().all(|&is_size| is_size) {
             computed.resize_with(sizes.len(), ColumnBuilder::default);
-            (rows, ended) = self.compute(&mut batch, &mut computed);
+            (rows, ended) = self.compute(&batch, &mut computed);
             batch.truncate(rows);
         }
         computed.resize_with(sizes.len(), ColumnBuilder::default);
@@ -141,8 +134,8 @@ fn group_sizes(times: Option<Vec<u64>>, rows: usize) -> BatchColumn {
 fn take_arguments(
     evaluator: &mut Evaluator<Arc<Program>>,
     aggregation: &Aggregation,
-    row: &[Value],
-    mut take: impl FnMut(usize, &Value) -> Result<()>,
+    row: (&Batch, usize),
+    mut take: impl FnMut(usize, &Value),
 ) -> Result<()> {
     for (index, aggregate) in aggregation.aggregates.iter().enumerate() {
         if let Some(filter) = aggregate.filter
@@ -151,10 +144,10 @@ fn take_arguments(
             continue;
         }
         match aggregate.argument {
-            None => take(index, &Value::Integer(1))?,
+            None => take(index, &Value::Integer(1)),
             Some(argument) => match evaluator.value(row, argument)? {
                 Value::Null => {}
-                value => take(index, value)?,
+                value => take(index, value),
             },
         }
     }

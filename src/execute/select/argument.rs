@@ -7,38 +7,6 @@ use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::Program;
 
-/// What an aggregate takes of the rows of a batch that pass its FILTER.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum BatchArgument {
-    /// That they are there.
-    Rows,
-    /// Their values of this column, which are integers.
-    Integers(usize),
-    /// The least or greatest of their values of this column by bytes, which are numbered texts.
-    Texts(usize),
-    /// What has to be computed row by row.
-    Computed,
-}
-
-impl BatchArgument {
-    pub(super) fn of(aggregate: &Aggregate, program: &Program, batch: &Batch) -> BatchArgument {
-        let column = aggregate
-            .argument
-            .and_then(|argument| program.column(argument));
-        if aggregate.function == AggregateFunction::Count && !may_be_null(aggregate, program, batch)
-        {
-            return BatchArgument::Rows;
-        }
-        match column.map(|column| (column, &batch.columns()[column])) {
-            Some((column, BatchColumn::Integers(_))) => BatchArgument::Integers(column),
-            Some((column, BatchColumn::Words { .. })) if is_extreme_by_bytes(aggregate) => {
-                BatchArgument::Texts(column)
-            }
-            _ => BatchArgument::Computed,
-        }
-    }
-}
-
 fn is_extreme_by_bytes(aggregate: &Aggregate) -> bool {
     let is_extreme = matches!(
         aggregate.function,
@@ -47,12 +15,16 @@ fn is_extreme_by_bytes(aggregate: &Aggregate) -> bool {
     is_extreme && aggregate.collation == Collation::Binary
 }
 
-/// The number of the text that MIN or MAX takes of some; none if there is none. BLOBs come after all texts.
+/// The number of the text that MIN or MAX takes of some, by bytes; none if there is none, or another aggregate takes them. BLOBs come
+/// after all texts.
 pub(super) fn extreme_text(
-    function: AggregateFunction,
+    aggregate: &Aggregate,
     numbers: &[u32],
     dictionary: &TextDictionary,
 ) -> Option<u32> {
+    if !is_extreme_by_bytes(aggregate) {
+        return None;
+    }
     let place = |number: u32| {
         let bytes = dictionary.bytes(number);
         (std::str::from_utf8(bytes).is_err(), bytes)
@@ -62,7 +34,7 @@ pub(super) fn extreme_text(
     for &number in rest {
         if number != best.0 {
             let place = place(number);
-            let is_better = match function {
+            let is_better = match aggregate.function {
                 AggregateFunction::Max => place > best.1,
                 _ => place < best.1,
             };
@@ -82,7 +54,7 @@ pub(super) fn counts_rows(aggregate: &Aggregate, program: &Program, batch: &Batc
 }
 
 /// Whether the argument of an aggregate may be NULL for some row.
-fn may_be_null(aggregate: &Aggregate, program: &Program, batch: &Batch) -> bool {
+pub(super) fn may_be_null(aggregate: &Aggregate, program: &Program, batch: &Batch) -> bool {
     let may_be_null = |argument| match program.column(argument) {
         Some(column) => matches!(batch.columns()[column], BatchColumn::Values(_)),
         None => true,

@@ -9,8 +9,8 @@ use zipfdb_sql::query::{
     Aggregation, Block, Collation, Expression, ExpressionId, Query, SortKey, Source,
 };
 
+use super::accumulate::needs_order;
 use super::aggregate::Aggregate;
-use super::aggregate_sorted::{AggregateSorted, needs_order};
 use super::aggregate_unique::AggregateUnique;
 use super::context::Context;
 use super::distinct::{Distinct, Once};
@@ -107,7 +107,7 @@ impl Builder<'_> {
             }
             let is_grouped = properties.is_unique;
             if aggregation.aggregates.iter().any(needs_order) {
-                // Groups come in order of their keys then.
+                // Groups that were written to runs come in order of their keys.
                 properties.order.clear();
             }
             input = self.aggregate(input, program, aggregation, (is_grouped, once))?;
@@ -256,7 +256,7 @@ impl Builder<'_> {
         /// The share of rows that a condition is assumed to pass.
         const SHARE: u64 = 4;
         let count = conditions.len();
-        let filter = Filter::new(input, program.clone(), conditions, self.context.pace());
+        let filter = Filter::new(input, program.clone(), conditions, &self.context);
         self.plan.add(Box::new(filter), |rows: Option<u64>| {
             let rows = rows.map(|rows| rows.div_ceil(SHARE));
             Description::new("filter", counted(count, "condition"), rows)
@@ -278,7 +278,7 @@ impl Builder<'_> {
         let mut aggregation = aggregation.clone();
         let is_sorted = aggregation.aggregates.iter().any(needs_order);
         if is_grouped && !is_sorted {
-            let groups = AggregateUnique::new(input, program, aggregation);
+            let groups = AggregateUnique::new(input, program, aggregation, self.context.memory);
             let about = |rows| Description::new("group rows as they are", detail(), rows);
             return Ok(self.plan.add(Box::new(groups), about));
         }
@@ -288,18 +288,17 @@ impl Builder<'_> {
             0 => Some(1),
             _ => rows.map(|rows| rows.div_ceil(SHARE)),
         };
-        if is_sorted {
-            let groups = AggregateSorted::new(input, program, aggregation, &self.context)?;
-            return Ok(self.plan.add(Box::new(groups), |rows| {
-                Description::new("aggregate in order", detail(), rows_of(rows))
-            }));
-        }
         for (aggregate, &once) in aggregation.aggregates.iter_mut().zip(&once) {
             aggregate.distinct &= !once;
         }
-        let groups = Aggregate::new(input, program, aggregation, once, &self.context);
+        let groups = Aggregate::new(input, program, aggregation, once, &self.context)?;
+        let what = if is_sorted {
+            "aggregate in order"
+        } else {
+            "aggregate"
+        };
         Ok(self.plan.add(Box::new(groups), |rows| {
-            Description::new("aggregate", detail(), rows_of(rows))
+            Description::new(what, detail(), rows_of(rows))
         }))
     }
 

@@ -126,6 +126,13 @@ pub(super) struct RowCodec {
 }
 
 impl RowCodec {
+    /// Writes the first columns of batches, which are as these.
+    pub(super) fn of(columns: &[BatchColumn]) -> RowCodec {
+        RowCodec {
+            kinds: columns.iter().map(BatchColumn::empty).collect(),
+        }
+    }
+
     /// Writes a row, and nothing else. Values that the batch holds are taken out, so that they are in memory once.
     pub(super) fn write(&mut self, batch: &mut Batch, row: usize, encoder: &mut Encoder) {
         if self.kinds.is_empty() {

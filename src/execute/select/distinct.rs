@@ -7,16 +7,16 @@ use zipfdb_sql::query::Collation;
 
 use super::codec::{Encoder, RowCodec};
 use super::context::Context;
+use super::group_index::{GroupIndex, RowKeys, RowSteps};
 use super::key::{KeyOrder, add_key};
 use super::key_numbers::{KeyNumbers, Look};
-use super::numbered_rows::{NumberedRows, RowSteps};
-use super::row::{BatchRest, Input, KEPT_BYTES_MAX, LateError, Operator, RowAtHand};
+use super::row::{BatchRest, Input, KEPT_BYTES_MAX, LateError, Operator};
 use super::sorter::{Sorted, Sorter};
 use super::spill::spill_error_in;
+use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
-use crate::{Result, Value};
 
 /// The part of memory that numbers for the texts of a dictionary may take.
 const TEXTS_SHARE: usize = 8;
@@ -24,7 +24,7 @@ const TEXTS_SHARE: usize = 8;
 pub(super) struct Distinct {
     state: DistinctState,
     /// Rows that were given, once there is a batch.
-    known: Option<NumberedRows>,
+    known: Option<(RowKeys, GroupIndex)>,
     /// Takes what they do.
     reservation: Reservation,
     steps: RowSteps,
@@ -32,7 +32,6 @@ pub(super) struct Distinct {
     rest: Option<Sorter>,
     codec: RowCodec,
     encoder: Encoder,
-    at_hand: RowAtHand,
     /// Rows that are new and not given yet.
     new: BatchRest,
     late: LateError,
@@ -69,7 +68,6 @@ impl Distinct {
             rest: None,
             codec: RowCodec::default(),
             encoder: Encoder::default(),
-            at_hand: RowAtHand::new(Vec::new()),
             new: BatchRest::default(),
             late: LateError::default(),
             pace: context.pace(),
@@ -80,55 +78,56 @@ impl Distinct {
     /// Finds the rows of a batch that are new; where there is no room for more, they go to the rest.
     fn take(&mut self, batch: &mut Batch, new: &mut Vec<u32>) -> Result<()> {
         let memory = self.context.memory / 2;
-        let mut known = self.known.take().unwrap_or_else(|| {
+        let (mut keys, mut known) = self.known.take().unwrap_or_else(|| {
             let columns = 0..batch.columns().len();
-            self.at_hand = RowAtHand::new(columns.clone().collect());
             let share = memory / TEXTS_SHARE / columns.len().max(1);
             let keys = columns.map(|column| KeyNumbers::of_column(column, share));
-            NumberedRows::new(keys.collect())
+            (RowKeys::new(keys.collect()), GroupIndex::default())
         });
-        let mut first = 0;
+        if !keys.begin(batch) {
+            known.number_values(&mut keys, &self.context.values)?;
+        }
+        let (mut first, mut numbers) = (0, Vec::new());
         while first < batch.len() {
             let rows = self.steps.next(first, batch.len());
             first = rows.end;
             self.pace.work(rows.len() * size_of::<u64>())?;
-            let before = known.bytes();
-            let with = Look {
+            let before = keys.bytes() + known.bytes();
+            let mut with = Look {
                 evaluator: None,
                 memory: &self.context.values,
                 keeps: self.rest.is_none(),
             };
-            known.look(batch, rows.clone(), with)?;
-            for (index, row) in rows.enumerate() {
-                if known.contains(index) {
+            numbers.clear();
+            keys.look(batch, rows.clone(), &mut with, &mut numbers)?;
+            for (row, wanted) in rows.zip(numbers.chunks_exact(keys.width())) {
+                if known.contains(wanted, keys.equals()) {
                     continue;
                 }
-                if self.rest.is_none() && known.bytes() <= memory {
-                    known.find_or_add(index);
+                if self.rest.is_none() && keys.bytes() + known.bytes() <= memory {
+                    known.intern(wanted, keys.equals());
                     // A batch has fewer rows than 2^32.
                     new.push(row as u32);
                 } else {
                     self.push(batch, row)?;
                 }
             }
-            self.steps.grow(known.bytes().saturating_sub(before));
-            self.reservation.cover(known.bytes().min(memory));
+            let bytes = keys.bytes() + known.bytes();
+            self.steps.grow(bytes.saturating_sub(before));
+            self.reservation.cover(bytes.min(memory));
         }
-        self.known = Some(known);
+        self.known = Some((keys, known));
         Ok(())
     }
 
     /// Puts a row to the rest.
     fn push(&mut self, batch: &mut Batch, row: usize) -> Result<()> {
         let context = &self.context;
-        let key = self.at_hand.with(batch, row, |row: &[Value]| {
-            let mut key = Vec::new();
-            let order = KeyOrder::ascending(Collation::Binary);
-            for value in row {
-                add_key(value, order, &mut key, &context.values)?;
-            }
-            Ok(key)
-        })?;
+        let mut key = Vec::new();
+        let order = KeyOrder::ascending(Collation::Binary);
+        for column in batch.columns() {
+            add_key(&column.lent(row), order, &mut key, &context.values)?;
+        }
         let rest = self.rest.get_or_insert_with(|| {
             let memory = context.memory / 2;
             Sorter::new(

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::ExpressionId;
 
-use super::row::{BatchRest, Input, LateError, Operator, RowAtHand};
+use super::context::Context;
+use super::row::{BatchRest, ENTRIES_SHARE, Input, LateError, Operator};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::expression::{Evaluator, Program};
@@ -16,7 +17,6 @@ pub(super) struct Filter {
     input: Input,
     evaluator: Evaluator<Arc<Program>>,
     conditions: Vec<ExpressionId>,
-    at_hand: RowAtHand,
     /// Rows that passed and are not given yet.
     rest: BatchRest,
     late: LateError,
@@ -28,29 +28,24 @@ impl Filter {
         input: Input,
         program: Arc<Program>,
         conditions: Vec<ExpressionId>,
-        pace: Pace,
+        context: &Context,
     ) -> Filter {
         Filter {
             input,
-            at_hand: RowAtHand::new(program.columns(conditions.iter().copied())),
-            evaluator: Evaluator::of(program),
+            evaluator: Evaluator::of_batches(program, context.memory / ENTRIES_SHARE),
             conditions,
             rest: BatchRest::default(),
             late: LateError::default(),
-            pace,
+            pace: context.pace(),
         }
     }
 
     /// Appends the rows of a batch that pass.
-    fn decide(&mut self, batch: &mut Batch, passing: &mut Vec<u32>) -> Result<()> {
+    fn decide(&mut self, batch: &Batch, passing: &mut Vec<u32>) -> Result<()> {
         for row in 0..batch.len() {
             self.pace.step()?;
             self.evaluator.next_row();
-            let (evaluator, conditions) = (&mut self.evaluator, &self.conditions);
-            let passes = self
-                .at_hand
-                .with(batch, row, |values| evaluator.are_true(values, conditions))?;
-            if passes {
+            if self.evaluator.are_true((batch, row), &self.conditions)? {
                 // A batch has fewer rows than 2^32.
                 passing.push(row as u32);
             }
@@ -67,11 +62,11 @@ impl Operator for Filter {
                 return Ok(Some(batch));
             }
             self.late.check()?;
-            let Some(mut batch) = self.input.next_batch(wanted)? else {
+            let Some(batch) = self.input.next_batch(wanted)? else {
                 return Ok(None);
             };
             let mut passing = Vec::new();
-            let ended = self.decide(&mut batch, &mut passing);
+            let ended = self.decide(&batch, &mut passing);
             let passed = match passing.len() {
                 0 => None,
                 all if all == batch.len() => Some(batch),

@@ -1,32 +1,35 @@
 //! A group with its state, and the records of a run that are made of groups.
 //!
-//! A record of a run is the state of a group, or one argument of a DISTINCT aggregate. Its key is the group's key, the
-//! number of the aggregate (0 for the state), and the key of the argument. Invariant: in the merge of runs all records of a
-//! group are together, states first, and equal arguments are neighbours; a group's arguments never stand without its state.
+//! A record of a run is the state of a group, or one argument of an aggregate that is DISTINCT or needs order, with how often it
+//! occurs. Its key is the group's key, the number of the aggregate (0 for the state), and the key of the argument behind those of
+//! its order. Invariant: in the merge of runs all records of a group are together, states first, arguments in order, and equal
+//! arguments are neighbours; a group's arguments never stand without its state.
 
 use std::io;
 
-use zipfdb_sql::query::{AggregateFunction, Aggregation};
+use zipfdb_sql::query::{Aggregate, AggregateFunction, Aggregation};
 
-use super::accumulate::{Accumulator, tie};
-use super::codec::{Decoder, Encoder, damaged};
+use super::accumulate::{Accumulator, needs_order};
+use super::codec::{Decoder, damaged};
+use super::context::Context;
+use super::key::tie;
 use super::spill::Record;
+use crate::expression::Program;
 use crate::{Result, Value};
 
 /// A group: the keys that are shown, and a state for each aggregate.
-#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
     pub(super) keys: Vec<Value>,
     pub(super) states: Vec<Accumulator>,
 }
 
 impl Group {
-    pub(super) fn new(aggregation: &Aggregation, keys: Vec<Value>) -> Group {
+    pub(super) fn new(aggregation: &Aggregation, program: &Program, keys: Vec<Value>) -> Group {
         let aggregates = aggregation.aggregates.iter();
         Group {
             keys,
             states: aggregates
-                .map(|aggregate| Accumulator::new(aggregate.function))
+                .map(|aggregate| Accumulator::new(aggregate, program))
                 .collect(),
         }
     }
@@ -40,6 +43,26 @@ impl Group {
         times: u64,
     ) {
         self.states[index].take(&aggregation.aggregates[index], value, times);
+    }
+
+    /// Takes an argument that was collected.
+    ///
+    /// # Errors
+    /// If it takes too much memory.
+    pub(super) fn take_collected(
+        &mut self,
+        aggregation: &Aggregation,
+        argument: &CollectedArgument,
+        context: &Context,
+    ) -> Result<()> {
+        let aggregate = &aggregation.aggregates[argument.aggregate];
+        let times = if aggregate.distinct {
+            1
+        } else {
+            argument.times
+        };
+        let state = &mut self.states[argument.aggregate];
+        state.take_in_order(aggregate, &argument.value, times, context)
     }
 
     /// Takes another part of the same group.
@@ -69,16 +92,16 @@ impl Group {
         Ok(values)
     }
 
-    pub(super) fn encode(&self, encoder: &mut Encoder) {
-        self.keys.iter().for_each(|key| encoder.value(key));
-        self.states.iter().for_each(|state| state.encode(encoder));
-    }
-
-    fn decode(aggregation: &Aggregation, decoder: &mut Decoder<'_>) -> io::Result<Group> {
+    fn decode(
+        aggregation: &Aggregation,
+        program: &Program,
+        decoder: &mut Decoder<'_>,
+    ) -> io::Result<Group> {
         let keys = aggregation.keys.iter().map(|_| decoder.value());
         let keys = keys.collect::<io::Result<_>>()?;
         let aggregates = aggregation.aggregates.iter();
-        let states = aggregates.map(|aggregate| Accumulator::decode(aggregate.function, decoder));
+        let states = aggregates
+            .map(|aggregate| Accumulator::decode(Accumulator::new(aggregate, program), decoder));
         Ok(Group {
             keys,
             states: states.collect::<io::Result<_>>()?,
@@ -86,14 +109,14 @@ impl Group {
     }
 }
 
-/// Whether an aggregate has to know the arguments it has taken. The smallest and greatest do not change with repetition.
-pub(super) fn is_distinct(aggregation: &Aggregation, index: usize) -> bool {
-    let aggregate = &aggregation.aggregates[index];
+/// Whether an aggregate has to know the arguments it has taken: those that count once, and those that are taken in order. The
+/// smallest and greatest do not change with repetition.
+pub(super) fn collects(aggregate: &Aggregate) -> bool {
     let is_extreme = matches!(
         aggregate.function,
         AggregateFunction::Min | AggregateFunction::Max
     );
-    aggregate.distinct && !is_extreme
+    aggregate.argument.is_some() && (needs_order(aggregate) || aggregate.distinct && !is_extreme)
 }
 
 /// The number of the state, behind the group's key in a record's key.
@@ -107,13 +130,30 @@ pub(super) fn number_of(aggregate: u32) -> [u8; 4] {
 /// A record of a run, read.
 pub(super) enum GroupRecord {
     State(Group),
-    /// The argument of an aggregate, by index.
-    Argument(usize, Value),
+    Argument(CollectedArgument),
+}
+
+/// An argument that was collected.
+pub(super) struct CollectedArgument {
+    /// By index.
+    pub(super) aggregate: usize,
+    pub(super) value: Value,
+    pub(super) times: u64,
+}
+
+impl CollectedArgument {
+    /// Adds an equal argument of the same aggregate: of the two values the smaller is taken.
+    pub(super) fn add(&mut self, other: CollectedArgument) {
+        self.times += other.times;
+        if tie(&other.value, &self.value).is_lt() {
+            self.value = other.value;
+        }
+    }
 }
 
 /// Takes a record apart: the group's key and what it says of the group.
 pub(super) fn read_part<'a>(
-    aggregation: &Aggregation,
+    (aggregation, program): (&Aggregation, &Program),
     record: &'a Record,
 ) -> io::Result<(&'a [u8], GroupRecord)> {
     let mut decoder = Decoder { bytes: &record.1 };
@@ -123,9 +163,13 @@ pub(super) fn read_part<'a>(
     // 32 bits fit.
     let number = u32::from_be_bytes(*number) as usize;
     let part = match number.checked_sub(1) {
-        None => GroupRecord::State(Group::decode(aggregation, &mut decoder)?),
+        None => GroupRecord::State(Group::decode(aggregation, program, &mut decoder)?),
         Some(index) if index < aggregation.aggregates.len() => {
-            GroupRecord::Argument(index, decoder.value()?)
+            GroupRecord::Argument(CollectedArgument {
+                aggregate: index,
+                times: decoder.number()?,
+                value: decoder.value()?,
+            })
         }
         Some(_) => return Err(damaged()),
     };

@@ -1,37 +1,40 @@
 //! `GroupKeys`: what an aggregation tells rows apart by, as numbers.
 //!
-//! These are the keys of groups and the arguments of DISTINCT aggregates. Invariant: what FILTER refuses is not computed, and a row
-//! that is no argument has no number.
+//! These are the keys of groups and the arguments that aggregates collect, each behind the keys of its order. Invariant: what FILTER
+//! refuses is not computed, and a row that is no argument has no number.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use zipfdb_sql::query::{AggregateFunction, Aggregation};
+use zipfdb_sql::query::{AggregateFunction, Aggregation, ExpressionId};
 
-use super::expression_values::ExpressionValues;
-use super::group::is_distinct;
-use super::key_numbers::{KeyNumbers, Look};
-use super::numbered_rows::RowKeys;
+use super::accumulate::{is_of_numbers, needs_order};
+use super::group::collects;
+use super::group_index::RowKeys;
+use super::key::KeyOrder;
+use super::key_numbers::{KeyNumbers, KeyUse, Look};
 use crate::Result;
 use crate::batch::Batch;
-use crate::expression::{Evaluator, Program, truth};
+use crate::expression::{Evaluator, Program};
 use crate::runtime::memory::ValueMemory;
 
 /// What rows are told apart by.
 pub(super) struct GroupKeys {
     pub(super) keys: RowKeys,
     pub(super) aggregates: Vec<AggregateKeys>,
-    /// Whether all DISTINCT aggregates count.
-    only_counts: bool,
+    /// Whether no aggregate looks at the values of arguments when it collects them.
+    only_collects: bool,
     evaluator: Evaluator<Arc<Program>>,
     memory: ValueMemory,
 }
 
 /// What is looked at for an aggregate.
 pub(super) struct AggregateKeys {
-    filter: Option<ExpressionValues>,
-    /// The argument, behind the number of its group, if the aggregate is DISTINCT.
+    filter: Option<ExpressionId>,
+    /// The argument behind the number of its group and the keys of its order, if the aggregate collects it.
     pub(super) argument: Option<RowKeys>,
+    /// The orders of these keys and of the argument.
+    pub(super) orders: Vec<KeyOrder>,
 }
 
 /// Rows of a batch as numbers.
@@ -47,38 +50,69 @@ pub(super) struct NumberedBatch {
 pub(super) struct AggregateRows {
     /// Which they are; none if all.
     pub(super) passing: Option<Vec<usize>>,
-    /// Of a DISTINCT aggregate the numbers of their arguments, row by row, each behind room for the number of the group.
+    /// Of an aggregate that collects the numbers of their arguments, row by row, each behind room for the number of the group.
     pub(super) arguments: Vec<u64>,
 }
 
 impl GroupKeys {
-    /// What an aggregation tells rows apart by. What is known of the texts of an expression may take `share` bytes.
+    /// What an aggregation tells rows apart by. What is known of the entries of a dictionary for an
+    /// expression may take `share` bytes.
     pub(super) fn new(
         aggregation: &Aggregation,
         program: &Arc<Program>,
         (share, memory): (usize, &ValueMemory),
     ) -> GroupKeys {
+        let numbers = |id, what_for| KeyNumbers::new(id, what_for, program, share);
         let keys = aggregation.keys.iter();
-        let keys = keys.map(|key| KeyNumbers::new(key.expression, key.collation, program, share));
-        let distinct = |index: &usize| is_distinct(aggregation, *index);
-        let all = || 0..aggregation.aggregates.len();
-        let aggregates = all().map(|index| {
-            let aggregate = &aggregation.aggregates[index];
-            let argument = aggregate.argument.filter(|_| distinct(&index));
+        let keys = keys.map(|key| numbers(key.expression, KeyUse::Equality(key.collation)));
+        let aggregates = aggregation.aggregates.iter().map(|aggregate| {
+            let use_by = |collation, otherwise| {
+                if aggregate.distinct {
+                    KeyUse::Equality(collation)
+                } else {
+                    otherwise
+                }
+            };
+            let of_argument = if is_of_numbers(aggregate.function) {
+                KeyUse::Number
+            } else {
+                KeyUse::Identity
+            };
+            let argument = aggregate.argument.filter(|_| collects(aggregate));
+            let argument = argument.map(|id| {
+                let order = aggregate.order_by.iter();
+                let order = order
+                    .map(|key| numbers(key.expression, use_by(key.collation, KeyUse::Identity)));
+                let argument = numbers(id, use_by(aggregate.collation, of_argument));
+                RowKeys::with_given(order.chain([argument]).collect())
+            });
+            let own = if aggregate.distinct {
+                KeyOrder::ascending(aggregate.collation)
+            } else {
+                KeyOrder::exact()
+            };
             AggregateKeys {
-                filter: (aggregate.filter).map(|id| ExpressionValues::new(id, program, share)),
-                argument: argument.map(|id| {
-                    RowKeys::with_given(KeyNumbers::new(id, aggregate.collation, program, share))
-                }),
+                filter: aggregate.filter,
+                argument,
+                orders: aggregate
+                    .order_by
+                    .iter()
+                    .map(KeyOrder::of)
+                    .chain([own])
+                    .collect(),
             }
         });
-        let mut functions =
-            (all().filter(distinct)).map(|index| aggregation.aggregates[index].function);
+        let mut collecting = aggregation
+            .aggregates
+            .iter()
+            .filter(|aggregate| collects(aggregate));
         GroupKeys {
             keys: RowKeys::new(keys.collect()),
             aggregates: aggregates.collect(),
-            only_counts: functions.all(|function| function == AggregateFunction::Count),
-            evaluator: Evaluator::of(program.clone()),
+            only_collects: collecting.all(|aggregate| {
+                aggregate.function == AggregateFunction::Count || needs_order(aggregate)
+            }),
+            evaluator: Evaluator::of_batches(program.clone(), share * aggregation.aggregates.len()),
             memory: memory.clone(),
         }
     }
@@ -93,7 +127,7 @@ impl GroupKeys {
     ///
     /// # Errors
     /// Those of the evaluator, and if there is no memory for a value.
-    pub(super) fn look(&mut self, batch: &mut Batch, rows: Range<usize>) -> Result<NumberedBatch> {
+    pub(super) fn look(&mut self, batch: &Batch, rows: Range<usize>) -> Result<NumberedBatch> {
         let mut numbered = NumberedBatch {
             rows: rows.clone(),
             keys: Vec::new(),
@@ -116,28 +150,25 @@ impl GroupKeys {
     /// Whether rows can be added to groups without these keys: different numbers are different values, and no value of a number is asked
     /// for.
     pub(super) fn are_dispensable(&self) -> bool {
-        self.only_counts && self.all().all(|keys| keys.equals().is_none())
+        self.only_collects && self.all().all(|keys| keys.equals().is_none())
     }
 
     /// About how many bytes values take.
     pub(super) fn bytes(&self) -> usize {
-        let filters = self.aggregates.iter().flat_map(|keys| &keys.filter);
         let keys = self.all().map(RowKeys::bytes);
-        keys.chain(filters.map(ExpressionValues::bytes)).sum()
+        self.evaluator.entry_bytes() + keys.sum::<usize>()
     }
 
-    /// Ends looking at rows.
+    /// Ends looking at rows. Arguments that were collected have their values yet.
     pub(super) fn finish(&mut self) {
-        self.aggregates = Vec::new();
+        self.evaluator.forget_entries();
         self.keys.finish();
     }
 
     /// Forgets all values.
     pub(super) fn clear(&mut self) {
         self.all_mut().for_each(RowKeys::clear);
-        let filters = self.aggregates.iter_mut();
-        let filters = filters.flat_map(|keys| &mut keys.filter);
-        filters.for_each(ExpressionValues::clear);
+        self.evaluator.forget_entries();
     }
 
     fn all(&self) -> impl Iterator<Item = &RowKeys> {
@@ -155,16 +186,16 @@ impl GroupKeys {
 impl AggregateKeys {
     fn look(
         &mut self,
-        batch: &mut Batch,
+        batch: &Batch,
         rows: Range<usize>,
         with: &mut Look<'_>,
     ) -> Result<AggregateRows> {
         let mut looked = AggregateRows::default();
-        if let (Some(filter), Some(evaluator)) = (&mut self.filter, &mut with.evaluator) {
+        if let (Some(filter), Some(evaluator)) = (self.filter, &mut with.evaluator) {
             let mut passing = Vec::new();
             for row in rows.clone() {
-                let is_true = |value: &_| Ok(truth(value) == Some(true));
-                if filter.with(batch, row, evaluator, is_true)? {
+                evaluator.next_row();
+                if evaluator.are_true((batch, row), &[filter])? {
                     passing.push(row);
                 }
             }

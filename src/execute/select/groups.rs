@@ -1,10 +1,9 @@
 //! `Groups`: the groups of an aggregation that are in memory, and how they are written to a run.
 //!
-//! Groups are told apart by the numbers of their keys (`numbered_rows.rs`). Where there are many rows of numbers, a thread of the pool
+//! Groups are told apart by the numbers of their keys (`group_index.rs`). Where there are many rows of numbers, a thread of the pool
 //! adds those that were looked at to their groups (`group_table.rs`) while the thread of the statement reads and looks at more.
 //! Invariant: rows are added in the order in which they come, on whatever thread.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,19 +11,17 @@ use zipfdb_sql::query::Aggregation;
 
 use super::codec::Encoder;
 use super::context::Context;
-use super::group::{Group, STATE, is_distinct, number_of};
+use super::group::{STATE, collects, number_of};
+use super::group_index::RowKeys;
 use super::group_keys::{GroupKeys, NumberedBatch};
 use super::group_table::GroupTable;
-use super::key::{KeyOrder, add_key};
-use super::numbered_rows::RowKeys;
-use super::ordered::sort_until;
+use super::key::KeyOrder;
 use super::row::BATCH_BYTES;
 use super::spill::RunWriter;
 use crate::batch::{Batch, BatchColumn};
 use crate::expression::Program;
 use crate::runtime::beside::Beside;
 use crate::runtime::interrupt::Pace;
-use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
 /// The part of memory that what is known of texts may take, of all expressions together.
@@ -42,7 +39,7 @@ pub(super) struct Groups {
     table_bytes: usize,
     /// Batches that were looked at and not added yet.
     looked_at: Vec<(Batch, NumberedBatch)>,
-    memory: ValueMemory,
+    context: Context,
 }
 
 impl Groups {
@@ -54,7 +51,9 @@ impl Groups {
         context: &Context,
     ) -> Groups {
         let aggregation = Arc::new(aggregation.clone());
-        let expressions = aggregation.keys.len() + 2 * aggregation.aggregates.len();
+        let of_aggregates = aggregation.aggregates.iter();
+        let of_aggregates = of_aggregates.map(|aggregate| 2 + aggregate.order_by.len());
+        let expressions = aggregation.keys.len() + of_aggregates.sum::<usize>();
         let share = context.memory / TEXTS_SHARE / expressions.max(1);
         let table = GroupTable::new(&aggregation, program, once, share);
         Groups {
@@ -62,7 +61,7 @@ impl Groups {
             table: Beside::new(Box::new(table), &context.pool, &context.interrupt),
             table_bytes: 0,
             looked_at: Vec::new(),
-            memory: context.values.clone(),
+            context: context.clone(),
             aggregation,
         }
     }
@@ -71,7 +70,7 @@ impl Groups {
     ///
     /// # Errors
     /// If a key or an argument cannot be computed, or there is no memory for it.
-    pub(super) fn take(&mut self, batch: &mut Batch, rows: Range<usize>) -> Result<()> {
+    pub(super) fn take(&mut self, batch: &Batch, rows: Range<usize>) -> Result<()> {
         self.settle()?;
         self.begin(batch)?;
         let numbered = self.keys.look(batch, rows)?;
@@ -80,9 +79,8 @@ impl Groups {
 
     /// Whether adding the rows of a batch to their groups is work for a thread of its own, and takes little memory.
     pub(super) fn pays_apart(&self, batch: &Batch) -> bool {
-        let finds_rows = !self.aggregation.keys.is_empty()
-            || (0..self.aggregation.aggregates.len())
-                .any(|index| is_distinct(&self.aggregation, index));
+        let finds_rows =
+            !self.aggregation.keys.is_empty() || self.aggregation.aggregates.iter().any(collects);
         let columns = batch.columns();
         finds_rows && self.keys.are_dispensable() && columns.iter().all(BatchColumn::is_of_numbers)
     }
@@ -91,13 +89,13 @@ impl Groups {
     ///
     /// # Errors
     /// As `take`, also those of batches before.
-    pub(super) fn take_apart(&mut self, mut batch: Batch) -> Result<()> {
+    pub(super) fn take_apart(&mut self, batch: Batch) -> Result<()> {
         self.begin(&batch)?;
         let rows = 0..batch.len();
-        let numbered = self.keys.look(&mut batch, rows)?;
+        let numbered = self.keys.look(&batch, rows)?;
         if !self.keys.are_dispensable() {
             self.settle()?;
-            return self.add(&mut batch, numbered);
+            return self.add(&batch, numbered);
         }
         self.looked_at.push((batch, numbered));
         if self.looked_at.len() < BATCHES_APART {
@@ -140,9 +138,10 @@ impl Groups {
     /// As `settle`.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.settle()?;
-        self.table.here()?.finish();
+        let table = self.table.here()?;
+        table.finish();
         self.keys.finish();
-        Ok(())
+        table.sort(&self.keys, &self.context)
     }
 
     /// The rows of groups from `first` on, at most `rows_max`, up to one whose aggregates fail.
@@ -153,7 +152,9 @@ impl Groups {
         };
         let most = first.saturating_add(rows_max.max(1)).min(table.len());
         let end = end_of_batch(&self.keys.keys, table, first, most);
-        let (columns, length, ended) = table.columns(first..end);
+        let (taken, failed) = table.take_in_order(first..end, &self.keys, &self.context);
+        let (columns, length, ended) = table.columns(first..first + taken);
+        let ended = ended.and(failed);
         if length == 0 {
             return (None, ended);
         }
@@ -173,7 +174,7 @@ impl Groups {
             aggregation: &self.aggregation,
             keys: &self.keys,
             table,
-            memory: &self.memory,
+            context: &self.context,
         };
         written.write(writer, pace)?;
         table.clear();
@@ -187,13 +188,13 @@ impl Groups {
         if !self.keys.begin(batch) {
             self.settle()?;
             let table = self.table.here()?;
-            table.number_values(&mut self.keys, batch, &self.memory)?;
+            table.number_values(&mut self.keys, batch, &self.context.values)?;
         }
         Ok(())
     }
 
     /// Adds rows of a batch, after all others.
-    fn add(&mut self, batch: &mut Batch, numbered: NumberedBatch) -> Result<()> {
+    fn add(&mut self, batch: &Batch, numbered: NumberedBatch) -> Result<()> {
         let table = self.table.here()?;
         table.take(batch, numbered, Some(&self.keys))?;
         self.table_bytes = table.bytes();
@@ -203,8 +204,8 @@ impl Groups {
 
 /// Adds batches to their groups without the keys.
 fn add_all(table: &mut GroupTable, looked_at: Vec<(Batch, NumberedBatch)>) -> Result<()> {
-    for (mut batch, numbered) in looked_at {
-        table.take(&mut batch, numbered, None)?;
+    for (batch, numbered) in looked_at {
+        table.take(&batch, numbered, None)?;
     }
     Ok(())
 }
@@ -228,113 +229,66 @@ fn end_of_batch(keys: &RowKeys, table: &GroupTable, first: usize, most: usize) -
 struct Written<'a> {
     aggregation: &'a Aggregation,
     keys: &'a GroupKeys,
-    table: &'a GroupTable,
-    memory: &'a ValueMemory,
+    table: &'a mut GroupTable,
+    context: &'a Context,
 }
 
 impl Written<'_> {
-    fn write(&self, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
-        let mut keys = Vec::with_capacity(self.table.len());
-        for group in 0..self.table.len() {
-            let mut key = Vec::new();
-            for (index, part) in self.aggregation.keys.iter().enumerate() {
-                let order = KeyOrder::ascending(part.collation);
-                add_key(&self.key(group, index), order, &mut key, self.memory)?;
-            }
-            pace.work(key.len())?;
-            keys.push((key, group as u32));
-        }
-        sort_until(&mut keys, pace, Ord::cmp)?;
-        let mut taken = self.arguments(&keys, pace)?.into_iter().peekable();
+    fn write(self, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
+        let Written {
+            aggregation,
+            keys,
+            table,
+            context,
+        } = self;
+        let orders = aggregation.keys.iter();
+        let orders = orders.map(|key| KeyOrder::ascending(key.collation));
+        let orders: Vec<KeyOrder> = orders.collect();
+        let groups = keys.keys.sorted(&table.rows, &orders, context)?;
+        table.sort(keys, context)?;
+        let (mut group_key, mut argument_key) = (Vec::new(), Vec::new());
         let mut encoder = Encoder::default();
-        for (place, (key, group)) in keys.into_iter().enumerate() {
+        for group in groups {
             pace.step()?;
+            let numbers = table.rows.numbers(group as usize);
+            group_key.clear();
+            keys.keys
+                .add_key(numbers, &orders, &context.values, &mut group_key)?;
             encoder.bytes.clear();
-            encoder.number(key.len() as u64);
-            self.group(group as usize).encode(&mut encoder);
-            writer.push(&[&key, &STATE], &encoder.bytes)?;
-            while let Some(argument) = taken.next_if(|argument| argument.place as usize == place) {
-                pace.step()?;
-                encoder.bytes.clear();
-                encoder.number(key.len() as u64);
-                let state = &self.table.aggregates[argument.aggregate as usize];
-                match state.states.is_of_counts() {
-                    // COUNT does not look at what it counts.
-                    true => encoder.value(&Value::Integer(1)),
-                    false => encoder.value(&self.argument(&argument)),
+            encoder.number(group_key.len() as u64);
+            for key in 0..orders.len() {
+                encoder.value(&keys.keys.value(numbers, key));
+            }
+            let aggregates = table.aggregates.iter();
+            aggregates.for_each(|aggregate| aggregate.encode(group, &mut encoder));
+            writer.push(&[&group_key, &STATE], &encoder.bytes)?;
+            for (index, state) in table.aggregates.iter().enumerate() {
+                let of = &keys.aggregates[index];
+                let (Some(collected), Some(argument)) = (&state.collected, &of.argument) else {
+                    continue;
+                };
+                // Far fewer aggregates than 2^32 fit into a statement.
+                let number = number_of(index as u32);
+                for &row in collected.of_group(group) {
+                    pace.step()?;
+                    let numbers = collected.rows.numbers(row as usize);
+                    argument_key.clear();
+                    argument.add_key(numbers, &of.orders, &context.values, &mut argument_key)?;
+                    encoder.bytes.clear();
+                    encoder.number(group_key.len() as u64);
+                    encoder.number(collected.times_of(row));
+                    if state.is_count() {
+                        // COUNT does not look at what it counts.
+                        encoder.value(&Value::Integer(1));
+                    } else {
+                        encoder.value(&argument.last(numbers));
+                    }
+                    writer.push(&[&group_key, &number, &argument_key], &encoder.bytes)?;
                 }
-                let number = number_of(argument.aggregate);
-                writer.push(&[&key, &number, &argument.key], &encoder.bytes)?;
             }
         }
         Ok(())
     }
-
-    /// The arguments of DISTINCT aggregates, in the order in which they are written behind groups that come in order of `keys`.
-    fn arguments(&self, keys: &[(Vec<u8>, u32)], pace: &mut Pace) -> Result<Vec<Argument>> {
-        let mut places = vec![0; keys.len()];
-        for (place, (_, group)) in keys.iter().enumerate() {
-            places[*group as usize] = place as u32;
-        }
-        let mut arguments = Vec::new();
-        for (index, state) in self.table.aggregates.iter().enumerate() {
-            let Some(taken) = &state.taken else {
-                continue;
-            };
-            let order = KeyOrder::ascending(self.aggregation.aggregates[index].collation);
-            for row in 0..taken.len() {
-                let mut argument = Argument {
-                    place: places[taken.numbers(row)[0] as usize],
-                    aggregate: index as u32,
-                    key: Vec::new(),
-                    row: row as u32,
-                };
-                let value = self.argument(&argument);
-                add_key(&value, order, &mut argument.key, self.memory)?;
-                pace.work(argument.key.len())?;
-                arguments.push(argument);
-            }
-        }
-        sort_until(&mut arguments, pace, |left, right| {
-            let place = |argument: &Argument| (argument.place, argument.aggregate);
-            (place(left), &left.key).cmp(&(place(right), &right.key))
-        })?;
-        Ok(arguments)
-    }
-
-    /// A group as it is written.
-    fn group(&self, group: usize) -> Group {
-        let keys = 0..self.aggregation.keys.len();
-        Group {
-            keys: keys.map(|key| self.key(group, key).into_owned()).collect(),
-            states: self.table.states(group),
-        }
-    }
-
-    /// The value of an argument.
-    fn argument(&self, argument: &Argument) -> Cow<'_, Value> {
-        let aggregate = argument.aggregate as usize;
-        let taken = &self.table.aggregates[aggregate].taken;
-        match (&self.keys.aggregates[aggregate].argument, taken) {
-            (Some(keys), Some(taken)) => keys.value(taken.numbers(argument.row as usize), 0),
-            _ => unreachable!("arguments are of DISTINCT aggregates"),
-        }
-    }
-
-    /// A key of a group.
-    fn key(&self, group: usize, key: usize) -> Cow<'_, Value> {
-        self.keys.keys.value(self.table.rows.numbers(group), key)
-    }
-}
-
-/// An argument of a DISTINCT aggregate where it is written.
-struct Argument {
-    /// Of its group among the keys.
-    place: u32,
-    aggregate: u32,
-    key: Vec<u8>,
-    /// Among those that the aggregate has taken.
-    row: u32,
 }
 
 #[cfg(test)]
@@ -353,6 +307,7 @@ mod tests {
     use crate::expression::Layout;
     use crate::handles::session::Session;
     use crate::runtime::interrupt::{Interrupt, Interrupts};
+    use crate::runtime::memory::ValueMemory;
 
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
     fn aggregation(collation: Collation) -> Aggregation {
@@ -378,21 +333,25 @@ mod tests {
         }
     }
 
+    fn program(interrupt: &Interrupt) -> Program {
+        let memory = ValueMemory::default();
+        Program::new(
+            &[Expression::Column(0)],
+            &Layout::whole(1, 0),
+            0,
+            interrupt,
+            &memory,
+        )
+        .unwrap()
+    }
+
     fn groups(aggregation: &Aggregation, interrupt: &Interrupt) -> Groups {
         let database = Database::in_memory().unwrap();
         let session = Arc::new(Session::new(database.shared().clone()));
         let mut context = Context::new(&session, interrupt);
         context.memory = 1 << 20;
-        let layout = Layout::whole(1, 0);
-        let program = Program::new(
-            &[Expression::Column(0)],
-            &layout,
-            0,
-            interrupt,
-            &context.values,
-        )
-        .unwrap();
-        Groups::new(aggregation, &Arc::new(program), vec![false; 3], &context)
+        let program = Arc::new(program(interrupt));
+        Groups::new(aggregation, &program, vec![false; 3], &context)
     }
 
     #[test]
@@ -407,8 +366,8 @@ mod tests {
         for number in (0..40).chain(0..40) {
             let mut column = ColumnBuilder::default();
             column.push(Value::Text(format!("{number:0LENGTH$}")));
-            let mut batch = Batch::new(vec![column.finish()], 1, Some(vec![2]));
-            groups.take(&mut batch, 0..1).unwrap();
+            let batch = Batch::new(vec![column.finish()], 1, Some(vec![2]));
+            groups.take(&batch, 0..1).unwrap();
             // What is shown, two arguments and the greatest.
             let kept = groups.len().unwrap() * 4 * LENGTH;
             assert!((kept..kept + kept / 10).contains(&groups.bytes()));
@@ -422,7 +381,7 @@ mod tests {
         let mut records = 0;
         while let Some(record) = merge.next().unwrap() {
             records += 1;
-            let (key, part) = read_part(&aggregation, &record).unwrap();
+            let (key, part) = read_part((&aggregation, &program(&interrupt)), &record).unwrap();
             assert_eq!(key.len(), LENGTH + 3);
             if let GroupRecord::State(group) = part {
                 assert!(matches!(&group.keys[0], Value::Text(text) if text.len() == LENGTH));
@@ -468,11 +427,11 @@ mod tests {
                     },
                 };
                 let rows = column.len();
-                let mut batch = Batch::new(vec![column], rows, None);
-                at_once.take(&mut batch, 0..rows).unwrap();
+                let batch = Batch::new(vec![column], rows, None);
+                at_once.take(&batch, 0..rows).unwrap();
                 match apart.pays_apart(&batch) {
                     true => apart.take_apart(batch).unwrap(),
-                    false => apart.take(&mut batch, 0..rows).unwrap(),
+                    false => apart.take(&batch, 0..rows).unwrap(),
                 }
             }
             prop_assert_eq!(apart.len().unwrap(), at_once.len().unwrap());

@@ -4,8 +4,11 @@
 //! exactly if the values are, and neither is a proper prefix of the other. So keys of several columns may be put one behind
 //! the other. Values cannot be read back.
 
+use std::cmp::Ordering;
+
 use zipfdb_sql::query::{Collation, SortKey};
 
+use crate::expression::compare;
 use crate::runtime::memory::{self, ValueMemory};
 use crate::tokenize::fold;
 use crate::{Error, Result, Value};
@@ -22,6 +25,8 @@ pub(super) struct KeyOrder {
     pub(super) collation: Collation,
     pub(super) descending: bool,
     pub(super) nulls_first: bool,
+    /// Whether a REAL comes behind the INTEGER that it is equal to, so that no two different values are equal.
+    pub(super) is_exact: bool,
 }
 
 impl KeyOrder {
@@ -31,6 +36,7 @@ impl KeyOrder {
             collation: key.collation,
             descending: key.descending,
             nulls_first: key.nulls_first,
+            is_exact: false,
         }
     }
 
@@ -40,8 +46,46 @@ impl KeyOrder {
             collation,
             descending: false,
             nulls_first: true,
+            is_exact: false,
         }
     }
+
+    /// An order in which only values that are the same are equal.
+    pub(super) fn exact() -> KeyOrder {
+        KeyOrder {
+            is_exact: true,
+            ..KeyOrder::ascending(Collation::Binary)
+        }
+    }
+
+    /// How two values compare, which is how their keys do.
+    pub(super) fn compare(self, left: &Value, right: &Value) -> Ordering {
+        let is_null = |value: &Value| matches!(value, Value::Null);
+        let nulls = is_null(left).cmp(&is_null(right));
+        if nulls.is_ne() {
+            return if self.nulls_first {
+                nulls.reverse()
+            } else {
+                nulls
+            };
+        }
+        let order = if self.is_exact {
+            tie(left, right)
+        } else {
+            compare(left, right, self.collation)
+        };
+        if self.descending {
+            order.reverse()
+        } else {
+            order
+        }
+    }
+}
+
+/// Orders values that are equal to a collation or as numbers: by bytes, INTEGER before REAL.
+pub(super) fn tie(a: &Value, b: &Value) -> Ordering {
+    let is_real = |value: &Value| matches!(value, Value::Real(_));
+    compare(a, b, Collation::Binary).then_with(|| is_real(a).cmp(&is_real(b)))
 }
 
 /// Appends the key of a value, and says before that it may take the memory for it.
@@ -120,6 +164,9 @@ pub(super) fn push_key(value: &Value, order: KeyOrder, key: &mut Vec<u8>) {
             push_bytes(bytes, key);
         }
     }
+    if order.is_exact {
+        key.push(u8::from(matches!(value, Value::Real(_))));
+    }
     if order.descending {
         key[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
@@ -159,7 +206,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::expression::compare;
 
     fn values() -> impl Strategy<Value = Value> {
         prop_oneof![
@@ -185,22 +231,21 @@ mod tests {
             descending: bool,
             nulls_first: bool,
             nocase: bool,
+            is_exact: bool,
         ) {
             let collation = if nocase { Collation::NoCase } else { Collation::Binary };
-            let order = KeyOrder { collation, descending, nulls_first };
+            let is_exact = is_exact && !nocase;
+            let order = KeyOrder { collation, descending, nulls_first, is_exact };
             let key = |value: &Value| {
                 let mut key = Vec::new();
                 push_key(value, order, &mut key);
                 key
             };
-            let nulls = (a == Value::Null).cmp(&(b == Value::Null));
-            let expected = match nulls {
-                std::cmp::Ordering::Equal if descending => compare(&b, &a, collation),
-                std::cmp::Ordering::Equal => compare(&a, &b, collation),
-                nulls if nulls_first => nulls.reverse(),
-                nulls => nulls,
-            };
-            prop_assert_eq!(key(&a).cmp(&key(&b)), expected);
+            let ascending = KeyOrder { descending: false, nulls_first: true, ..order };
+            if !is_exact {
+                prop_assert_eq!(ascending.compare(&a, &b), compare(&a, &b, collation));
+            }
+            prop_assert_eq!(key(&a).cmp(&key(&b)), order.compare(&a, &b));
             prop_assert!(key(&a) == key(&b) || !key(&a).starts_with(&key(&b)));
         }
     }

@@ -10,11 +10,14 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::{Collation, ExpressionId};
 
-use super::by_text::ByText;
-use super::row::{RowAtHand, value_size};
+use super::context::Context;
+use super::key::KeyOrder;
+use super::number_keys::integer_number;
+use super::row::value_size;
 use super::value_numbers::ValueNumbers;
+use super::word_order::{ranks, text_order};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
-use crate::expression::{Evaluator, Program};
+use crate::expression::{Evaluator, Program, to_real, whole_number};
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
@@ -38,12 +41,74 @@ pub(super) struct Look<'a> {
 pub(super) struct KeyNumbers {
     /// What is computed, if it is no column.
     expression: Option<ExpressionId>,
-    collation: Collation,
+    what_for: KeyUse,
     /// The column that the expression is.
     column: Option<usize>,
     form: KeyForm,
-    at_hand: RowAtHand,
-    by_text: ByText,
+    entries: EntryNumbers,
+}
+
+/// The numbers of values for entries of a dictionary, where a column of such entries alone decides.
+#[derive(Debug)]
+struct EntryNumbers {
+    /// The column, if there is one.
+    column: Option<usize>,
+    dictionary: Option<TextDictionary>,
+    /// By entry, one more than its number; 0 if it has none.
+    known: Vec<u32>,
+    bytes_max: usize,
+}
+
+impl EntryNumbers {
+    fn new(column: Option<usize>, bytes_max: usize) -> EntryNumbers {
+        EntryNumbers {
+            column,
+            dictionary: None,
+            known: Vec::new(),
+            bytes_max,
+        }
+    }
+
+    /// The entries of the rows of a batch, if they alone decide and there is room for their numbers.
+    fn of<'a>(&mut self, batch: &'a Batch) -> Option<&'a [u32]> {
+        let BatchColumn::Words {
+            indices,
+            dictionary,
+        } = &batch.columns()[self.column?]
+        else {
+            return None;
+        };
+        let is_same = |known: &TextDictionary| known.is_same(dictionary);
+        if !self.dictionary.as_ref().is_some_and(is_same) {
+            if dictionary.len() > self.bytes_max / size_of::<u32>() {
+                return None;
+            }
+            self.dictionary = Some(dictionary.clone());
+            self.known = vec![0; dictionary.len()];
+        }
+        Some(indices)
+    }
+
+    #[inline]
+    fn get(&self, entry: u32) -> Option<u32> {
+        self.known[entry as usize].checked_sub(1)
+    }
+
+    fn clear(&mut self) {
+        self.dictionary = None;
+        self.known = Vec::new();
+    }
+}
+
+/// What numbers are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyUse {
+    /// To tell values apart that are not equal by a collation.
+    Equality(Collation),
+    /// To tell values apart that are not the same.
+    Identity,
+    /// To tell numbers apart that are not the same; texts and BLOBs are the numbers that they begin with.
+    Number,
 }
 
 /// What numbers mean.
@@ -57,23 +122,21 @@ enum KeyForm {
 }
 
 impl KeyNumbers {
-    /// Numbers the values of `expression`, which are equal by `collation`. What is known of the texts of a dictionary takes at most
+    /// Numbers the values of `expression`. What is known of the texts of a dictionary takes at most
     /// `bytes_max` bytes.
     pub(super) fn new(
         expression: ExpressionId,
-        collation: Collation,
+        what_for: KeyUse,
         program: &Program,
         bytes_max: usize,
     ) -> KeyNumbers {
-        let columns = program.columns([expression]);
         let column = program.column(expression);
         KeyNumbers {
             expression: column.is_none().then_some(expression),
-            collation,
+            what_for,
             column,
             form: KeyForm::Unknown,
-            by_text: ByText::new(&columns, bytes_max),
-            at_hand: RowAtHand::new(columns),
+            entries: EntryNumbers::new(program.decisive_column(expression), bytes_max),
         }
     }
 
@@ -81,11 +144,10 @@ impl KeyNumbers {
     pub(super) fn of_column(column: usize, bytes_max: usize) -> KeyNumbers {
         KeyNumbers {
             expression: None,
-            collation: Collation::Binary,
+            what_for: KeyUse::Equality(Collation::Binary),
             column: Some(column),
             form: KeyForm::Unknown,
-            by_text: ByText::new(&[column], bytes_max),
-            at_hand: RowAtHand::new(vec![column]),
+            entries: EntryNumbers::new(Some(column), bytes_max),
         }
     }
 
@@ -96,15 +158,18 @@ impl KeyNumbers {
             (KeyForm::Values(_), _) => true,
             (KeyForm::Column(kind), column) => column.is_some_and(|column| column.is_like(kind)),
             (KeyForm::Unknown, column) => {
-                let is_binary = self.collation == Collation::Binary;
+                let is_of_texts = matches!(
+                    self.what_for,
+                    KeyUse::Identity | KeyUse::Equality(Collation::Binary)
+                );
                 self.form = match column {
                     Some(column @ BatchColumn::Integers(_)) => KeyForm::Column(column.empty()),
                     Some(column @ (BatchColumn::Words { .. } | BatchColumn::Ngrams { .. }))
-                        if is_binary =>
+                        if is_of_texts =>
                     {
                         KeyForm::Column(column.empty())
                     }
-                    _ => KeyForm::Values(ValueNumbers::new(self.collation)),
+                    _ => KeyForm::Values(self.no_values()),
                 };
                 true
             }
@@ -125,7 +190,7 @@ impl KeyNumbers {
     /// Those of the evaluator, and if there is no memory for a value.
     pub(super) fn number(
         &mut self,
-        batch: &mut Batch,
+        batch: &Batch,
         rows: Range<usize>,
         look: &mut Look<'_>,
         (offset, width): (usize, usize),
@@ -137,7 +202,7 @@ impl KeyNumbers {
             }
             return Ok(());
         }
-        let Some(texts) = self.by_text.texts(batch) else {
+        let Some(texts) = self.entries.of(batch) else {
             for (target, row) in target.chunks_mut(width).zip(rows) {
                 target[offset] = self.number_row(batch, row, None, look)?;
             }
@@ -146,13 +211,13 @@ impl KeyNumbers {
         let mut unknown = Vec::new();
         let targets = rows.clone().zip(target.chunks_mut(width));
         for (&text, (row, target)) in texts[rows].iter().zip(targets) {
-            match self.by_text.get(text) {
+            match self.entries.get(text) {
                 Some(known) => target[offset] = u64::from(known),
                 None => unknown.push((row, text, &mut target[offset])),
             }
         }
         for (row, text, target) in unknown {
-            *target = match self.by_text.get(text) {
+            *target = match self.entries.get(text) {
                 // A row before has the same text.
                 Some(known) => u64::from(known),
                 None => self.number_row(batch, row, Some(text), look)?,
@@ -164,7 +229,7 @@ impl KeyNumbers {
     /// The number of a row that is computed, or is that of its value, and is known of its text from then on.
     fn number_row(
         &mut self,
-        batch: &mut Batch,
+        batch: &Batch,
         row: usize,
         text: Option<u32>,
         look: &mut Look<'_>,
@@ -172,22 +237,26 @@ impl KeyNumbers {
         let KeyForm::Values(numbers) = &mut self.form else {
             return Ok(UNKNOWN);
         };
-        let number = self.at_hand.with(batch, row, |values| {
-            let value = match (self.expression, self.column, &mut look.evaluator) {
-                (Some(expression), _, Some(evaluator)) => {
-                    evaluator.next_row();
-                    evaluator.value(values, expression)?
-                }
-                (_, Some(column), _) => &values[column],
-                _ => &Value::Null,
-            };
-            match look.keeps {
-                true => numbers.number(value, look.memory).map(Some),
-                false => Ok(numbers.known(value)),
+        let value = match (self.expression, self.column, &mut look.evaluator) {
+            (Some(expression), _, Some(evaluator)) => {
+                evaluator.next_row();
+                Cow::Borrowed(evaluator.computed((batch, row), expression)?)
             }
-        })?;
+            (_, Some(column), _) => batch.columns()[column].lent(row),
+            _ => Cow::Owned(Value::Null),
+        };
+        let value = if self.what_for == KeyUse::Number {
+            Cow::Owned(as_number(&value))
+        } else {
+            value
+        };
+        let number = if look.keeps {
+            Some(numbers.number(&value, look.memory)?)
+        } else {
+            numbers.known(&value)
+        };
         if let (Some(text), Some(number)) = (text, number) {
-            self.by_text.set(text, number);
+            self.entries.known[text as usize] = number + 1;
         }
         Ok(number.map_or(UNKNOWN, u64::from))
     }
@@ -282,14 +351,13 @@ impl KeyNumbers {
         if let KeyForm::Values(_) = self.form {
             return None;
         }
-        let own = KeyForm::Values(ValueNumbers::new(self.collation));
+        let own = KeyForm::Values(self.no_values());
         Some(KeyNumbers {
             expression: None,
-            collation: self.collation,
+            what_for: self.what_for,
             column: self.column,
             form: std::mem::replace(&mut self.form, own),
-            at_hand: RowAtHand::new(Vec::new()),
-            by_text: ByText::new(&[], 0),
+            entries: EntryNumbers::new(None, 0),
         })
     }
 
@@ -306,7 +374,7 @@ impl KeyNumbers {
 
     /// Makes a dictionary of values that are all texts; no row is looked at any more.
     pub(super) fn finish(&mut self) {
-        self.by_text.clear();
+        self.entries.clear();
         self.form = match std::mem::replace(&mut self.form, KeyForm::Unknown) {
             KeyForm::Values(values) if values.are_texts() => KeyForm::Column(BatchColumn::Words {
                 indices: Vec::new(),
@@ -316,21 +384,85 @@ impl KeyNumbers {
         };
     }
 
+    fn no_values(&self) -> ValueNumbers {
+        ValueNumbers::new(match self.what_for {
+            KeyUse::Equality(collation) => Some(collation),
+            KeyUse::Identity | KeyUse::Number => None,
+        })
+    }
+
+    /// Numbers of rows that compare as their values in an order, one or more for each row, of which the first decide first; given
+    /// the numbers of the rows.
+    ///
+    /// # Errors
+    /// If the query has to end.
+    pub(super) fn ordered<'a>(
+        &self,
+        rows: impl Iterator<Item = &'a [u64]> + Clone,
+        order: KeyOrder,
+        context: &Context,
+    ) -> Result<Vec<Vec<u64>>> {
+        let directed = |number: u64| if order.descending { !number } else { number };
+        let column = match &self.form {
+            KeyForm::Unknown => return Ok(Vec::new()),
+            KeyForm::Values(values) => {
+                let used = rows.clone().map(|numbers| numbers[0] as u32);
+                let ranks = values.ranks(used, order, context)?;
+                let numbers = rows.map(|numbers| u64::from(ranks[numbers[0] as usize]));
+                return Ok(vec![numbers.collect()]);
+            }
+            KeyForm::Column(column) => column,
+        };
+        let (dictionary, in_ngrams) = match column {
+            BatchColumn::Words { dictionary, .. } => (dictionary, false),
+            BatchColumn::Ngrams { dictionary, .. } => (dictionary, true),
+            _ => {
+                let numbers =
+                    rows.map(|numbers| directed(integer_number(numbers[0].cast_signed())));
+                return Ok(vec![numbers.collect()]);
+            }
+        };
+        let on = (&*context.pool, &context.interrupt);
+        let Some(known) = text_order(dictionary, in_ngrams, order.collation, on)? else {
+            // Some values are BLOBs, or their words do not tell their order.
+            let values: Vec<Value> = rows
+                .map(|numbers| self.value(numbers).into_owned())
+                .collect();
+            let compare = |left: u32, right: u32| {
+                order.compare(&values[left as usize], &values[right as usize])
+            };
+            let ranks = ranks(values.len(), compare, context)?;
+            return Ok(vec![ranks.into_iter().map(u64::from).collect()]);
+        };
+        let known = known.ranks(dictionary);
+        let rank = |word: u32| known.map_or(word, |ranks| ranks[word as usize]);
+        let part = |place: usize| {
+            let numbers = rows.clone().map(|numbers| {
+                // The words of a part, of which the last may have one.
+                let [first, second] = [numbers[place] >> u32::BITS, numbers[place]];
+                let first = if in_ngrams { rank(first as u32) } else { 0 };
+                directed(pack(&[first, rank(second as u32)]))
+            });
+            numbers.collect()
+        };
+        Ok((0..self.width()).map(part).collect())
+    }
+
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         let values = match &self.form {
             KeyForm::Values(values) => values.bytes(),
             _ => 0,
         };
-        values + self.by_text.bytes()
+        values + size_of_val(&self.entries.known[..])
     }
 
     /// Forgets all values.
     pub(super) fn clear(&mut self) {
-        if let KeyForm::Values(values) = &mut self.form {
-            *values = ValueNumbers::new(self.collation);
+        if self.has_values() {
+            self.form = KeyForm::Values(self.no_values());
         }
-        self.by_text.clear();
+        self.entries.clear();
     }
 }
 
@@ -361,6 +493,15 @@ fn take_numbers(
             }
         }
         BatchColumn::Reals(_) | BatchColumn::Texts(_) | BatchColumn::Values(_) => {}
+    }
+}
+
+/// A value as SUM takes it: texts and BLOBs as the numbers that they begin with.
+fn as_number(value: &Value) -> Value {
+    match value {
+        Value::Text(text) => whole_number(text).unwrap_or_else(|| Value::Real(to_real(value))),
+        Value::Blob(_) => Value::Real(to_real(value)),
+        number => number.clone(),
     }
 }
 

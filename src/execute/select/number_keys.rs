@@ -17,13 +17,19 @@ use crate::batch::BatchColumn;
 use crate::runtime::interrupt::{Interrupt, NEVER};
 
 /// Fewer rows are sorted by comparing them, on the thread that asks.
-const RADIX_ROWS_MIN: usize = 1 << 12;
+pub(super) const RADIX_ROWS_MIN: usize = 1 << 12;
 
 /// A task looks at least at so many rows.
 const TASK_ROWS_MIN: usize = 1 << 14;
 
 /// The highest bit: with it changed, integers compare as unsigned numbers.
 const SIGN: u64 = 1 << 63;
+
+/// A number that compares as an integer does.
+#[inline]
+pub(super) fn integer_number(integer: i64) -> u64 {
+    integer.cast_unsigned() ^ SIGN
+}
 
 /// One number a row.
 pub(super) struct RowKey<'a> {
@@ -58,17 +64,14 @@ impl RowKey<'_> {
     pub(super) fn number(&self, row: u32) -> u64 {
         let row = row as usize;
         let number = match &self.numbers {
-            RowKeyNumbers::Integers(integers) => integers[row].cast_unsigned() ^ SIGN,
+            RowKeyNumbers::Integers(integers) => integer_number(integers[row]),
             RowKeyNumbers::Reals(reals) => real_number(reals[row]),
             RowKeyNumbers::Texts(texts, None) => u64::from(texts[row]),
             RowKeyNumbers::Texts(texts, Some(ranks)) => u64::from(ranks[texts[row] as usize]),
             RowKeyNumbers::Ngrams(part) => part.number(row),
             RowKeyNumbers::Plain(numbers) => numbers[row],
         };
-        match self.descending {
-            true => !number,
-            false => number,
-        }
+        if self.descending { !number } else { number }
     }
 }
 
@@ -170,9 +173,10 @@ pub(super) fn where_rows_are_sorted<A: Send>(
 ) -> Result<A> {
     // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
     let is_here = rows < RADIX_ROWS_MIN || pool.current_thread_index().is_some();
-    match is_here {
-        true => work(&NEVER),
-        false => interrupt.watch(pool, |stop| work(stop)),
+    if is_here {
+        work(&NEVER)
+    } else {
+        interrupt.watch(pool, |stop| work(stop))
     }
 }
 

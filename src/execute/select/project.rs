@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use zipfdb_sql::query::ExpressionId;
 
-use super::expression_values::ExpressionValues;
-use super::row::{BATCH_BYTES, BatchRest, Input, LateError, Operator, RowAtHand, value_size};
+use super::row::{BATCH_BYTES, BatchRest, ENTRIES_SHARE, Input, LateError, Operator, value_size};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder};
 use crate::expression::{Evaluator, Program};
 use crate::{Result, Value};
@@ -21,16 +20,14 @@ pub(super) struct Project {
     /// For each output the column of the row that is moved there; each column is moved once.
     moved: Vec<Option<usize>>,
     /// Outputs that are neither moved nor constants: a second copy of a value counts as its first.
-    computed: Vec<ExpressionValues>,
-    /// For those that texts do not tell.
-    at_hand: RowAtHand,
+    computed: Vec<ExpressionId>,
     /// Rows of the input that have no outputs yet.
     rest: BatchRest,
     late: LateError,
 }
 
 impl Project {
-    /// Makes `outputs` of rows; what is known of texts takes a part of so many bytes.
+    /// Makes `outputs` of rows; what is known of entries of dictionaries takes a part of `memory` bytes.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
@@ -48,59 +45,41 @@ impl Project {
         let computed = (0..outputs.len())
             .filter(is_computed)
             .map(|index| outputs[index]);
-        let computed: Vec<ExpressionId> = computed.collect();
-        let used = program.columns(computed.iter().copied());
+        let computed = computed.collect();
         Project {
             moved,
             input,
-            evaluator: Evaluator::of(program.clone()),
-            computed: ExpressionValues::all(&computed, &program, memory),
+            evaluator: Evaluator::of_batches(program.clone(), memory / ENTRIES_SHARE),
+            computed,
             program,
             outputs,
-            at_hand: RowAtHand::new(used),
             rest: BatchRest::default(),
             late: LateError::default(),
         }
     }
 
     /// Computes outputs of the first rows of a batch, as many as their texts take not too much memory; says how many.
-    fn compute(&mut self, batch: &mut Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
+    fn compute(&mut self, batch: &Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
         if self.computed.is_empty() {
             return (batch.len(), Ok(()));
         }
         let Project {
             evaluator,
             computed,
-            at_hand,
             ..
         } = self;
-        let are_by_text = computed.iter_mut().map(|values| values.are_by_text(batch));
-        let are_by_text: Vec<bool> = are_by_text.collect();
-        let has_others = are_by_text.iter().any(|&is_by_text| !is_by_text);
         let mut bytes = 0;
         let mut values = vec![Value::Null; computed.len()];
         for row in 0..batch.len() {
             if bytes >= BATCH_BYTES {
                 return (row, Ok(()));
             }
-            let mut compute = || {
-                let by_text = computed.iter_mut().zip(&mut values).zip(&are_by_text);
-                for ((known, value), _) in by_text.filter(|(_, is_by_text)| **is_by_text) {
-                    *value = known.with(batch, row, evaluator, |value| Ok(value.clone()))?;
-                }
-                if !has_others {
-                    return Ok(());
-                }
-                evaluator.next_row();
-                at_hand.with(batch, row, |row| {
-                    let others = computed.iter().zip(&mut values).zip(&are_by_text);
-                    for ((other, value), _) in others.filter(|(_, is_by_text)| !**is_by_text) {
-                        *value = evaluator.take(row, other.expression())?;
-                    }
-                    Ok(())
-                })
-            };
-            let done = compute();
+            evaluator.next_row();
+            let mut computed = computed.iter().zip(&mut values);
+            let done = computed.try_for_each(|(&output, value)| {
+                *value = evaluator.take((batch, row), output)?;
+                Ok(())
+            });
             if done.is_err() {
                 return (row, done);
             }
@@ -147,7 +126,7 @@ impl Operator for Project {
         };
         let mut computed = Vec::new();
         computed.resize_with(self.computed.len(), ColumnBuilder::default);
-        let (rows, ended) = self.compute(&mut batch, &mut computed);
+        let (rows, ended) = self.compute(&batch, &mut computed);
         if rows < batch.len() {
             self.rest.put_back(batch.slice(rows..batch.len()));
             batch.truncate(rows);

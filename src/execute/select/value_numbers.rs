@@ -9,8 +9,10 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use zipfdb_sql::query::Collation;
 
-use super::key::real_number;
+use super::context::Context;
+use super::key::{KeyOrder, real_number};
 use super::row::value_size;
+use super::word_order::ranks;
 use crate::expression::compare;
 use crate::runtime::memory::ValueMemory;
 use crate::tokenize::fold;
@@ -22,7 +24,8 @@ const VALUE_BYTES: usize = size_of::<Value>() + 4 * size_of::<u32>() + 16;
 /// Values, and the number of each.
 #[derive(Debug)]
 pub(super) struct ValueNumbers {
-    collation: Collation,
+    /// By which values are equal that are not the same; none if no others are.
+    collation: Option<Collation>,
     values: Vec<Value>,
     /// For each value the first that is equal to it.
     firsts: Vec<u32>,
@@ -39,7 +42,7 @@ pub(super) struct ValueNumbers {
 
 impl ValueNumbers {
     /// No values yet, of which some are equal by `collation`.
-    pub(super) fn new(collation: Collation) -> ValueNumbers {
+    pub(super) fn new(collation: Option<Collation>) -> ValueNumbers {
         ValueNumbers {
             collation,
             values: Vec::new(),
@@ -119,6 +122,29 @@ impl ValueNumbers {
         texts.collect()
     }
 
+    /// For each number that is `used` the place of its value in an order; values that are equal in it have one place.
+    ///
+    /// # Errors
+    /// If the query has to end.
+    pub(super) fn ranks(
+        &self,
+        used: impl Iterator<Item = u32>,
+        order: KeyOrder,
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        let mut ranks_of = vec![0; self.values.len()];
+        let mut is_used = vec![false; self.values.len()];
+        let is_new = |&number: &u32| !std::mem::replace(&mut is_used[number as usize], true);
+        let numbers: Vec<u32> = used.filter(is_new).collect();
+        let value = |place: u32| self.value(numbers[place as usize]);
+        let compare = |left: u32, right: u32| order.compare(value(left), value(right));
+        let ranks = ranks(numbers.len(), compare, context)?;
+        for (number, rank) in numbers.into_iter().zip(ranks) {
+            ranks_of[number as usize] = rank;
+        }
+        Ok(ranks_of)
+    }
+
     /// About how many bytes all this takes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -137,7 +163,8 @@ impl ValueNumbers {
     fn first_equal(&mut self, number: u32) -> u32 {
         let value = &self.values[number as usize];
         match value {
-            Value::Text(text) if self.collation == Collation::NoCase => {
+            _ if self.collation.is_none() => number,
+            Value::Text(text) if self.collation == Some(Collation::NoCase) => {
                 self.first_folded(number, &folded(text))
             }
             _ => {
@@ -208,7 +235,7 @@ fn is_same(left: &Value, right: &Value) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::accumulate::tie;
+    use super::super::key::tie;
     use super::*;
 
     fn value() -> impl Strategy<Value = Value> {
@@ -234,7 +261,7 @@ mod tests {
         ) {
             let collation = if is_nocase { Collation::NoCase } else { Collation::Binary };
             let memory = ValueMemory::default();
-            let mut numbers = ValueNumbers::new(collation);
+            let mut numbers = ValueNumbers::new(Some(collation));
             let numbered: Vec<u32> = (values.iter())
                 .map(|value| numbers.number(value, &memory).unwrap_or(u32::MAX))
                 .collect();

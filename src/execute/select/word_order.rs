@@ -3,12 +3,15 @@
 //! Invariant: where there is an order, comparing ranks is comparing values by the collation, for texts alone or for n-grams word
 //! by word.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use zipfdb_sql::query::Collation;
 
+use super::context::Context;
+use super::number_keys::{RADIX_ROWS_MIN, where_rows_are_sorted};
 use crate::Result;
 use crate::batch::TextDictionary;
 use crate::runtime::interrupt::{Interrupt, check};
@@ -86,8 +89,37 @@ pub(super) fn text_order(
     })
 }
 
+/// For each number below `count`, which is below 2^32, its place in the order that `compare` says; equal ones have one place.
+///
+/// # Errors
+/// If the query has to end.
+pub(super) fn ranks(
+    count: usize,
+    compare: impl Fn(u32, u32) -> Ordering + Send + Sync,
+    context: &Context,
+) -> Result<Vec<u32>> {
+    where_rows_are_sorted(count, &context.pool, &context.interrupt, |stop| {
+        let mut numbers: Vec<u32> = (0..count as u32).collect();
+        if count < RADIX_ROWS_MIN {
+            numbers.sort_unstable_by(|&left, &right| compare(left, right));
+        } else {
+            numbers.par_sort_unstable_by(|&left, &right| compare(left, right));
+        }
+        check(stop)?;
+        let mut ranks = vec![0; count];
+        let mut rank = 0;
+        for (place, &number) in numbers.iter().enumerate() {
+            if place > 0 && compare(numbers[place - 1], number).is_ne() {
+                rank += 1;
+            }
+            ranks[number as usize] = rank;
+        }
+        Ok(ranks)
+    })
+}
+
 /// The rank of each number, whose keys come in order: equal ones have one, and ranks have no gaps.
-pub(super) fn dense_ranks(sorted: &[(Vec<u8>, u32)]) -> Vec<u32> {
+fn dense_ranks(sorted: &[(Vec<u8>, u32)]) -> Vec<u32> {
     let mut ranks = vec![0; sorted.len()];
     let mut rank = 0;
     for (index, (key, number)) in sorted.iter().enumerate() {

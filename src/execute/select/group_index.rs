@@ -1,15 +1,21 @@
-//! `NumberedRows`: rows told apart by some of their values, as numbers.
+//! `GroupIndex`: groups of rows by the values of their keys.
 //!
-//! `RowKeys` makes numbers of values, `RowTable` keeps rows by them; where no different numbers are equal, the table works without
-//! the keys. Invariant: of rows whose values compare equal one is kept, with a number of its own in the order in which they came.
+//! `RowKeys` makes numbers of values. `GroupIndex` interns rows of such numbers: a row gets the number of its group, and groups are
+//! numbered in the order in which they first came; where no different numbers are equal, it works without the keys. Groups are
+//! given back by number, as columns (`RowKeys::columns`) or in order of their keys (`RowKeys::sorted`). Invariant: rows whose keys
+//! compare equal have one group, which shows the smallest value of each key.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use zipfdb_kernels::reserve_on_huge_pages;
 
-use super::accumulate::tie;
+use super::context::Context;
+use super::key::{KeyOrder, add_key, tie};
 use super::key_numbers::{KeyNumbers, Look};
+use super::number_keys::{RowKey, RowKeyNumbers, sorted_rows, where_rows_are_sorted};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
@@ -45,35 +51,26 @@ impl RowSteps {
 
     /// Adapts to the `bytes` that the last rows took.
     pub(super) fn grow(&mut self, bytes: usize) {
-        self.rows = match bytes > STEP_BYTES {
-            true => (self.rows / 2).max(1),
-            false => (self.rows * 2).min(BATCH_ROWS),
+        self.rows = if bytes > STEP_BYTES {
+            (self.rows / 2).max(1)
+        } else {
+            (self.rows * 2).min(BATCH_ROWS)
         };
     }
 }
 
-/// A row in a table, with its hash, for which its numbers would have to be read.
+/// A group, with the hash of its numbers, which would have to be read for it.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    row: u32,
+struct GroupPlace {
+    group: u32,
     hash: u32,
 }
 
-/// A place without a row.
-const EMPTY: Place = Place {
-    row: u32::MAX,
-    hash: 0,
-};
+/// What a group takes in the table, which is at least 7/16 full, with a byte beside each place.
+const PLACE_BYTES: usize = (size_of::<GroupPlace>() + 1) * 16 / 7;
 
-/// Places of a new table.
-const PLACES_MIN: usize = 16;
-
-/// At most [`FULL`] of [`PLACES`] places have a row, so that the next empty place is near.
-const PLACES: usize = 4;
-const FULL: usize = 3;
-
-/// What a row takes in the table, which may be three eighths full.
-const PLACE_BYTES: usize = 8 * size_of::<Place>() / 3 + 1;
+/// What sorting takes for a row beside a number for each key.
+const SORT_BYTES: usize = size_of::<(u64, u32)>() + 2 * size_of::<u32>();
 
 /// Keys of rows, as numbers.
 #[derive(Debug)]
@@ -97,11 +94,11 @@ impl RowKeys {
         }
     }
 
-    /// A key, behind a number that is given for each row.
-    pub(super) fn with_given(key: KeyNumbers) -> RowKeys {
+    /// Keys, behind a number that is given for each row.
+    pub(super) fn with_given(keys: Vec<KeyNumbers>) -> RowKeys {
         RowKeys {
             given: 1,
-            ..RowKeys::new(vec![key])
+            ..RowKeys::new(keys)
         }
     }
 
@@ -117,7 +114,7 @@ impl RowKeys {
     /// Those of the evaluator, and if there is no memory for a value.
     pub(super) fn look(
         &mut self,
-        batch: &mut Batch,
+        batch: &Batch,
         rows: Range<usize>,
         with: &mut Look<'_>,
         numbers: &mut Vec<u64>,
@@ -154,13 +151,62 @@ impl RowKeys {
         key.value(&numbers[own])
     }
 
+    /// The value of the last key of a row that has some numbers.
+    pub(super) fn last(&self, numbers: &[u64]) -> Cow<'_, Value> {
+        self.value(numbers, self.keys.len() - 1)
+    }
+
     /// The keys of rows, by number, as columns.
-    pub(super) fn columns(&self, table: &RowTable, rows: Range<usize>) -> Vec<BatchColumn> {
+    pub(super) fn columns(&self, table: &GroupIndex, rows: Range<usize>) -> Vec<BatchColumn> {
         let columns = self.parts().map(|(key, own)| {
             let kept = rows.clone().map(|row| &table.numbers(row)[own.clone()]);
             key.column(kept)
         });
         columns.collect()
+    }
+
+    /// The groups of an index, by what is given and then by keys, each in its order.
+    ///
+    /// # Errors
+    /// If the query has to end.
+    pub(super) fn sorted(
+        &self,
+        index: &GroupIndex,
+        orders: &[KeyOrder],
+        context: &Context,
+    ) -> Result<Vec<u32>> {
+        let groups = || (0..index.len()).map(|group| index.numbers(group));
+        let given = (0..self.given).map(|place| groups().map(|numbers| numbers[place]).collect());
+        let mut numbers: Vec<Vec<u64>> = given.collect();
+        for ((key, own), &order) in self.parts().zip(orders) {
+            let own = groups().map(|numbers| &numbers[own.clone()]);
+            numbers.extend(key.ordered(own, order, context)?);
+        }
+        let keys = numbers.iter().map(|numbers| RowKey {
+            numbers: RowKeyNumbers::Plain(numbers),
+            descending: false,
+        });
+        let keys: Vec<RowKey<'_>> = keys.collect();
+        where_rows_are_sorted(index.len(), &context.pool, &context.interrupt, |stop| {
+            sorted_rows(index.len(), &keys, stop)
+        })
+    }
+
+    /// Appends the bytes of a key of a row that has some numbers, which compare as its values do.
+    ///
+    /// # Errors
+    /// If the key is longer than all values of a row may be.
+    pub(super) fn add_key(
+        &self,
+        numbers: &[u64],
+        orders: &[KeyOrder],
+        memory: &ValueMemory,
+        target: &mut Vec<u8>,
+    ) -> Result<()> {
+        for ((key, own), &order) in self.parts().zip(orders) {
+            add_key(&key.value(&numbers[own]), order, target, memory)?;
+        }
+        Ok(())
     }
 
     /// Whether keys may take bytes in columns beside numbers.
@@ -230,112 +276,86 @@ impl RowKeys {
     }
 }
 
-/// Rows told apart by numbers. A hash table of places with open addressing: arrays, so that large ones lie on huge pages, without
-/// which the processor looks for the page of nearly every row.
+/// Groups of rows that have equal numbers.
 #[derive(Debug, Default)]
-pub(super) struct RowTable {
-    /// `[rows * width]`: for each row what is given, and the numbers of its keys.
+pub(super) struct GroupIndex {
+    /// `[groups * width]`: for each group what is given, and the numbers of its keys.
     numbers: Vec<u64>,
     /// How many numbers a row has.
     width: usize,
-    rows: usize,
-    /// Rows by their hash; as many places as a power of two, or none.
-    places: Vec<Place>,
+    groups: usize,
+    /// Groups by their hash.
+    places: HashTable<GroupPlace>,
 }
 
-impl RowTable {
-    /// Whether a row with some numbers is there; if not, it is added. Gives its number. All rows have as many numbers.
+impl GroupIndex {
+    /// The group of a row with some numbers, and whether it was there; if not, it is added. All rows have as many numbers.
     #[inline]
-    pub(super) fn find_or_add(
-        &mut self,
-        wanted: &[u64],
-        equals: Option<&RowKeys>,
-    ) -> (usize, bool) {
-        if self.rows * PLACES >= self.places.len() * FULL {
-            self.grow();
-        }
+    pub(super) fn intern(&mut self, wanted: &[u64], equals: Option<&RowKeys>) -> (usize, bool) {
         self.width = wanted.len();
-        let hash = hash(wanted, equals);
-        let (row, place) = self.find(wanted, hash, equals);
-        let Some(row) = row else {
-            // Rows are kept in memory, which has no room for 2^32.
-            let row = self.rows as u32;
-            self.places[place] = Place { row, hash };
-            reserve_on_huge_pages(&mut self.numbers, wanted.len());
-            // There are few, for which calling a copy of memory takes longer.
-            wanted.iter().for_each(|&number| self.numbers.push(number));
-            self.rows += 1;
-            return (self.rows - 1, false);
+        let (width, hash) = (wanted.len(), hash(wanted, equals));
+        let numbers = &mut self.numbers;
+        let is_it = |place: &GroupPlace| {
+            let first = place.group as usize * width;
+            place.hash == hash && is_same(&numbers[first..first + width], wanted, equals)
         };
-        if let Some(keys) = equals
-            && keys.given == 0
+        match self
+            .places
+            .entry(spread(hash), is_it, |place| spread(place.hash))
         {
-            let shown = &mut self.numbers[row * self.width..(row + 1) * self.width];
-            keys.show_smaller(shown, wanted);
-        }
-        (row, true)
-    }
-
-    /// Whether a row with some numbers is there.
-    fn contains(&self, wanted: &[u64], equals: Option<&RowKeys>) -> bool {
-        let hash = hash(wanted, equals);
-        self.rows > 0 && self.find(wanted, hash, equals).0.is_some()
-    }
-
-    /// The row with some numbers, or none, and the place where it is or would be. There are places.
-    #[inline]
-    fn find(&self, wanted: &[u64], hash: u32, equals: Option<&RowKeys>) -> (Option<usize>, usize) {
-        let mask = self.places.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let place = self.places[at];
-            if place.row == EMPTY.row {
-                return (None, at);
+            Entry::Vacant(vacant) => {
+                // Groups are kept in memory, which has no room for 2^32.
+                let group = self.groups as u32;
+                vacant.insert(GroupPlace { group, hash });
+                reserve_on_huge_pages(numbers, width);
+                // There are few, for which calling a copy of memory takes longer.
+                wanted.iter().for_each(|&number| numbers.push(number));
+                self.groups += 1;
+                (self.groups - 1, false)
             }
-            let row = place.row as usize;
-            if place.hash == hash && is_same(self.numbers(row), wanted, equals) {
-                return (Some(row), at);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let size = (2 * self.places.len()).max(PLACES_MIN);
-        let before = std::mem::take(&mut self.places);
-        reserve_on_huge_pages(&mut self.places, size);
-        self.places.resize(size, EMPTY);
-        for place in before {
-            if place.row != EMPTY.row {
-                let mut at = place.hash as usize & (size - 1);
-                while self.places[at].row != EMPTY.row {
-                    at = (at + 1) & (size - 1);
+            Entry::Occupied(occupied) => {
+                let group = occupied.get().group as usize;
+                if let Some(keys) = equals {
+                    keys.show_smaller(&mut numbers[group * width..(group + 1) * width], wanted);
                 }
-                self.places[at] = place;
+                (group, true)
             }
         }
     }
 
-    /// How many rows there are.
-    pub(super) fn len(&self) -> usize {
-        self.rows
+    /// Whether the group of a row with some numbers is there.
+    pub(super) fn contains(&self, wanted: &[u64], equals: Option<&RowKeys>) -> bool {
+        let hash = hash(wanted, equals);
+        let is_it = |place: &GroupPlace| {
+            place.hash == hash && is_same(self.numbers(place.group as usize), wanted, equals)
+        };
+        self.places.find(spread(hash), is_it).is_some()
     }
 
-    /// The numbers of a row, by number.
-    pub(super) fn numbers(&self, row: usize) -> &[u64] {
-        &self.numbers[row * self.width..(row + 1) * self.width]
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.groups
+    }
+
+    /// The numbers of a group.
+    pub(super) fn numbers(&self, group: usize) -> &[u64] {
+        &self.numbers[group * self.width..(group + 1) * self.width]
     }
 
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
-        let row = 2 * self.width * size_of::<u64>() + PLACE_BYTES;
-        self.rows * row
+        let group = 2 * self.width * size_of::<u64>() + PLACE_BYTES;
+        self.groups * group
+    }
+
+    /// About how many bytes sorting the groups takes.
+    pub(super) fn sort_bytes(&self) -> usize {
+        self.groups * (self.width * size_of::<u64>() + SORT_BYTES)
     }
 
     /// No row is looked for any more.
     pub(super) fn finish(&mut self) {
-        self.places = Vec::new();
+        self.places = HashTable::new();
     }
 
     /// Gives numbers to values of keys instead of columns, where numbers of another batch mean something else.
@@ -347,9 +367,9 @@ impl RowTable {
         let forms = keys.keys.iter_mut().map(KeyNumbers::number_values);
         let forms: Vec<Option<KeyNumbers>> = forms.collect();
         let width = keys.given + keys.keys.len();
-        self.numbers.reserve(width * before.rows);
+        self.numbers.reserve(width * before.groups);
         let mut numbers = Vec::with_capacity(width);
-        for row in 0..before.rows {
+        for row in 0..before.groups {
             let (given, mut rest) = before.numbers(row).split_at(keys.given);
             numbers.clear();
             numbers.extend_from_slice(given);
@@ -363,67 +383,9 @@ impl RowTable {
                 });
             }
             keys.has_equals = keys.keys.iter().any(KeyNumbers::has_equals);
-            self.find_or_add(&numbers, keys.equals());
+            self.intern(&numbers, keys.equals());
         }
         Ok(())
-    }
-}
-
-/// Rows, each with the numbers of its keys.
-#[derive(Debug)]
-pub(super) struct NumberedRows {
-    keys: RowKeys,
-    table: RowTable,
-    /// The numbers of the rows that are looked at.
-    at_hand: Vec<u64>,
-}
-
-impl NumberedRows {
-    /// Tells rows apart by keys.
-    pub(super) fn new(keys: Vec<KeyNumbers>) -> NumberedRows {
-        NumberedRows {
-            keys: RowKeys::new(keys),
-            table: RowTable::default(),
-            at_hand: Vec::new(),
-        }
-    }
-
-    /// Looks at rows of a batch.
-    ///
-    /// # Errors
-    /// Those of the evaluator, and if there is no memory for a value.
-    pub(super) fn look(
-        &mut self,
-        batch: &mut Batch,
-        rows: Range<usize>,
-        mut with: Look<'_>,
-    ) -> Result<()> {
-        if !self.keys.begin(batch) {
-            self.table.number_values(&mut self.keys, with.memory)?;
-        }
-        self.at_hand.clear();
-        self.keys.look(batch, rows, &mut with, &mut self.at_hand)
-    }
-
-    /// Whether a row that is looked at is there; if not, it is added. Gives its number.
-    pub(super) fn find_or_add(&mut self, index: usize) -> (usize, bool) {
-        let wanted = &self.at_hand[self.looked_at(index)];
-        self.table.find_or_add(wanted, self.keys.equals())
-    }
-
-    /// Whether a row that is looked at is there.
-    pub(super) fn contains(&self, index: usize) -> bool {
-        let wanted = &self.at_hand[self.looked_at(index)];
-        self.table.contains(wanted, self.keys.equals())
-    }
-
-    /// About how many bytes all this takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.keys.bytes() + self.table.bytes()
-    }
-
-    fn looked_at(&self, index: usize) -> Range<usize> {
-        index * self.keys.width..(index + 1) * self.keys.width
     }
 }
 
@@ -455,6 +417,12 @@ fn finished(mixed: u64) -> u32 {
     (mixed ^ mixed >> 32) as u32
 }
 
+/// A hash for tables that take some of its highest bits beside the lowest.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << u32::BITS | u64::from(hash)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -463,7 +431,8 @@ mod tests {
     use proptest::prelude::*;
     use zipfdb_sql::query::{Collation, Expression, ExpressionId, Function};
 
-    use super::super::key::{KeyOrder, push_key};
+    use super::super::key::push_key;
+    use super::super::key_numbers::KeyUse;
     use super::*;
     use crate::batch::{ColumnBuilder, TextDictionary};
     use crate::expression::{Evaluator, Layout, Program};
@@ -521,9 +490,9 @@ mod tests {
             };
             let mut evaluator = Evaluator::of(program.clone());
             let keys = (0..3).map(|key| {
-                KeyNumbers::new(ExpressionId(key as u32), collation_of(key), &program, 1 << 10)
+                KeyNumbers::new(ExpressionId(key as u32), KeyUse::Equality(collation_of(key)), &program, 1 << 10)
             });
-            let mut rows = NumberedRows::new(keys.collect());
+            let (mut keys, mut index) = (RowKeys::new(keys.collect()), GroupIndex::default());
             let memory = ValueMemory::default();
             // By key of values the number and the values that are shown.
             let mut expected: BTreeMap<Vec<u8>, (usize, Vec<Value>)> = BTreeMap::new();
@@ -533,7 +502,7 @@ mod tests {
                     column(left, &lefts, &dictionaries),
                     column(right, &rights, &dictionaries),
                 ];
-                let mut batch = Batch::new(columns, lefts.len(), None);
+                let batch = Batch::new(columns, lefts.len(), None);
                 let given: Vec<Vec<Value>> = (0..batch.len())
                     .map(|row| {
                         let mut values = batch.row(row);
@@ -542,15 +511,19 @@ mod tests {
                         values
                     })
                     .collect();
-                let with = Look { evaluator: Some(&mut evaluator), memory: &memory, keeps: true };
-                rows.look(&mut batch, 0..given.len(), with).unwrap();
-                for (index, values) in given.into_iter().enumerate() {
+                let mut with = Look { evaluator: Some(&mut evaluator), memory: &memory, keeps: true };
+                if !keys.begin(&batch) {
+                    index.number_values(&mut keys, &memory).unwrap();
+                }
+                let mut numbers = Vec::new();
+                keys.look(&batch, 0..given.len(), &mut with, &mut numbers).unwrap();
+                for (wanted, values) in numbers.chunks_exact(keys.width()).zip(given) {
                     let mut key = Vec::new();
                     for (part, value) in values.iter().enumerate() {
                         push_key(value, KeyOrder::ascending(collation_of(part)), &mut key);
                     }
                     let is_new = !expected.contains_key(&key);
-                    prop_assert_eq!(rows.contains(index), !is_new);
+                    prop_assert_eq!(index.contains(wanted, keys.equals()), !is_new);
                     let next = expected.len();
                     let (number, shown) = expected.entry(key).or_insert((next, values.clone()));
                     for (shown, value) in shown.iter_mut().zip(values) {
@@ -558,17 +531,17 @@ mod tests {
                             *shown = value;
                         }
                     }
-                    prop_assert_eq!(rows.find_or_add(index), (*number, !is_new));
+                    prop_assert_eq!(index.intern(wanted, keys.equals()), (*number, !is_new));
                 }
             }
-            prop_assert_eq!(rows.table.len(), expected.len());
-            let columns = |rows: &NumberedRows| rows.keys.columns(&rows.table, 0..rows.table.len());
-            let looked_at = columns(&rows);
-            rows.keys.finish();
-            let finished = columns(&rows);
+            prop_assert_eq!(index.len(), expected.len());
+            let columns = |keys: &RowKeys| keys.columns(&index, 0..index.len());
+            let looked_at = columns(&keys);
+            keys.finish();
+            let finished = columns(&keys);
             for (number, values) in expected.into_values() {
                 for (key, value) in values.into_iter().enumerate() {
-                    prop_assert!(tie(&rows.keys.value(rows.table.numbers(number), key), &value).is_eq());
+                    prop_assert!(tie(&keys.value(index.numbers(number), key), &value).is_eq());
                     prop_assert!(tie(&looked_at[key].value(number), &value).is_eq());
                     prop_assert!(tie(&finished[key].value(number), &value).is_eq());
                 }
