@@ -119,7 +119,7 @@ impl Percentile {
             // Equal ones of several runs were expected more than once.
             self.count = 0;
             let (memory, reservation) = (context.memory / 4, context.reservation());
-            Sorter::new(memory, reservation, &context.spill, context.pace(), None)
+            Sorter::new(memory, reservation, &context.spill, context.pace())
         });
         let mut key = Vec::new();
         let order = KeyOrder::ascending(Collation::Binary);

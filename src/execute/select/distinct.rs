@@ -135,7 +135,6 @@ impl Distinct {
                 context.reservation(),
                 &context.spill,
                 context.pace(),
-                None,
             )
         });
         self.codec.write(batch, row, &mut self.encoder);

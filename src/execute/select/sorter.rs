@@ -1,9 +1,8 @@
 //! `Sorter`: records in order of their keys, within a limit of memory.
 //!
 //! Records are kept one behind the other in one buffer. When it is full they are sorted and written as a run; the runs are
-//! merged at the end. A record that is larger than memory is a run of its own. With a limit of records only those are kept that
-//! may still be among the first. Invariants: records with equal keys come out in the order they came in; the buffer takes no
-//! more than memory, and is taken of the memory of caches.
+//! merged at the end. A record that is larger than memory is a run of its own. Invariants: records with equal keys come out in the
+//! order they came in; the buffer takes no more than memory, and is taken of the memory of caches.
 
 use super::ordered::sort_until;
 use super::spill::{Merge, Record, SpillDirectory, SpilledRuns};
@@ -16,12 +15,8 @@ pub(super) struct Sorter {
     memory: usize,
     reservation: Reservation,
     pace: Pace,
-    /// How many records are asked for.
-    limit: Option<usize>,
     buffer: Vec<u8>,
     entries: Vec<RecordEntry>,
-    /// With a limit, keys from here on are not among the first.
-    bound: Option<Vec<u8>>,
     runs: SpilledRuns,
 }
 
@@ -55,30 +50,23 @@ impl Sorter {
         reservation: Reservation,
         directory: &SpillDirectory,
         pace: Pace,
-        limit: Option<u64>,
     ) -> Sorter {
         Sorter {
             memory,
             reservation,
             pace,
-            // A limit that is larger than memory is as good as none.
-            limit: limit.and_then(|limit| usize::try_from(limit).ok()),
             buffer: Vec::new(),
             entries: Vec::new(),
-            bound: None,
             runs: SpilledRuns::new(memory, directory),
         }
     }
 
     pub(super) fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         self.pace.step()?;
-        let is_behind = self.bound.as_deref().is_some_and(|bound| key >= bound);
-        if is_behind || self.limit == Some(0) {
-            return Ok(());
-        }
         let size = key.len() + payload.len() + ENTRY_BYTES;
         if self.used() + size > self.memory && !self.entries.is_empty() {
-            self.shrink()?;
+            self.spill()?;
+            self.settle()?;
         }
         if size > self.memory {
             self.spill()?;
@@ -96,12 +84,6 @@ impl Sorter {
             end: self.buffer.len(),
         });
         self.reservation.cover(self.used());
-        if self
-            .limit
-            .is_some_and(|limit| self.entries.len() / 2 > limit.max(512))
-        {
-            self.keep_first();
-        }
         Ok(())
     }
 
@@ -128,18 +110,6 @@ impl Sorter {
             what: "a row that is sorted".to_owned(),
             bytes: more as u64,
         })
-    }
-
-    /// Makes room.
-    fn shrink(&mut self) -> Result<()> {
-        let before = self.buffer.len();
-        self.keep_first();
-        // Writing a run pays only if dropping what is behind the limit did not help.
-        if self.buffer.len() <= before / 2 {
-            return Ok(());
-        }
-        self.spill()?;
-        self.settle()
     }
 
     /// Writes what is in memory as a run.
@@ -172,35 +142,6 @@ impl Sorter {
         Ok(())
     }
 
-    /// Drops what cannot be among the first `limit` records.
-    fn keep_first(&mut self) {
-        let Some(limit) = self.limit.filter(|&limit| limit < self.entries.len()) else {
-            return;
-        };
-        let buffer = &self.buffer;
-        // Records came in by ascending start, which makes the order total.
-        let order = |entry: &RecordEntry| (entry.key(buffer), entry.start);
-        let (kept, last, _) = self
-            .entries
-            .select_nth_unstable_by(limit, |a, b| order(a).cmp(&order(b)));
-        self.bound = Some(last.key(buffer).to_vec());
-        kept.sort_unstable_by_key(|entry| entry.start);
-        let mut end = 0;
-        for entry in kept.iter_mut() {
-            // Records only move to the front.
-            self.buffer.copy_within(entry.start..entry.end, end);
-            let start = end;
-            end += entry.end - entry.start;
-            *entry = RecordEntry {
-                start,
-                key_end: start + (entry.key_end - entry.start),
-                end,
-            };
-        }
-        self.entries.truncate(limit);
-        self.buffer.truncate(end);
-    }
-
     fn sort(&mut self) -> Result<()> {
         let buffer = &self.buffer;
         sort_until(&mut self.entries, &mut self.pace, |a, b| {
@@ -208,10 +149,9 @@ impl Sorter {
         })
     }
 
-    /// All records in order; with a limit perhaps more than it.
+    /// All records in order.
     pub(super) fn finish(mut self) -> Result<Sorted> {
         if self.runs.is_empty() {
-            self.keep_first();
             self.sort()?;
             return Ok(Sorted::Kept {
                 buffer: self.buffer,
@@ -271,10 +211,9 @@ mod tests {
         fn records_come_out_as_a_stable_sort_orders_them(
             keys in proptest::collection::vec("[a-c]{0,2}", 0..300),
             memory in 0usize..4000,
-            limit in proptest::option::of(0u64..40),
         ) {
             let pace = Interrupts::default().begin(0).pace();
-            let mut sorter = Sorter::new(memory, reservation(), &SpillDirectory::beside(None), pace, limit);
+            let mut sorter = Sorter::new(memory, reservation(), &SpillDirectory::beside(None), pace);
             let mut expected = Vec::new();
             for (index, key) in keys.iter().enumerate() {
                 let record = (key.as_bytes().to_vec(), index.to_string().into_bytes());
@@ -288,9 +227,7 @@ mod tests {
             while let Some(record) = sorted.next().unwrap() {
                 found.push(record);
             }
-            let limit = limit.map_or(expected.len(), |limit| expected.len().min(limit as usize));
-            prop_assert!(found.len() >= limit);
-            prop_assert_eq!(&found[..limit], &expected[..limit]);
+            prop_assert_eq!(found, expected);
         }
     }
 
@@ -302,7 +239,6 @@ mod tests {
             reservation(),
             &SpillDirectory::beside(None),
             Interrupts::default().begin(0).pace(),
-            None,
         );
         let mut expected = Vec::new();
         for index in 0..200u32 {
@@ -319,18 +255,5 @@ mod tests {
             assert!(sorted.next().unwrap() == Some(record));
         }
         assert!(sorted.next().unwrap().is_none());
-    }
-
-    #[test]
-    fn a_small_limit_needs_no_run() {
-        let pace = Interrupts::default().begin(0).pace();
-        let missing = SpillDirectory::only(std::path::Path::new("no-such-directory-anywhere"));
-        let mut sorter = Sorter::new(100_000, reservation(), &missing, pace, Some(3));
-        for index in (0..100_000u32).rev() {
-            sorter.push(&index.to_be_bytes(), b"payload").unwrap();
-        }
-        let mut sorted = sorter.finish().unwrap();
-        let (key, _) = sorted.next().unwrap().unwrap();
-        assert_eq!(key, 0u32.to_be_bytes());
     }
 }

@@ -92,7 +92,7 @@ impl TextRows {
     ) -> Result<TextRows> {
         let context = &question.context;
         let (memory, pace) = (context.memory, context.pace());
-        let mut sorter = Sorter::new(memory, context.reservation(), &context.spill, pace, None);
+        let mut sorter = Sorter::new(memory, context.reservation(), &context.spill, pace);
         give(&mut |(words, file, times)| {
             let mut payload = times.to_le_bytes().to_vec();
             let numbers = [&file].into_iter().chain(words);
