@@ -1,35 +1,88 @@
-//! `KnownEntries`: the values of expressions that one dictionary column decides, by entry of the dictionary.
+//! `KnownEntries`: the values of expressions that one dictionary column decides, by entry of the dictionary; `EntryNumbers`: a number by
+//! entry.
 //!
 //! Invariants: a value is that of the same entry of the same dictionary; all together take no more than their share of memory, beyond
 //! which those of an expression are forgotten and begun anew. Which expressions these are is the evaluator's business.
 
 use crate::Value;
-use crate::batch::TextDictionary;
+use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::runtime::memory;
 
-/// The values of an expression for entries of a dictionary.
-#[derive(Debug)]
-pub(super) struct EntryValues {
-    dictionary: TextDictionary,
-    /// By entry, one more than the number of its value; 0 if it has none.
+/// Numbers for entries of one dictionary at a time.
+#[derive(Debug, Default)]
+pub(crate) struct EntryNumbers {
+    dictionary: Option<TextDictionary>,
+    /// By entry, one more than its number; 0 if it has none.
     known: Vec<u32>,
-    values: Vec<Value>,
-    bytes: usize,
 }
 
-impl EntryValues {
-    /// The number of the value of an entry.
+impl EntryNumbers {
+    /// Goes on to a dictionary, no entry of which has a number if it is another one than before; says whether numbers for all of its
+    /// entries take at most `bytes_max` bytes.
     #[inline]
-    pub(super) fn find(&self, entry: u32) -> Option<u32> {
+    pub(crate) fn begin(&mut self, dictionary: &TextDictionary, bytes_max: usize) -> bool {
+        if !self.is_of(dictionary) {
+            if dictionary.len() > bytes_max / size_of::<u32>() {
+                return false;
+            }
+            self.dictionary = Some(dictionary.clone());
+            self.known = vec![0; dictionary.len()];
+        }
+        true
+    }
+
+    /// The entries of the rows of a batch in a column, if it has such, and there is room as in `begin`.
+    pub(crate) fn of<'a>(
+        &mut self,
+        batch: &'a Batch,
+        column: Option<usize>,
+        bytes_max: usize,
+    ) -> Option<&'a [u32]> {
+        match &batch.columns()[column?] {
+            BatchColumn::Words {
+                indices,
+                dictionary,
+            } if self.begin(dictionary, bytes_max) => Some(indices),
+            _ => None,
+        }
+    }
+
+    fn is_of(&self, dictionary: &TextDictionary) -> bool {
+        let is_same = |known: &TextDictionary| known.is_same(dictionary);
+        self.dictionary.as_ref().is_some_and(is_same)
+    }
+
+    /// The number of an entry.
+    #[inline]
+    pub(crate) fn get(&self, entry: u32) -> Option<u32> {
         self.known[entry as usize].checked_sub(1)
     }
+
+    /// Gives a number to an entry.
+    #[inline]
+    pub(crate) fn set(&mut self, entry: u32, number: u32) {
+        self.known[entry as usize] = number + 1;
+    }
+
+    /// About how many bytes numbers take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.known[..])
+    }
+}
+
+/// The values of an expression for entries of a dictionary.
+#[derive(Debug, Default)]
+struct EntryValues {
+    numbers: EntryNumbers,
+    values: Vec<Value>,
+    bytes: usize,
 }
 
 /// The values of all expressions of an evaluator.
 #[derive(Debug)]
 pub(super) struct KnownEntries {
     /// By slot of the expression.
-    slots: Vec<Option<EntryValues>>,
+    slots: Vec<EntryValues>,
     bytes: usize,
     bytes_max: usize,
 }
@@ -42,47 +95,44 @@ impl KnownEntries {
             bytes: 0,
             bytes_max,
         };
-        known.slots.resize_with(slots, || None);
+        known.slots.resize_with(slots, EntryValues::default);
         known
     }
 
-    /// The values of an expression for a dictionary; none if there is no room for them.
+    /// Goes on to a dictionary for an expression; says whether there is room for its values.
     #[inline]
-    pub(super) fn begin(
-        &mut self,
-        slot: usize,
-        dictionary: &TextDictionary,
-    ) -> Option<&EntryValues> {
-        let is_same = |known: &EntryValues| known.dictionary.is_same(dictionary);
-        if !self.slots[slot].as_ref().is_some_and(is_same) {
-            self.forget(slot);
-            let bytes = dictionary.len() * size_of::<u32>();
-            if bytes > self.bytes_max / 2 - self.bytes.min(self.bytes_max / 2) {
-                return None;
-            }
-            self.bytes += bytes;
-            self.slots[slot] = Some(EntryValues {
-                dictionary: dictionary.clone(),
-                known: vec![0; dictionary.len()],
-                values: Vec::new(),
-                bytes,
-            });
+    pub(super) fn begin(&mut self, slot: usize, dictionary: &TextDictionary) -> bool {
+        let known = &mut self.slots[slot];
+        if known.numbers.is_of(dictionary) {
+            return true;
         }
-        self.slots[slot].as_ref()
+        self.forget(slot);
+        let known = &mut self.slots[slot];
+        let bytes_max = (self.bytes_max / 2).saturating_sub(self.bytes);
+        let has_room = known.numbers.begin(dictionary, bytes_max);
+        known.bytes = known.numbers.bytes();
+        self.bytes += known.bytes;
+        has_room
+    }
+
+    /// The number of the value of an entry, after `begin`.
+    #[inline]
+    pub(super) fn find(&self, slot: usize, entry: u32) -> Option<u32> {
+        self.slots[slot].numbers.get(entry)
     }
 
     /// Adds the value of an entry and gives its number, or gives the value back if there is no room, and forgets all of the expression.
     pub(super) fn add(&mut self, slot: usize, entry: u32, value: Value) -> Result<u32, Value> {
         // Sizes of values in memory fit.
         let bytes = size_of::<Value>() + memory::size(&value) as usize;
-        let has_room = self.bytes + bytes <= self.bytes_max;
-        let Some(known) = self.slots[slot].as_mut().filter(|_| has_room) else {
+        if self.bytes + bytes > self.bytes_max {
             self.forget(slot);
             return Err(value);
-        };
+        }
+        let known = &mut self.slots[slot];
         // Values are kept in memory, which has no room for 2^32.
         let number = known.values.len() as u32;
-        known.known[entry as usize] = number + 1;
+        known.numbers.set(entry, number);
         known.values.push(value);
         known.bytes += bytes;
         self.bytes += bytes;
@@ -95,8 +145,7 @@ impl KnownEntries {
     /// If there is none.
     #[inline]
     pub(super) fn value(&self, slot: usize, number: u32) -> &Value {
-        let known = self.slots[slot].as_ref();
-        &known.expect("a number is of a value that is kept").values[number as usize]
+        &self.slots[slot].values[number as usize]
     }
 
     /// About how many bytes values take.
@@ -106,19 +155,17 @@ impl KnownEntries {
 
     /// Forgets all values.
     pub(super) fn clear(&mut self) {
-        self.slots.fill_with(|| None);
+        self.slots.fill_with(EntryValues::default);
         self.bytes = 0;
     }
 
     fn forget(&mut self, slot: usize) {
-        let forgotten = self.slots[slot].take();
-        self.bytes -= forgotten.map_or(0, |known| known.bytes);
+        self.bytes -= std::mem::take(&mut self.slots[slot]).bytes;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -131,8 +178,8 @@ mod tests {
         let mut known = KnownEntries::new(2, 4000);
         for dictionary in [&first, &second, &first] {
             for entry in 0..100 {
-                let found = known.begin(0, dictionary).unwrap().find(entry);
-                assert_eq!(found, None, "{entry}");
+                assert!(known.begin(0, dictionary));
+                assert_eq!(known.find(0, entry), None, "{entry}");
                 let value = Value::Text(format!("{:0100}", entry));
                 match known.add(0, entry, value.clone()) {
                     Ok(number) => assert_eq!(*known.value(0, number), value),
@@ -141,9 +188,9 @@ mod tests {
                 assert!(known.bytes() <= 4000);
             }
         }
-        assert!(known.begin(1, &first).is_some() || known.bytes() > 1600);
+        assert!(known.begin(1, &first) || known.bytes() > 1600);
         known.clear();
         assert_eq!(known.bytes(), 0);
-        assert!(KnownEntries::new(1, 0).begin(0, &first).is_none());
+        assert!(!KnownEntries::new(1, 0).begin(0, &first));
     }
 }

@@ -97,11 +97,6 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         evaluator
     }
 
-    /// What is evaluated.
-    pub(crate) fn program(&self) -> &P {
-        &self.program
-    }
-
     /// About how many bytes values for entries of dictionaries take.
     pub(crate) fn entry_bytes(&self) -> usize {
         self.entries.bytes()
@@ -220,10 +215,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             return Ok(None);
         };
         let (slot, entry) = (self.program.slot(id), indices[number]);
-        let Some(known) = self.entries.begin(slot, dictionary) else {
+        if !self.entries.begin(slot, dictionary) {
             return Ok(None);
-        };
-        if let known @ Some(_) = known.find(entry) {
+        }
+        if let known @ Some(_) = self.entries.find(slot, entry) {
             return Ok(known);
         }
         self.computed(row, id)?;

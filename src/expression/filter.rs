@@ -13,7 +13,7 @@ use zipfdb_kernels::Literal;
 use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, ExpressionId, Matcher};
 
 use super::pattern::{NeededLiteral, Pattern};
-use super::program::{Layout, Node, Program, operands};
+use super::program::{Layout, Node, NodeColumns, Program, operands};
 use super::{Evaluator, to_bytes};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
@@ -57,14 +57,6 @@ pub(crate) struct IntegerRange {
     pub(crate) is_exact: bool,
 }
 
-/// What an expression depends on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Dependence {
-    Nothing,
-    Column(usize),
-    More,
-}
-
 impl FilterSplit {
     /// Takes the conjuncts `filter` of `expressions` apart.
     ///
@@ -77,13 +69,13 @@ impl FilterSplit {
         interrupt: &Interrupt,
         memory: &ValueMemory,
     ) -> Result<FilterSplit> {
-        let dependences = dependences(expressions);
+        let columns = deciding_columns(expressions);
         let mut groups: BTreeMap<usize, Vec<ExpressionId>> = BTreeMap::new();
         let mut rest = Vec::new();
         for &conjunct in filter {
-            match dependences[conjunct.0 as usize] {
-                Dependence::Column(column) => groups.entry(column).or_default().push(conjunct),
-                Dependence::Nothing | Dependence::More => rest.push(conjunct),
+            match columns[conjunct.0 as usize] {
+                NodeColumns::One(column) => groups.entry(column).or_default().push(conjunct),
+                NodeColumns::None | NodeColumns::Several => rest.push(conjunct),
             }
         }
         let columns = groups.into_iter().map(|(column, conjuncts)| {
@@ -298,24 +290,21 @@ impl IntegerRange {
     }
 }
 
-fn dependences(expressions: &[Expression]) -> Vec<Dependence> {
-    let mut dependences: Vec<Dependence> = Vec::with_capacity(expressions.len());
+/// Which columns decide each expression.
+fn deciding_columns(expressions: &[Expression]) -> Vec<NodeColumns> {
+    let mut columns: Vec<NodeColumns> = Vec::with_capacity(expressions.len());
     for expression in expressions {
-        let mut dependence = match expression {
-            Expression::Column(column) => Dependence::Column(*column),
-            Expression::Key(_) | Expression::Aggregate(_) => Dependence::More,
-            _ => Dependence::Nothing,
+        let mut own = match expression {
+            Expression::Column(column) => NodeColumns::One(*column),
+            Expression::Key(_) | Expression::Aggregate(_) => NodeColumns::Several,
+            _ => NodeColumns::None,
         };
         operands(expression, |operand| {
-            dependence = match (dependence, dependences[operand.0 as usize]) {
-                (one, Dependence::Nothing) | (Dependence::Nothing, one) => one,
-                (one, other) if one == other => one,
-                _ => Dependence::More,
-            };
+            own = own.and(columns[operand.0 as usize])
         });
-        dependences.push(dependence);
+        columns.push(own);
     }
-    dependences
+    columns
 }
 
 /// For each expression the values of the column for which it can be true, if they are finitely many.

@@ -28,6 +28,7 @@ pub(crate) use convert::{
     apply_affinity, from_count, integer_of_count, text_or_blob, to_bytes, to_integer, to_real,
     truth, whole_number,
 };
+pub(crate) use entries::EntryNumbers;
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, ColumnMatcher, FilterSplit, mirrored};
 pub(crate) use pattern::{FixedRun, Pattern};

@@ -7,13 +7,14 @@
 use std::borrow::Cow;
 use std::io;
 
-use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
+use zipfdb_sql::query::{Aggregate, AggregateFunction};
 
 use super::codec::{Decoder, Encoder};
 use super::context::Context;
-use super::key::{KeyOrder, add_key, tie};
+use super::external_sort::ExternalSort;
+use super::key::tie;
 use super::row::value_size;
-use super::sorter::Sorter;
+use crate::batch::BATCH_ROWS;
 use crate::expression::{
     Program, compare, from_count, from_real, text_or_blob, to_bytes, to_real, whole_number,
 };
@@ -24,16 +25,19 @@ pub(super) enum Accumulator {
     Count(u64),
     Sum(Box<Sum>),
     /// The smallest or greatest so far.
-    Extreme(Value),
+    Extreme(Option<Box<Value>>),
     Joined(Box<JoinedTexts>),
     Percentile(Box<Percentile>),
-    /// For variances and deviations.
-    Moments {
-        count: u64,
-        mean: f64,
-        /// The sum of squared distances from the mean.
-        squares: f64,
-    },
+    Moments(Box<Moments>),
+}
+
+/// For variances and deviations.
+#[derive(Default)]
+pub(super) struct Moments {
+    count: u64,
+    mean: f64,
+    /// The sum of squared distances from the mean.
+    squares: f64,
 }
 
 /// Texts joined.
@@ -54,7 +58,7 @@ pub(super) struct Percentile {
     below: Option<f64>,
     above: Option<f64>,
     /// With DISTINCT, all numbers: they come in the order of what they were made of, and `count` is not known before.
-    distinct: Option<Sorter>,
+    distinct: Option<Box<ExternalSort>>,
 }
 
 /// For SUM, TOTAL and AVG.
@@ -115,25 +119,31 @@ impl Percentile {
 
     /// Keeps a number until all have come.
     fn keep(&mut self, real: f64, context: &Context) -> Result<()> {
-        let numbers = self.distinct.get_or_insert_with(|| {
-            // Equal ones of several runs were expected more than once.
-            self.count = 0;
-            let (memory, reservation) = (context.memory / 4, context.reservation());
-            Sorter::new(memory, reservation, &context.spill, context.pace())
-        });
-        let mut key = Vec::new();
-        let order = KeyOrder::ascending(Collation::Binary);
-        add_key(&Value::Real(real), order, &mut key, &context.values)?;
+        let numbers = match &mut self.distinct {
+            Some(numbers) => numbers,
+            none => {
+                // Equal ones of several runs were expected more than once.
+                self.count = 0;
+                let mut context = context.clone();
+                context.memory /= 4;
+                none.insert(Box::new(ExternalSort::by_columns(1, 1, &context)?))
+            }
+        };
         self.count += 1;
-        numbers.push(&key, &real.to_bits().to_le_bytes())
+        numbers.push([Value::Real(real)])
     }
 
     fn finish(mut self) -> Result<Value> {
-        if let Some(numbers) = self.distinct.take() {
-            let mut numbers = numbers.finish()?;
-            while let Some((_, bits)) = numbers.next()? {
-                let bits = bits.first_chunk().copied().unwrap_or_default();
-                self.take(f64::from_bits(u64::from_le_bytes(bits)), 1);
+        if let Some(mut numbers) = self.distinct.take() {
+            let mut sorted = numbers.finish()?;
+            while let Some(sorted) = &mut sorted
+                && let Some(batch) = sorted.next_batch(BATCH_ROWS)?
+            {
+                let reals = batch
+                    .columns()
+                    .iter()
+                    .flat_map(|reals| (0..reals.len()).map(|row| to_real(&reals.lent(row))));
+                reals.for_each(|real| self.take(real, 1));
             }
         }
         let (_, way) = self.place();
@@ -154,7 +164,7 @@ impl Accumulator {
             AggregateFunction::Sum | AggregateFunction::Total | AggregateFunction::Avg => {
                 Accumulator::Sum(Box::default())
             }
-            AggregateFunction::Max | AggregateFunction::Min => Accumulator::Extreme(Value::Null),
+            AggregateFunction::Max | AggregateFunction::Min => Accumulator::Extreme(None),
             AggregateFunction::GroupConcat => Accumulator::Joined(Box::new(JoinedTexts {
                 text: None,
                 separator: match parameter() {
@@ -171,11 +181,7 @@ impl Accumulator {
             AggregateFunction::StddevPop
             | AggregateFunction::StddevSamp
             | AggregateFunction::VarPop
-            | AggregateFunction::VarSamp => Accumulator::Moments {
-                count: 0,
-                mean: 0.0,
-                squares: 0.0,
-            },
+            | AggregateFunction::VarSamp => Accumulator::Moments(Box::default()),
         }
     }
 
@@ -200,16 +206,17 @@ impl Accumulator {
                 }
             }
             Accumulator::Extreme(best) => {
-                if is_better(aggregate, value, best) {
-                    *best = value.clone();
+                if is_better(aggregate, value, best.as_deref()) {
+                    *best = Some(Box::new(value.clone()));
                 }
             }
             Accumulator::Percentile(percentile) => percentile.take(to_real(value), times),
-            Accumulator::Moments {
-                count,
-                mean,
-                squares,
-            } => {
+            Accumulator::Moments(moments) => {
+                let Moments {
+                    count,
+                    mean,
+                    squares,
+                } = &mut **moments;
                 let (real, weight) = (to_real(value), times as f64);
                 *count += times;
                 let distance = real - *mean;
@@ -315,10 +322,10 @@ impl Accumulator {
                     sum.add_real(other.lost);
                 }
             }
-            (Accumulator::Extreme(best), Accumulator::Extreme(other))
-                if is_better(aggregate, other, best) =>
+            (Accumulator::Extreme(best), Accumulator::Extreme(Some(other)))
+                if is_better(aggregate, other, best.as_deref()) =>
             {
-                *best = other.clone();
+                *best = Some(other.clone());
             }
             (Accumulator::Percentile(percentile), Accumulator::Percentile(other)) => {
                 percentile.count += other.count;
@@ -334,10 +341,11 @@ impl Accumulator {
     pub(super) fn finish(self, function: AggregateFunction) -> Result<Value> {
         Ok(match (self, function) {
             (Accumulator::Count(count), _) => from_count(count),
-            (Accumulator::Extreme(best), _) => best,
+            (Accumulator::Extreme(best), _) => best.map_or(Value::Null, |best| *best),
             (Accumulator::Joined(joined), _) => joined.text.map_or(Value::Null, text_or_blob),
             (Accumulator::Percentile(percentile), _) => percentile.finish()?,
-            (Accumulator::Moments { count, squares, .. }, _) => {
+            (Accumulator::Moments(moments), _) => {
+                let Moments { count, squares, .. } = *moments;
                 let is_sample = matches!(
                     function,
                     AggregateFunction::StddevSamp | AggregateFunction::VarSamp
@@ -374,7 +382,7 @@ impl Accumulator {
     pub(super) fn encode(&self, encoder: &mut Encoder) {
         match self {
             Accumulator::Count(count) => encoder.number(*count),
-            Accumulator::Extreme(best) => encoder.value(best),
+            Accumulator::Extreme(best) => encoder.value(best.as_deref().unwrap_or(&Value::Null)),
             Accumulator::Sum(sum) => {
                 encoder.number(sum.count);
                 // Both halves of the 128 bits.
@@ -386,7 +394,7 @@ impl Accumulator {
             }
             Accumulator::Percentile(percentile) => encoder.number(percentile.count),
             // Nothing has been taken before all parts are merged.
-            Accumulator::Joined(_) | Accumulator::Moments { .. } => {}
+            Accumulator::Joined(_) | Accumulator::Moments(_) => {}
         }
     }
 
@@ -397,9 +405,12 @@ impl Accumulator {
                 percentile.count = decoder.number()?;
                 Accumulator::Percentile(percentile)
             }
-            new @ (Accumulator::Joined(_) | Accumulator::Moments { .. }) => new,
+            new @ (Accumulator::Joined(_) | Accumulator::Moments(_)) => new,
             Accumulator::Count(_) => Accumulator::Count(decoder.number()?),
-            Accumulator::Extreme(_) => Accumulator::Extreme(decoder.value()?),
+            Accumulator::Extreme(_) => {
+                let best = Some(decoder.value()?).filter(|best| *best != Value::Null);
+                Accumulator::Extreme(best.map(Box::new))
+            }
             Accumulator::Sum(_) => Accumulator::Sum(Box::new(Sum {
                 count: decoder.number()?,
                 integers: {
@@ -419,6 +430,9 @@ impl Accumulator {
             AggregateFunction::Sum | AggregateFunction::Total | AggregateFunction::Avg => {
                 size_of::<Sum>() + size_of::<usize>()
             }
+            AggregateFunction::Min | AggregateFunction::Max => {
+                size_of::<Value>() + size_of::<usize>()
+            }
             _ => 0,
         };
         size_of::<Accumulator>() + boxed
@@ -427,7 +441,7 @@ impl Accumulator {
     /// Bytes that the state keeps outside of itself.
     pub(super) fn kept_bytes(&self) -> usize {
         match self {
-            Accumulator::Extreme(value) => value_size(value),
+            Accumulator::Extreme(Some(value)) => value_size(value),
             Accumulator::Joined(joined) => joined.text.as_ref().map_or(0, Vec::len),
             _ => 0,
         }
@@ -436,12 +450,10 @@ impl Accumulator {
 
 /// Whether MIN or MAX takes `value` instead of `best`. Of texts that are equal by collation it is the first by bytes, so that
 /// the answer does not depend on the order of rows.
-fn is_better(aggregate: &Aggregate, value: &Value, best: &Value) -> bool {
-    match (value, best) {
-        (Value::Null, _) => return false,
-        (_, Value::Null) => return true,
-        _ => {}
-    }
+fn is_better(aggregate: &Aggregate, value: &Value, best: Option<&Value>) -> bool {
+    let Some(best) = best else {
+        return true;
+    };
     let ordering = compare(value, best, aggregate.collation);
     let ordering = match aggregate.function {
         AggregateFunction::Max => ordering.reverse(),

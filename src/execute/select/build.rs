@@ -127,14 +127,13 @@ impl Builder<'_> {
         };
         if block.distinct && !is_distinct(block, &expressions, width, &properties) {
             input = self.project(input, program, outputs.clone());
-            let distinct = Box::new(Distinct::new(input, &self.context));
+            let distinct = Distinct::new(input, outputs.len(), &self.context)?;
             input = (self.plan).add(distinct, |rows| {
                 Description::new("distinct", String::new(), rows)
             });
             let keys = keys_of_outputs(block)?;
-            let columns: Vec<Expression> = (0..outputs.len()).map(Expression::Column).collect();
-            let program = self.program(&columns, &Layout::whole(columns.len(), 0))?;
-            input = self.sort(input, (program, columns.len()), keys, 0, block);
+            let program = self.context.columns(outputs.len())?;
+            input = self.sort(input, (program, outputs.len()), keys, 0, block);
             return Ok(self.limit(input, block));
         }
         if block.distinct {

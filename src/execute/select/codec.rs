@@ -119,9 +119,9 @@ impl<'a> Decoder<'a> {
 }
 
 /// Rows of batches as bytes. What is the number of a text in a batch is one in the bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RowCodec {
-    /// Empty columns of the first batch. Values of columns of another kind are written as values.
+    /// Empty columns of batches. Values of columns of another kind are written as values.
     kinds: Vec<BatchColumn>,
 }
 
@@ -134,10 +134,7 @@ impl RowCodec {
     }
 
     /// Writes a row, and nothing else. Values that the batch holds are taken out, so that they are in memory once.
-    pub(super) fn write(&mut self, batch: &mut Batch, row: usize, encoder: &mut Encoder) {
-        if self.kinds.is_empty() {
-            self.kinds = batch.columns().iter().map(BatchColumn::empty).collect();
-        }
+    pub(super) fn write(&self, batch: &mut Batch, row: usize, encoder: &mut Encoder) {
         encoder.bytes.clear();
         encoder.number(batch.times_of(row));
         for (column, kind) in batch.columns_mut().iter_mut().zip(&self.kinds) {
@@ -288,7 +285,7 @@ mod tests {
         ];
         let columns = values.iter().map(|value| ColumnBuilder::repeated(value, 1));
         let mut batch = Batch::new(columns.collect(), 1, Some(vec![7]));
-        let (mut codec, mut encoder) = (RowCodec::default(), Encoder::default());
+        let (codec, mut encoder) = (RowCodec::of(batch.columns()), Encoder::default());
         codec.write(&mut batch, 0, &mut encoder);
         let bytes = encoder.bytes;
         let read = |bytes: &[u8]| {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::ThreadPool;
+use zipfdb_sql::query::Expression;
 
 use super::spill::SpillDirectory;
 use crate::Result;
 use crate::answer::{CorpusReader, PlanSettings};
+use crate::expression::{Layout, Program};
 use crate::handles::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
@@ -100,6 +102,23 @@ impl Context {
     /// For what an operator keeps: nothing yet.
     pub(super) fn reservation(&self) -> Reservation {
         self.cache.reservation()
+    }
+
+    /// Expressions that are the columns of rows of `width` columns.
+    ///
+    /// # Errors
+    /// If the query has to end.
+    pub(super) fn columns(&self, width: usize) -> Result<Arc<Program>> {
+        let columns: Vec<Expression> = (0..width).map(Expression::Column).collect();
+        let layout = Layout::whole(width, 0);
+        let program = Program::new(
+            &columns,
+            &layout,
+            self.binding,
+            &self.interrupt,
+            &self.values,
+        );
+        program.map(Arc::new)
     }
 
     pub(crate) fn pace(&self) -> Pace {

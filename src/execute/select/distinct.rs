@@ -3,18 +3,18 @@
 //! Rows that are new are given at once, as long as their numbers fit into memory. From then on, rows that are not known are
 //! sorted, and given at the end. Invariant: of equal rows the first is given, once.
 
-use zipfdb_sql::query::Collation;
+use std::sync::Arc;
 
-use super::codec::{Encoder, RowCodec};
+use zipfdb_sql::query::{Collation, ExpressionId};
+
 use super::context::Context;
+use super::external_sort::{ExternalSort, SortedRows};
 use super::group_index::{GroupIndex, RowKeys, RowSteps};
-use super::key::{KeyOrder, add_key};
-use super::key_numbers::{KeyNumbers, Look};
-use super::row::{BatchRest, Input, KEPT_BYTES_MAX, LateError, Operator};
-use super::sorter::{Sorted, Sorter};
-use super::spill::spill_error_in;
+use super::key_numbers::{KeyNumbers, KeyUse, Look};
+use super::row::{BatchRest, Input, LateError, Operator};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch};
+use crate::expression::{Evaluator, Program, compare};
 use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
 
@@ -23,15 +23,15 @@ const TEXTS_SHARE: usize = 8;
 
 pub(super) struct Distinct {
     state: DistinctState,
-    /// Rows that were given, once there is a batch.
-    known: Option<(RowKeys, GroupIndex)>,
+    /// Rows that were given.
+    keys: RowKeys,
+    known: GroupIndex,
+    evaluator: Evaluator<Arc<Program>>,
     /// Takes what they do.
     reservation: Reservation,
     steps: RowSteps,
     /// Rows for which there was no room.
-    rest: Option<Sorter>,
-    codec: RowCodec,
-    encoder: Encoder,
+    rest: Option<ExternalSort>,
     /// Rows that are new and not given yet.
     new: BatchRest,
     late: LateError,
@@ -54,49 +54,60 @@ impl Operator for Once {
 
 enum DistinctState {
     Taking(Input),
-    Giving { rest: Sorted, last: Option<Vec<u8>> },
+    Giving {
+        rest: Box<SortedRows>,
+        /// The row before, in a batch.
+        last: Option<Batch>,
+    },
     Done,
 }
 
 impl Distinct {
-    pub(super) fn new(input: Input, context: &Context) -> Distinct {
-        Distinct {
+    /// Of rows of `width` columns. It lies on the heap, since blocks are built as deep as they read one another.
+    ///
+    /// # Errors
+    /// If the query has to end.
+    pub(super) fn new(input: Input, width: usize, context: &Context) -> Result<Box<Distinct>> {
+        let program = context.columns(width)?;
+        let share = context.memory / 2 / TEXTS_SHARE / width.max(1);
+        // Far fewer columns than 2^32 fit into a statement.
+        let keys = (0..width as u32).map(|column| {
+            let equality = KeyUse::Equality(Collation::Binary);
+            KeyNumbers::new(ExpressionId(column), equality, &program, share)
+        });
+        Ok(Box::new(Distinct {
             state: DistinctState::Taking(input),
-            known: None,
+            keys: RowKeys::new(keys.collect()),
+            known: GroupIndex::default(),
+            evaluator: Evaluator::of(program),
             reservation: context.reservation(),
             steps: RowSteps::default(),
             rest: None,
-            codec: RowCodec::default(),
-            encoder: Encoder::default(),
             new: BatchRest::default(),
             late: LateError::default(),
             pace: context.pace(),
             context: context.clone(),
-        }
+        }))
     }
 
     /// Finds the rows of a batch that are new; where there is no room for more, they go to the rest.
-    fn take(&mut self, batch: &mut Batch, new: &mut Vec<u32>) -> Result<()> {
+    fn take(&mut self, batch: &Batch, new: &mut Vec<u32>) -> Result<()> {
         let memory = self.context.memory / 2;
-        let (mut keys, mut known) = self.known.take().unwrap_or_else(|| {
-            let columns = 0..batch.columns().len();
-            let share = memory / TEXTS_SHARE / columns.len().max(1);
-            let keys = columns.map(|column| KeyNumbers::of_column(column, share));
-            (RowKeys::new(keys.collect()), GroupIndex::default())
-        });
+        let Distinct { keys, known, .. } = self;
         if !keys.begin(batch) {
-            known.number_values(&mut keys, &self.context.values)?;
+            known.number_values(keys, &self.context.values)?;
         }
-        let (mut first, mut numbers) = (0, Vec::new());
+        let (mut first, mut numbers, mut rest) = (0, Vec::new(), Vec::new());
+        let mut is_full = self.rest.is_some();
         while first < batch.len() {
             let rows = self.steps.next(first, batch.len());
             first = rows.end;
             self.pace.work(rows.len() * size_of::<u64>())?;
             let before = keys.bytes() + known.bytes();
             let mut with = Look {
-                evaluator: None,
+                evaluator: &mut self.evaluator,
                 memory: &self.context.values,
-                keeps: self.rest.is_none(),
+                keeps: !is_full,
             };
             numbers.clear();
             keys.look(batch, rows.clone(), &mut with, &mut numbers)?;
@@ -104,67 +115,63 @@ impl Distinct {
                 if known.contains(wanted, keys.equals()) {
                     continue;
                 }
-                if self.rest.is_none() && keys.bytes() + known.bytes() <= memory {
-                    known.intern(wanted, keys.equals());
-                    // A batch has fewer rows than 2^32.
-                    new.push(row as u32);
+                is_full |= keys.bytes() + known.bytes() > memory;
+                // A batch has fewer rows than 2^32.
+                if is_full {
+                    rest.push(row as u32);
                 } else {
-                    self.push(batch, row)?;
+                    known.intern(wanted, keys.equals());
+                    new.push(row as u32);
                 }
             }
             let bytes = keys.bytes() + known.bytes();
             self.steps.grow(bytes.saturating_sub(before));
             self.reservation.cover(bytes.min(memory));
         }
-        self.known = Some((keys, known));
-        Ok(())
-    }
-
-    /// Puts a row to the rest.
-    fn push(&mut self, batch: &mut Batch, row: usize) -> Result<()> {
-        let context = &self.context;
-        let mut key = Vec::new();
-        let order = KeyOrder::ascending(Collation::Binary);
-        for column in batch.columns() {
-            add_key(&column.lent(row), order, &mut key, &context.values)?;
+        if rest.is_empty() {
+            return Ok(());
         }
-        let rest = self.rest.get_or_insert_with(|| {
-            let memory = context.memory / 2;
-            Sorter::new(
-                memory,
-                context.reservation(),
-                &context.spill,
-                context.pace(),
-            )
-        });
-        self.codec.write(batch, row, &mut self.encoder);
-        rest.push(&key, &self.encoder.bytes)?;
-        self.encoder.bytes.clear();
-        self.encoder.bytes.shrink_to(KEPT_BYTES_MAX);
-        Ok(())
+        let sort = match &mut self.rest {
+            Some(sort) => sort,
+            none => {
+                let (columns, mut context) = (batch.columns().len(), self.context.clone());
+                context.memory = memory;
+                none.insert(ExternalSort::by_columns(columns, columns, &context)?)
+            }
+        };
+        sort.take(batch.select(&rest))
     }
 
     /// The next rows of the rest: of equal ones the first.
     fn read(
         &mut self,
-        rest: &mut Sorted,
-        last: &mut Option<Vec<u8>>,
+        rest: &mut SortedRows,
+        last: &mut Option<Batch>,
         rows_max: usize,
     ) -> Result<Option<Batch>> {
-        let mut rows = self.codec.rows();
-        while !rows.is_full(rows_max)
-            && let Some((key, payload)) = rest.next()?
-        {
-            self.pace.step()?;
-            if last.as_ref() == Some(&key) {
-                continue;
+        while let Some(batch) = rest.next_batch(rows_max)? {
+            self.pace.work(batch.len() * size_of::<u64>())?;
+            let is_first = |&row: &u32| match (row as usize, &*last) {
+                (0, last) => (last.iter()).all(|last| !are_equal((last, 0), (&batch, 0))),
+                (row, _) => !are_equal((&batch, row - 1), (&batch, row)),
+            };
+            // A batch has fewer rows than 2^32.
+            let rows: Vec<u32> = (0..batch.len() as u32).filter(is_first).collect();
+            *last = Some(batch.slice(batch.len() - 1..batch.len()));
+            if !rows.is_empty() {
+                return Ok(Some(batch.select(&rows)));
             }
-            *last = Some(key);
-            let error = |error| spill_error_in(&self.context.spill, error);
-            self.codec.read(&payload, &mut rows).map_err(error)?;
         }
-        Ok(rows.finish())
+        Ok(None)
     }
+}
+
+/// Whether two rows have equal values.
+fn are_equal((left, row): (&Batch, usize), (right, other): (&Batch, usize)) -> bool {
+    let mut columns = left.columns().iter().zip(right.columns());
+    columns.all(|(left, right)| {
+        compare(&left.lent(row), &right.lent(other), Collation::Binary).is_eq()
+    })
 }
 
 impl Operator for Distinct {
@@ -178,22 +185,20 @@ impl Operator for Distinct {
             match std::mem::replace(&mut self.state, DistinctState::Done) {
                 DistinctState::Taking(mut input) => {
                     let Some(mut batch) = input.next_batch(wanted)? else {
-                        self.known = None;
+                        self.keys.clear();
+                        self.known = GroupIndex::default();
                         self.reservation.set(0);
-                        match self.rest.take() {
-                            None => return Ok(None),
-                            Some(rest) => {
-                                self.state = DistinctState::Giving {
-                                    rest: rest.finish()?,
-                                    last: None,
-                                };
-                            }
-                        }
+                        let rest = self.rest.take();
+                        let Some(rest) = rest.map_or(Ok(None), |mut rest| rest.finish())? else {
+                            return Ok(None);
+                        };
+                        let rest = Box::new(rest);
+                        self.state = DistinctState::Giving { rest, last: None };
                         continue;
                     };
                     batch.times = None;
                     let mut new = Vec::new();
-                    let ended = self.take(&mut batch, &mut new);
+                    let ended = self.take(&batch, &mut new);
                     self.state = DistinctState::Taking(input);
                     let made = (!new.is_empty()).then(|| batch.select(&new));
                     self.new = BatchRest::of(self.late.after(made, ended)?);

@@ -1,9 +1,7 @@
 //! `ExternalSort`: rows in order of some keys, within a limit of memory.
 //!
 //! Rows stay columns as they come, and row numbers are sorted. A key becomes one or more numbers a row that compare as its values
-//! (`number_keys.rs`): integers, reals and texts whose numbers tell their order are those of the column; the values of an
-//! expression that one dictionary column decides are interned, and ranked when rows are sorted; what is none of these is kept as bytes
-//! (`key.rs`) and ranked. Where the first key has long runs of equal values, as n-grams with their files have, runs are sorted and not
+//! (`sort_column.rs`, `number_keys.rs`). Where the first key has long runs of equal values, as n-grams with their files have, runs are sorted and not
 //! rows, and then the rows of equal runs by the other keys. Where rows come in order of the first keys already, only rows that are
 //! equal in these are sorted. With a limit, rows that cannot be among the first are dropped now and then. Rows that do not fit
 //! into memory are sorted and written as a run, by numbers that mean the same in all runs and otherwise by bytes. Invariant: the order
@@ -12,48 +10,29 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use zipfdb_sql::query::{ExpressionId, SortKey};
+use zipfdb_sql::query::{Collation, ExpressionId, SortKey};
 
 use super::codec::{Encoder, RowCodec};
 use super::context::Context;
-use super::key::{KeyOrder, add_key};
-use super::key_numbers::{KeyNumbers, KeyUse, Look};
-use super::number_keys::{
-    RowKey, RowKeyNumbers, keys_of, sort_by_keys, sorted_rows, where_rows_are_sorted,
-};
+use super::number_keys::{RowKey, sort_by_keys, sorted_rows, where_rows_are_sorted};
 use super::row::{BatchRest, ENTRIES_SHARE};
+use super::sort_column::{SortBound, SortColumn};
 use super::spill::{Merge, SpilledRuns, spill_error_in};
-use super::word_order::{TextOrder, ranks, text_order};
-use crate::batch::{BATCH_ROWS, Batch, BatchColumn, ColumnBuilder, TextColumn};
+use crate::batch::{BATCH_ROWS, Batch, BatchColumn, RowCollector};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::check;
 use crate::segment::cache::Reservation;
 use crate::{Result, Value};
 
-/// What rows are sorted by.
-struct SortColumn {
-    expression: ExpressionId,
-    /// The column of the rows that it is.
-    column: Option<usize>,
-    order: KeyOrder,
-    form: SortForm,
-}
-
-/// How the values of a key are kept.
-enum SortForm {
-    /// No row was there yet.
-    Unknown,
-    /// As numbers of a column of the kind of this empty one, and how those of texts tell their order.
-    Numbers(BatchColumn, Option<TextOrder>),
-    /// Interned, the numbers in a column of their own.
-    Interned(KeyNumbers),
-    /// As bytes, in a column of their own.
-    Bytes,
-}
-
 /// What sorting takes for a row beside its columns: a pair of number and row, and a place.
 const ROW_BYTES: usize = size_of::<(u64, u32)>() + size_of::<u32>();
+
+/// Keys of rows that were dropped take at most about so many bytes.
+const DROPPED_KEY_BYTES_MAX: usize = 4 << 20;
+
+/// And at most this part of memory.
+const DROPPED_KEYS_SHARE: usize = 8;
 
 /// Takes batches.
 pub(super) struct ExternalSort {
@@ -66,20 +45,17 @@ pub(super) struct ExternalSort {
     evaluator: Evaluator<Arc<Program>>,
     context: Context,
     reservation: Reservation,
+    /// Rows that were pushed and are not taken yet.
+    pushed: RowCollector,
     /// What was taken, and may be among the first.
     kept: Option<Batch>,
     kept_bytes: usize,
+    /// What keys took beside columns when the first rows were kept last.
+    first_key_bytes: usize,
     /// A row whose first key is beyond this is not among the first.
     bound: Option<SortBound>,
     /// What was taken before that and did not fit.
     spilled: Option<SpilledRows>,
-}
-
-/// The first key of a row.
-enum SortBound {
-    Number(u64),
-    Bytes(Vec<u8>),
-    Value(Value),
 }
 
 /// Rows in runs.
@@ -102,12 +78,7 @@ impl ExternalSort {
         let keys = keys
             .iter()
             .filter(|key| program.constant(key.expression).is_none());
-        let keys = keys.map(|key| SortColumn {
-            expression: key.expression,
-            column: program.column(key.expression),
-            order: KeyOrder::of(key),
-            form: SortForm::Unknown,
-        });
+        let keys = keys.map(|key| SortColumn::new(key, program, context));
         ExternalSort {
             keys: keys.collect(),
             given,
@@ -117,11 +88,53 @@ impl ExternalSort {
             evaluator: Evaluator::of_batches(program.clone(), context.memory / ENTRIES_SHARE),
             reservation: context.reservation(),
             context: context.clone(),
+            pushed: RowCollector::default(),
             kept: None,
             kept_bytes: 0,
+            first_key_bytes: 0,
             bound: None,
             spilled: None,
         }
+    }
+
+    /// Sorts rows of `width` columns by the first `keys` of them, as grouping does.
+    ///
+    /// # Errors
+    /// If the query has to end.
+    pub(super) fn by_columns(keys: usize, width: usize, context: &Context) -> Result<ExternalSort> {
+        let program = context.columns(width)?;
+        // Far fewer columns than 2^32 fit into a statement.
+        let keys = (0..keys as u32).map(|column| SortKey {
+            expression: ExpressionId(column),
+            descending: false,
+            nulls_first: true,
+            collation: Collation::Binary,
+        });
+        let keys: Vec<SortKey> = keys.collect();
+        Ok(ExternalSort::new(
+            (&program, width),
+            &keys,
+            0,
+            None,
+            context,
+        ))
+    }
+
+    /// Takes a row of values.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub(super) fn push(&mut self, values: impl IntoIterator<Item = Value>) -> Result<()> {
+        self.pushed.push(values);
+        if self.pushed.is_full(BATCH_ROWS) {
+            self.take_pushed()?;
+        }
+        Ok(())
+    }
+
+    fn take_pushed(&mut self) -> Result<()> {
+        let pushed = std::mem::take(&mut self.pushed);
+        pushed.finish().map_or(Ok(()), |batch| self.take(batch))
     }
 
     /// Takes a batch.
@@ -139,7 +152,8 @@ impl ExternalSort {
         }
         let mut columns = Vec::new();
         for index in 0..self.keys.len() {
-            if !self.begin(index, &batch)? || !self.add_column(index, &batch, &mut columns)? {
+            let (key, evaluator) = (&mut self.keys[index], &mut self.evaluator);
+            if !key.take(&batch, evaluator, &self.context, &mut columns)? {
                 return self.take_as_bytes(index, batch);
             }
         }
@@ -147,22 +161,23 @@ impl ExternalSort {
         if let Some(rows) = self.within_bound(&batch) {
             batch = batch.select(&rows);
         }
-        let bytes = bytes_of(&batch);
-        if batch.is_empty() {
-            return Ok(());
-        }
-        if !self.has_room(&batch, bytes) && self.make_room(&batch, bytes)? {
-            // What was interned for the batch has been forgotten.
-            return self.take(batch.narrowed(self.width));
-        }
-        self.kept_bytes += bytes;
-        match &mut self.kept {
-            Some(kept) => kept.append(&batch),
-            none => *none = Some(batch),
+        if !batch.is_empty() {
+            let bytes = bytes_of(&batch);
+            if !self.has_room(&batch, bytes) && self.make_room(&batch, bytes)? {
+                return self.take(batch.narrowed(self.width));
+            }
+            self.kept_bytes += bytes;
+            match &mut self.kept {
+                Some(kept) => kept.append(&batch),
+                none => *none = Some(batch),
+            }
         }
         let rows = self.kept.as_ref().map_or(0, Batch::len);
         let most = self.limit.map(|limit| limit.max(BATCH_ROWS));
-        if most.is_some_and(|most| rows / 2 > most) {
+        // Keys of rows that were dropped are kept until then.
+        let dropped_max = DROPPED_KEY_BYTES_MAX.min(self.context.memory / DROPPED_KEYS_SHARE);
+        let has_many_keys = self.key_bytes() > 2 * self.first_key_bytes + dropped_max;
+        if most.is_some_and(|most| rows / 2 > most || has_many_keys) {
             self.keep_first()?;
         }
         self.reservation
@@ -170,24 +185,25 @@ impl ExternalSort {
         Ok(())
     }
 
-    /// Makes room for a batch that takes `bytes` bytes; says whether what was kept has been written.
+    /// Makes room for a batch that takes `bytes` bytes; says whether keys of its rows have been forgotten.
     fn make_room(&mut self, batch: &Batch, bytes: usize) -> Result<bool> {
-        if self.kept.is_none() {
+        let Some(before) = self.kept.as_ref().map(Batch::len) else {
             return Ok(false);
-        }
+        };
         self.keep_first()?;
         // What is behind the limit has gone; soon there would be no room again if that was little.
-        let is_full = self.kept_bytes > self.context.memory / 2 || !self.has_room(batch, bytes);
-        if is_full {
+        let is_cut = self.kept.as_ref().is_some_and(|kept| kept.len() < before);
+        let is_large = self.kept_bytes > self.context.memory / 2;
+        if !is_cut || is_large || !self.has_room(batch, bytes) {
             self.spill()?;
         }
-        Ok(is_full)
+        Ok(true)
     }
 
     /// Takes all rows anew, and a batch behind them, with bytes for the values of a key.
     fn take_as_bytes(&mut self, key: usize, batch: Batch) -> Result<()> {
         let before = self.finish()?;
-        self.keys[key].form = SortForm::Bytes;
+        self.keys[key].keep_keys();
         // What was taken comes before the batch, and equal rows stay in order.
         if let Some(mut before) = before {
             while let Some(batch) = before.next_batch(BATCH_ROWS)? {
@@ -197,97 +213,9 @@ impl ExternalSort {
         self.take(batch)
     }
 
-    /// Goes on to a batch: decides the form of a key, and says whether it can have that of the batches before.
-    fn begin(&mut self, index: usize, batch: &Batch) -> Result<bool> {
-        let key = &mut self.keys[index];
-        let column = key.column.map(|column| &batch.columns()[column]);
-        match (&mut key.form, column) {
-            (SortForm::Numbers(kind, _), Some(column)) => return Ok(column.is_like(kind)),
-            (SortForm::Interned(numbers), _) => {
-                numbers.begin(batch);
-            }
-            (SortForm::Unknown, Some(column)) => {
-                key.form = form_of(column, key.order, &self.context)?;
-            }
-            (SortForm::Unknown, None) => {
-                let program = self.evaluator.program();
-                let sole = program.decisive_column(key.expression);
-                let sole = sole.map(|column| &batch.columns()[column]);
-                if matches!(sole, Some(BatchColumn::Words { .. })) {
-                    let share = self.context.memory / ENTRIES_SHARE;
-                    let mut numbers =
-                        KeyNumbers::new(key.expression, KeyUse::Identity, program, share);
-                    numbers.begin(batch);
-                    key.form = SortForm::Interned(numbers);
-                }
-            }
-            (SortForm::Numbers(..), None) | (SortForm::Bytes, _) => {}
-        }
-        Ok(true)
-    }
-
-    /// Appends the column of a key, if it has one of its own; says whether its values have the form of those before.
-    fn add_column(
-        &mut self,
-        index: usize,
-        batch: &Batch,
-        columns: &mut Vec<BatchColumn>,
-    ) -> Result<bool> {
-        let key = &mut self.keys[index];
-        let evaluator = &mut self.evaluator;
-        let rows = batch.len();
-        match &mut key.form {
-            SortForm::Numbers(..) if key.column.is_some() => {}
-            SortForm::Interned(numbers) => {
-                let mut interned = vec![0; rows];
-                let mut look = Look {
-                    evaluator: Some(evaluator),
-                    memory: &self.context.values,
-                    keeps: true,
-                };
-                numbers.number(batch, 0..rows, &mut look, (0, 1), &mut interned)?;
-                let interned = interned.into_iter().map(u64::cast_signed);
-                columns.push(BatchColumn::Integers(interned.collect()));
-            }
-            SortForm::Bytes => {
-                let mut keys = TextColumn::default();
-                for row in 0..rows {
-                    evaluator.next_row();
-                    let value = evaluator.value((batch, row), key.expression)?;
-                    push_key_bytes(&mut keys, value, key.order, &self.context)?;
-                }
-                columns.push(BatchColumn::Texts(keys));
-            }
-            SortForm::Unknown | SortForm::Numbers(..) => {
-                let mut values = ColumnBuilder::default();
-                for row in 0..rows {
-                    evaluator.next_row();
-                    values.push_copy(evaluator.value((batch, row), key.expression)?);
-                }
-                let values = values.finish();
-                if let SortForm::Numbers(kind, _) = &key.form {
-                    let is_like = values.is_like(kind);
-                    columns.push(values);
-                    return Ok(is_like);
-                }
-                key.form = form_of(&values, key.order, &self.context)?;
-                columns.push(match key.form {
-                    SortForm::Bytes => {
-                        let mut keys = TextColumn::default();
-                        for row in 0..rows {
-                            push_key_bytes(&mut keys, &values.lent(row), key.order, &self.context)?;
-                        }
-                        BatchColumn::Texts(keys)
-                    }
-                    _ => values,
-                });
-            }
-        }
-        Ok(true)
-    }
-
     /// All rows that were taken, in order; with a limit perhaps more than it. None if there are none. Others may be taken from now on.
     pub(super) fn finish(&mut self) -> Result<Option<SortedRows>> {
+        self.take_pushed()?;
         if self.spilled.is_some() {
             self.spill()?;
         }
@@ -320,17 +248,23 @@ impl ExternalSort {
 
     /// About how many bytes is taken.
     fn bytes(&self) -> usize {
-        let interned = self.keys.iter().map(|key| match &key.form {
-            SortForm::Interned(numbers) => numbers.bytes(),
-            _ => 0,
-        });
-        self.kept_bytes + self.evaluator.entry_bytes() + interned.sum::<usize>()
+        let keys = self.keys.iter().map(SortColumn::bytes);
+        self.kept_bytes + self.evaluator.entry_bytes() + keys.sum::<usize>()
+    }
+
+    /// About how many bytes keys take that are not in columns.
+    fn key_bytes(&self) -> usize {
+        self.keys.iter().map(SortColumn::key_bytes).sum()
     }
 
     /// Whether a batch that takes `bytes` bytes fits beside what is kept.
     fn has_room(&self, batch: &Batch, bytes: usize) -> bool {
         let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
-        self.bytes() + bytes <= self.context.memory && u32::try_from(rows).is_ok()
+        let numbers = self.keys.iter().map(SortColumn::key_count).chain([rows]);
+        let are_numbered = numbers
+            .max()
+            .is_none_or(|most| most + BATCH_ROWS < u32::MAX as usize);
+        self.bytes() + bytes <= self.context.memory && are_numbered
     }
 
     /// Writes what is kept as a run.
@@ -381,74 +315,41 @@ impl ExternalSort {
         ends: &mut Vec<usize>,
     ) -> Result<()> {
         let columns = columns_of(&self.keys, self.width, batch);
-        let keys: Vec<_> = self.keys.iter().zip(columns).collect();
-        let numbers = keys.iter().map(|(key, column)| key.numbers(column));
-        let numbers: Vec<Vec<RowKey<'_>>> = numbers.collect();
+        let keys = self.keys.iter().zip(columns);
+        let keys = keys.map(|(key, column)| (key, column, key.numbers(column, &[])));
+        let keys: Vec<_> = keys.collect();
         for &row in rows {
-            for ((key, column), numbers) in keys.iter().zip(&numbers) {
-                match (&key.form, column) {
-                    (SortForm::Interned(values), column) => {
-                        let value = values.value(&[interned(column, row)]);
-                        add_key(&value, key.order, target, &self.context.values)?;
-                    }
-                    (SortForm::Bytes, BatchColumn::Texts(keys)) => {
-                        target.extend_from_slice(keys.get(row as usize));
-                    }
-                    _ => {
-                        let numbers = numbers.iter().map(|key| key.number(row));
-                        numbers.for_each(|number| target.extend_from_slice(&number.to_be_bytes()));
-                    }
+            for (key, column, numbers) in &keys {
+                if let Some(bytes) = key.bytes_of(column, row) {
+                    target.extend_from_slice(bytes);
+                    continue;
                 }
+                let numbers = numbers.iter().map(|key| key.number(row));
+                numbers.for_each(|number| target.extend_from_slice(&number.to_be_bytes()));
             }
             ends.push(target.len());
         }
         Ok(())
     }
 
-    /// Forgets what was interned for rows that are kept no more.
+    /// Forgets what is kept of rows that are kept no more.
     fn forget(&mut self) {
-        self.kept_bytes = 0;
-        for key in &mut self.keys {
-            if let SortForm::Interned(numbers) = &mut key.form {
-                numbers.clear();
-            }
-        }
+        (self.kept_bytes, self.first_key_bytes) = (0, 0);
+        (self.keys.iter_mut()).for_each(|key| key.forget_others(None));
     }
 
     /// The rows of a batch that may be among the first; none if all may.
     fn within_bound(&self, batch: &Batch) -> Option<Vec<u32>> {
         let (bound, key) = (self.bound.as_ref()?, self.keys.first()?);
         let column = columns_of(&self.keys, self.width, batch).next()?;
-        let numbers = key.numbers(column);
-        let is_within = |&row: &u32| match (bound, &key.form, column) {
-            (SortBound::Number(bound), ..) => numbers[0].number(row) <= *bound,
-            (SortBound::Bytes(bound), _, BatchColumn::Texts(keys)) => {
-                keys.get(row as usize) <= &bound[..]
-            }
-            (SortBound::Value(bound), SortForm::Interned(values), column) => {
-                let value = values.value(&[interned(column, row)]);
-                key.order.compare(&value, bound).is_le()
-            }
-            _ => true,
+        let numbers = key.numbers(column, &[]);
+        let is_within = |&row: &u32| match bound {
+            SortBound::Number(bound) => numbers[0].number(row) <= *bound,
+            SortBound::Bytes(bound) => key.bytes_of(column, row) <= Some(bound),
         };
         // A batch has fewer rows than 2^32.
         let rows: Vec<u32> = (0..batch.len() as u32).filter(is_within).collect();
         (rows.len() < batch.len()).then_some(rows)
-    }
-
-    /// The first key of a row.
-    fn bound_of(&self, batch: &Batch, row: u32) -> Option<SortBound> {
-        let key = self.keys.first()?;
-        let column = columns_of(&self.keys, self.width, batch).next()?;
-        Some(match (&key.form, column) {
-            (SortForm::Interned(values), column) => {
-                SortBound::Value(values.value(&[interned(column, row)]).into_owned())
-            }
-            (SortForm::Bytes, BatchColumn::Texts(keys)) => {
-                SortBound::Bytes(keys.get(row as usize).to_vec())
-            }
-            _ => SortBound::Number(key.numbers(column)[0].number(row)),
-        })
     }
 
     /// Drops what cannot be among the first rows.
@@ -457,17 +358,30 @@ impl ExternalSort {
             return Ok(());
         };
         let Some(kept) = self.kept.take() else {
+            self.forget();
             return Ok(());
         };
         let mut order = self.order(&kept)?;
         order.truncate(limit);
         if let (Some(&last), true) = (order.last(), order.len() == limit) {
-            self.bound = self.bound_of(&kept, last);
+            let column = columns_of(&self.keys, self.width, &kept).next();
+            let first = self.keys.first().zip(column);
+            self.bound = first.and_then(|(key, column)| key.bound(column, last));
         }
         // In order of arrival, so that equal rows keep theirs.
         order.sort_unstable();
-        let kept = kept.select(&order);
+        let mut kept = kept.select(&order);
+        let (mut own, columns) = (self.width.., kept.columns_mut());
+        for key in &mut self.keys {
+            let own = if key.shared_column().is_none() {
+                own.next()
+            } else {
+                None
+            };
+            key.forget_others(own.map(|own| &mut columns[own]));
+        }
         self.kept_bytes = bytes_of(&kept);
+        self.first_key_bytes = self.key_bytes();
         self.kept = Some(kept);
         Ok(())
     }
@@ -480,21 +394,13 @@ impl ExternalSort {
             return Ok((0..rows as u32).collect());
         }
         let columns: Vec<&BatchColumn> = columns_of(&self.keys, self.width, batch).collect();
-        let ranks = self.keys.iter().zip(&columns);
-        let ranks = ranks.map(|(key, column)| key.ranks(column, &self.context));
-        let ranks = ranks.collect::<Result<Vec<_>>>()?;
+        let ranks = self.keys.iter().map(|key| key.ranks(&self.context));
+        let ranks = ranks.collect::<Result<Vec<Vec<u32>>>>()?;
         let keys = &self.keys;
         let keys_from = |first: usize| {
             let keys = keys[first..].iter().zip(&columns[first..]);
-            let keys = keys
-                .zip(&ranks[first..])
-                .flat_map(|((key, column), ranks)| {
-                    let ranks = ranks.iter().map(|ranks| RowKey {
-                        numbers: RowKeyNumbers::Plain(ranks),
-                        descending: false,
-                    });
-                    key.numbers(column).into_iter().chain(ranks)
-                });
+            let keys = keys.zip(&ranks[first..]);
+            let keys = keys.flat_map(|((key, column), ranks)| key.numbers(column, ranks));
             keys.collect::<Vec<RowKey<'_>>>()
         };
         let given = &columns[..self.given.min(keys.len())];
@@ -510,58 +416,20 @@ impl ExternalSort {
                 return sorted_within_runs(rows, &starts, &others, stop);
             }
             if rows >= RUN_ROWS_MIN
-                && matches!(keys[0].form, SortForm::Numbers(..))
+                && keys[0].is_of_numbers()
                 && let Some(starts) = runs_of(columns[0])
             {
                 let heads = columns[0].select(&starts);
                 return sorted_by_runs(
                     rows,
                     &starts,
-                    &keys[0].numbers(&heads),
+                    &keys[0].numbers(&heads, &[]),
                     &keys_from(1),
                     stop,
                 );
             }
             sorted_rows(rows, &keys_from(0), stop)
         })
-    }
-}
-
-impl SortColumn {
-    /// Whether its values are in a column that only it has.
-    fn has_own_column(&self) -> bool {
-        self.column.is_none() || !matches!(self.form, SortForm::Numbers(..))
-    }
-
-    /// The numbers of rows, if they are those of the column.
-    fn numbers<'a>(&'a self, column: &'a BatchColumn) -> Vec<RowKey<'a>> {
-        let SortForm::Numbers(_, order) = &self.form else {
-            return Vec::new();
-        };
-        let ranks = match column {
-            BatchColumn::Words { dictionary, .. } | BatchColumn::Ngrams { dictionary, .. } => {
-                order.as_ref().and_then(|order| order.ranks(dictionary))
-            }
-            _ => None,
-        };
-        keys_of(column, ranks, self.order.descending)
-    }
-
-    /// The places of the values of rows in the order of the key, if these are not numbers of the column.
-    fn ranks(&self, column: &BatchColumn, context: &Context) -> Result<Vec<Vec<u64>>> {
-        match (&self.form, column) {
-            (SortForm::Interned(values), BatchColumn::Integers(numbers)) => {
-                let numbers = numbers.iter().map(|number| number.cast_unsigned());
-                let numbers: Vec<u64> = numbers.collect();
-                values.ordered(numbers.chunks_exact(1), self.order, context)
-            }
-            (SortForm::Bytes, BatchColumn::Texts(keys)) => {
-                let key = |row: u32| keys.get(row as usize);
-                let ranks = ranks(keys.len(), |left, right| key(left).cmp(key(right)), context)?;
-                Ok(vec![ranks.into_iter().map(u64::from).collect()])
-            }
-            _ => Ok(Vec::new()),
-        }
     }
 }
 
@@ -573,48 +441,9 @@ fn columns_of<'a>(
 ) -> impl Iterator<Item = &'a BatchColumn> {
     let mut own = width..;
     keys.iter().filter_map(move |key| {
-        let column = key.column.filter(|_| !key.has_own_column());
-        let column = column.or_else(|| own.next())?;
+        let column = key.shared_column().or_else(|| own.next())?;
         batch.columns().get(column)
     })
-}
-
-/// The number of a value that was interned.
-fn interned(column: &BatchColumn, row: u32) -> u64 {
-    match column {
-        BatchColumn::Integers(numbers) => numbers[row as usize].cast_unsigned(),
-        _ => unreachable!("numbers of values that are interned are integers"),
-    }
-}
-
-/// The form of a key whose values are those of a column.
-fn form_of(column: &BatchColumn, order: KeyOrder, context: &Context) -> Result<SortForm> {
-    let (dictionary, in_ngrams) = match column {
-        BatchColumn::Integers(_) | BatchColumn::Reals(_) => {
-            return Ok(SortForm::Numbers(column.empty(), None));
-        }
-        BatchColumn::Words { dictionary, .. } => (dictionary, false),
-        BatchColumn::Ngrams { dictionary, .. } => (dictionary, true),
-        BatchColumn::Texts(_) | BatchColumn::Values(_) => return Ok(SortForm::Bytes),
-    };
-    let on = (&*context.pool, &context.interrupt);
-    let order = text_order(dictionary, in_ngrams, order.collation, on)?;
-    Ok(match order {
-        None => SortForm::Bytes,
-        order => SortForm::Numbers(column.empty(), order),
-    })
-}
-
-/// Appends the bytes of a key.
-fn push_key_bytes(
-    keys: &mut TextColumn,
-    value: &Value,
-    order: KeyOrder,
-    context: &Context,
-) -> Result<()> {
-    add_key(value, order, &mut keys.bytes, &context.values)?;
-    keys.offsets.push(keys.bytes.len() as u64);
-    Ok(())
 }
 
 /// The rows that differ from those before them in columns of numbers, and the first.

@@ -511,7 +511,7 @@ mod tests {
                         values
                     })
                     .collect();
-                let mut with = Look { evaluator: Some(&mut evaluator), memory: &memory, keeps: true };
+                let mut with = Look { evaluator: &mut evaluator, memory: &memory, keeps: true };
                 if !keys.begin(&batch) {
                     index.number_values(&mut keys, &memory).unwrap();
                 }

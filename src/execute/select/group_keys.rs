@@ -134,7 +134,7 @@ impl GroupKeys {
             aggregates: Vec::with_capacity(self.aggregates.len()),
         };
         let mut with = Look {
-            evaluator: Some(&mut self.evaluator),
+            evaluator: &mut self.evaluator,
             memory: &self.memory,
             keeps: true,
         };
@@ -183,6 +183,25 @@ impl GroupKeys {
     }
 }
 
+/// The rows for which a condition is true.
+///
+/// # Errors
+/// Those of the evaluator.
+pub(super) fn passing(
+    evaluator: &mut Evaluator<Arc<Program>>,
+    (batch, rows): (&Batch, Range<usize>),
+    filter: ExpressionId,
+) -> Result<Vec<usize>> {
+    let mut passing = Vec::new();
+    for row in rows {
+        evaluator.next_row();
+        if evaluator.are_true((batch, row), &[filter])? {
+            passing.push(row);
+        }
+    }
+    Ok(passing)
+}
+
 impl AggregateKeys {
     fn look(
         &mut self,
@@ -191,15 +210,8 @@ impl AggregateKeys {
         with: &mut Look<'_>,
     ) -> Result<AggregateRows> {
         let mut looked = AggregateRows::default();
-        if let (Some(filter), Some(evaluator)) = (self.filter, &mut with.evaluator) {
-            let mut passing = Vec::new();
-            for row in rows.clone() {
-                evaluator.next_row();
-                if evaluator.are_true((batch, row), &[filter])? {
-                    passing.push(row);
-                }
-            }
-            looked.passing = Some(passing);
+        if let Some(filter) = self.filter {
+            looked.passing = Some(passing(with.evaluator, (batch, rows.clone()), filter)?);
         }
         let Some(argument) = &mut self.argument else {
             return Ok(looked);

@@ -12,12 +12,11 @@ use zipfdb_sql::query::{Collation, ExpressionId};
 
 use super::context::Context;
 use super::key::KeyOrder;
-use super::number_keys::integer_number;
 use super::row::value_size;
+use super::sort_column::{ordered, ranked};
 use super::value_numbers::ValueNumbers;
-use super::word_order::{ranks, text_order};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
-use crate::expression::{Evaluator, Program, to_real, whole_number};
+use crate::expression::{EntryNumbers, Evaluator, Program, to_real, whole_number};
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
@@ -29,8 +28,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// What rows are looked at with.
 pub(super) struct Look<'a> {
-    /// For keys that are no columns.
-    pub(super) evaluator: Option<&'a mut Evaluator<Arc<Program>>>,
+    pub(super) evaluator: &'a mut Evaluator<Arc<Program>>,
     pub(super) memory: &'a ValueMemory,
     /// Whether new values get numbers; or else rows that have one are new too.
     pub(super) keeps: bool,
@@ -39,65 +37,15 @@ pub(super) struct Look<'a> {
 /// Numbers for the values of an expression.
 #[derive(Debug)]
 pub(super) struct KeyNumbers {
-    /// What is computed, if it is no column.
-    expression: Option<ExpressionId>,
+    expression: ExpressionId,
     what_for: KeyUse,
     /// The column that the expression is.
     column: Option<usize>,
     form: KeyForm,
+    /// The column that alone decides, and the numbers of values for its entries if it has such.
+    decisive: Option<usize>,
     entries: EntryNumbers,
-}
-
-/// The numbers of values for entries of a dictionary, where a column of such entries alone decides.
-#[derive(Debug)]
-struct EntryNumbers {
-    /// The column, if there is one.
-    column: Option<usize>,
-    dictionary: Option<TextDictionary>,
-    /// By entry, one more than its number; 0 if it has none.
-    known: Vec<u32>,
-    bytes_max: usize,
-}
-
-impl EntryNumbers {
-    fn new(column: Option<usize>, bytes_max: usize) -> EntryNumbers {
-        EntryNumbers {
-            column,
-            dictionary: None,
-            known: Vec::new(),
-            bytes_max,
-        }
-    }
-
-    /// The entries of the rows of a batch, if they alone decide and there is room for their numbers.
-    fn of<'a>(&mut self, batch: &'a Batch) -> Option<&'a [u32]> {
-        let BatchColumn::Words {
-            indices,
-            dictionary,
-        } = &batch.columns()[self.column?]
-        else {
-            return None;
-        };
-        let is_same = |known: &TextDictionary| known.is_same(dictionary);
-        if !self.dictionary.as_ref().is_some_and(is_same) {
-            if dictionary.len() > self.bytes_max / size_of::<u32>() {
-                return None;
-            }
-            self.dictionary = Some(dictionary.clone());
-            self.known = vec![0; dictionary.len()];
-        }
-        Some(indices)
-    }
-
-    #[inline]
-    fn get(&self, entry: u32) -> Option<u32> {
-        self.known[entry as usize].checked_sub(1)
-    }
-
-    fn clear(&mut self) {
-        self.dictionary = None;
-        self.known = Vec::new();
-    }
+    entries_max: usize,
 }
 
 /// What numbers are for.
@@ -130,24 +78,14 @@ impl KeyNumbers {
         program: &Program,
         bytes_max: usize,
     ) -> KeyNumbers {
-        let column = program.column(expression);
         KeyNumbers {
-            expression: column.is_none().then_some(expression),
+            expression,
             what_for,
-            column,
+            column: program.column(expression),
             form: KeyForm::Unknown,
-            entries: EntryNumbers::new(program.decisive_column(expression), bytes_max),
-        }
-    }
-
-    /// Numbers the values of a column, which are equal byte by byte or as numbers.
-    pub(super) fn of_column(column: usize, bytes_max: usize) -> KeyNumbers {
-        KeyNumbers {
-            expression: None,
-            what_for: KeyUse::Equality(Collation::Binary),
-            column: Some(column),
-            form: KeyForm::Unknown,
-            entries: EntryNumbers::new(Some(column), bytes_max),
+            decisive: program.decisive_column(expression),
+            entries: EntryNumbers::default(),
+            entries_max: bytes_max,
         }
     }
 
@@ -202,7 +140,7 @@ impl KeyNumbers {
             }
             return Ok(());
         }
-        let Some(texts) = self.entries.of(batch) else {
+        let Some(texts) = self.entries.of(batch, self.decisive, self.entries_max) else {
             for (target, row) in target.chunks_mut(width).zip(rows) {
                 target[offset] = self.number_row(batch, row, None, look)?;
             }
@@ -237,18 +175,12 @@ impl KeyNumbers {
         let KeyForm::Values(numbers) = &mut self.form else {
             return Ok(UNKNOWN);
         };
-        let value = match (self.expression, self.column, &mut look.evaluator) {
-            (Some(expression), _, Some(evaluator)) => {
-                evaluator.next_row();
-                Cow::Borrowed(evaluator.computed((batch, row), expression)?)
-            }
-            (_, Some(column), _) => batch.columns()[column].lent(row),
-            _ => Cow::Owned(Value::Null),
-        };
+        look.evaluator.next_row();
+        let value = look.evaluator.computed((batch, row), self.expression)?;
         let value = if self.what_for == KeyUse::Number {
-            Cow::Owned(as_number(&value))
+            Cow::Owned(as_number(value))
         } else {
-            value
+            Cow::Borrowed(value)
         };
         let number = if look.keeps {
             Some(numbers.number(&value, look.memory)?)
@@ -256,7 +188,7 @@ impl KeyNumbers {
             numbers.known(&value)
         };
         if let (Some(text), Some(number)) = (text, number) {
-            self.entries.known[text as usize] = number + 1;
+            self.entries.set(text, number);
         }
         Ok(number.map_or(UNKNOWN, u64::from))
     }
@@ -353,11 +285,13 @@ impl KeyNumbers {
         }
         let own = KeyForm::Values(self.no_values());
         Some(KeyNumbers {
-            expression: None,
+            expression: self.expression,
             what_for: self.what_for,
             column: self.column,
             form: std::mem::replace(&mut self.form, own),
-            entries: EntryNumbers::new(None, 0),
+            decisive: None,
+            entries: EntryNumbers::default(),
+            entries_max: 0,
         })
     }
 
@@ -374,7 +308,7 @@ impl KeyNumbers {
 
     /// Makes a dictionary of values that are all texts; no row is looked at any more.
     pub(super) fn finish(&mut self) {
-        self.entries.clear();
+        self.entries = EntryNumbers::default();
         self.form = match std::mem::replace(&mut self.form, KeyForm::Unknown) {
             KeyForm::Values(values) if values.are_texts() => KeyForm::Column(BatchColumn::Words {
                 indices: Vec::new(),
@@ -398,54 +332,19 @@ impl KeyNumbers {
     /// If the query has to end.
     pub(super) fn ordered<'a>(
         &self,
-        rows: impl Iterator<Item = &'a [u64]> + Clone,
+        rows: impl Iterator<Item = &'a [u64]>,
         order: KeyOrder,
         context: &Context,
     ) -> Result<Vec<Vec<u64>>> {
-        let directed = |number: u64| if order.descending { !number } else { number };
-        let column = match &self.form {
-            KeyForm::Unknown => return Ok(Vec::new()),
+        match &self.form {
+            KeyForm::Unknown => Ok(Vec::new()),
             KeyForm::Values(values) => {
-                let used = rows.clone().map(|numbers| numbers[0] as u32);
-                let ranks = values.ranks(used, order, context)?;
+                let ranks = ranked(values.all(), order, context)?;
                 let numbers = rows.map(|numbers| u64::from(ranks[numbers[0] as usize]));
-                return Ok(vec![numbers.collect()]);
+                Ok(vec![numbers.collect()])
             }
-            KeyForm::Column(column) => column,
-        };
-        let (dictionary, in_ngrams) = match column {
-            BatchColumn::Words { dictionary, .. } => (dictionary, false),
-            BatchColumn::Ngrams { dictionary, .. } => (dictionary, true),
-            _ => {
-                let numbers =
-                    rows.map(|numbers| directed(integer_number(numbers[0].cast_signed())));
-                return Ok(vec![numbers.collect()]);
-            }
-        };
-        let on = (&*context.pool, &context.interrupt);
-        let Some(known) = text_order(dictionary, in_ngrams, order.collation, on)? else {
-            // Some values are BLOBs, or their words do not tell their order.
-            let values: Vec<Value> = rows
-                .map(|numbers| self.value(numbers).into_owned())
-                .collect();
-            let compare = |left: u32, right: u32| {
-                order.compare(&values[left as usize], &values[right as usize])
-            };
-            let ranks = ranks(values.len(), compare, context)?;
-            return Ok(vec![ranks.into_iter().map(u64::from).collect()]);
-        };
-        let known = known.ranks(dictionary);
-        let rank = |word: u32| known.map_or(word, |ranks| ranks[word as usize]);
-        let part = |place: usize| {
-            let numbers = rows.clone().map(|numbers| {
-                // The words of a part, of which the last may have one.
-                let [first, second] = [numbers[place] >> u32::BITS, numbers[place]];
-                let first = if in_ngrams { rank(first as u32) } else { 0 };
-                directed(pack(&[first, rank(second as u32)]))
-            });
-            numbers.collect()
-        };
-        Ok((0..self.width()).map(part).collect())
+            KeyForm::Column(_) => ordered(&self.column(rows), order, context),
+        }
     }
 
     /// About how many bytes it takes.
@@ -454,7 +353,7 @@ impl KeyNumbers {
             KeyForm::Values(values) => values.bytes(),
             _ => 0,
         };
-        values + size_of_val(&self.entries.known[..])
+        values + self.entries.bytes()
     }
 
     /// Forgets all values.
@@ -462,7 +361,7 @@ impl KeyNumbers {
         if self.has_values() {
             self.form = KeyForm::Values(self.no_values());
         }
-        self.entries.clear();
+        self.entries = EntryNumbers::default();
     }
 }
 

@@ -1,6 +1,6 @@
 //! SELECT: operators that pull rows from one another, one operator per file.
 //!
-//! `build` puts them together, `scan` is where rows come from, `sorter`, `spill`, `key` and `codec` carry those that keep rows.
+//! `build` puts them together, `scan` is where rows come from, `external_sort`, `spill`, `key` and `codec` carry those that keep rows.
 //! Invariant: what is kept stays within the memory limit and spills beyond it; every loop over rows can be interrupted. How
 //! text is read from a grammar is not known here.
 
@@ -35,7 +35,7 @@ mod row;
 mod run_file;
 mod scan;
 mod sort;
-mod sorter;
+mod sort_column;
 mod spill;
 mod subquery;
 mod union;

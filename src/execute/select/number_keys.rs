@@ -27,7 +27,7 @@ const SIGN: u64 = 1 << 63;
 
 /// A number that compares as an integer does.
 #[inline]
-pub(super) fn integer_number(integer: i64) -> u64 {
+fn integer_number(integer: i64) -> u64 {
     integer.cast_unsigned() ^ SIGN
 }
 
@@ -43,6 +43,8 @@ pub(super) enum RowKeyNumbers<'a> {
     Reals(&'a [f64]),
     /// Texts, and the place of each in order of bytes if that is not its number.
     Texts(&'a [u32], Option<&'a [u32]>),
+    /// Numbers of values, and the rank of each value.
+    Ranked(&'a [i64], &'a [u32]),
     /// Some words of n-grams, packed.
     Ngrams(NgramPart<'a>),
     /// A number by row.
@@ -68,6 +70,7 @@ impl RowKey<'_> {
             RowKeyNumbers::Reals(reals) => real_number(reals[row]),
             RowKeyNumbers::Texts(texts, None) => u64::from(texts[row]),
             RowKeyNumbers::Texts(texts, Some(ranks)) => u64::from(ranks[texts[row] as usize]),
+            RowKeyNumbers::Ranked(numbers, ranks) => u64::from(ranks[numbers[row] as usize]),
             RowKeyNumbers::Ngrams(part) => part.number(row),
             RowKeyNumbers::Plain(numbers) => numbers[row],
         };

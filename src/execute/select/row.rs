@@ -21,9 +21,6 @@ pub(super) type Input = Box<dyn Operator>;
 /// The part of its memory that an operator gives to values for entries of dictionaries.
 pub(super) const ENTRIES_SHARE: usize = 8;
 
-/// What stays allocated of a buffer from one row to the next.
-pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
-
 /// A batch that is given in parts.
 #[derive(Debug, Default)]
 pub(super) struct BatchRest {

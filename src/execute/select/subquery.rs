@@ -84,7 +84,7 @@ impl Builder<'_> {
         bytes: &mut usize,
     ) -> Result<Vec<Arc<Value>>> {
         let (input, below) = self.subquery(query, block)?;
-        let mut rows = Distinct::new(input, &self.context);
+        let mut rows = Distinct::new(input, 1, &self.context)?;
         let mut values = Vec::new();
         let mut pace = self.context.pace();
         while let Some(batch) = rows.next_batch(BATCH_ROWS)? {

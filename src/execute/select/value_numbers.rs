@@ -9,10 +9,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use zipfdb_sql::query::Collation;
 
-use super::context::Context;
-use super::key::{KeyOrder, real_number};
+use super::key::real_number;
 use super::row::value_size;
-use super::word_order::ranks;
 use crate::expression::compare;
 use crate::runtime::memory::ValueMemory;
 use crate::tokenize::fold;
@@ -122,27 +120,9 @@ impl ValueNumbers {
         texts.collect()
     }
 
-    /// For each number that is `used` the place of its value in an order; values that are equal in it have one place.
-    ///
-    /// # Errors
-    /// If the query has to end.
-    pub(super) fn ranks(
-        &self,
-        used: impl Iterator<Item = u32>,
-        order: KeyOrder,
-        context: &Context,
-    ) -> Result<Vec<u32>> {
-        let mut ranks_of = vec![0; self.values.len()];
-        let mut is_used = vec![false; self.values.len()];
-        let is_new = |&number: &u32| !std::mem::replace(&mut is_used[number as usize], true);
-        let numbers: Vec<u32> = used.filter(is_new).collect();
-        let value = |place: u32| self.value(numbers[place as usize]);
-        let compare = |left: u32, right: u32| order.compare(value(left), value(right));
-        let ranks = ranks(numbers.len(), compare, context)?;
-        for (number, rank) in numbers.into_iter().zip(ranks) {
-            ranks_of[number as usize] = rank;
-        }
-        Ok(ranks_of)
+    /// All values, by number.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter()
     }
 
     /// About how many bytes all this takes.

@@ -3,17 +3,16 @@
 //! Invariant: where there is an order, comparing ranks is comparing values by the collation, for texts alone or for n-grams word
 //! by word.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use zipfdb_sql::query::Collation;
 
-use super::context::Context;
-use super::number_keys::{RADIX_ROWS_MIN, where_rows_are_sorted};
+use super::number_keys::RADIX_ROWS_MIN;
 use crate::Result;
-use crate::batch::TextDictionary;
+use crate::batch::{TextColumn, TextDictionary};
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::tokenize::fold;
 
@@ -74,59 +73,55 @@ pub(super) fn text_order(
             texts.byte_ranks();
             return Ok(Some(TextOrder::Bytes));
         }
-        let mut folded: Vec<(Vec<u8>, u32)> = Vec::with_capacity(texts.len());
+        let (mut folded, mut text) = (TextColumn::default(), Vec::new());
         for number in 0..texts.len() as u32 {
             if (number as usize).is_multiple_of(PACE_TEXTS) {
                 check(stop)?;
             }
-            let mut text = Vec::new();
+            text.clear();
             fold(texts.bytes(number), &mut text);
-            folded.push((text, number));
+            folded.push(&text);
         }
-        // Words are numbered in this order already, and sorting sees that.
-        folded.par_sort();
-        Ok(Some(TextOrder::Folded(dense_ranks(&folded).into())))
+        Ok(Some(TextOrder::Folded(ranks(&folded, stop)?.into())))
     })
 }
 
-/// For each number below `count`, which is below 2^32, its place in the order that `compare` says; equal ones have one place.
+/// For each text, of which there are fewer than 2^32, its place in order of bytes; equal ones have one place. Many are sorted by
+/// the threads of the pool that it is called on.
 ///
 /// # Errors
-/// If the query has to end.
-pub(super) fn ranks(
-    count: usize,
-    compare: impl Fn(u32, u32) -> Ordering + Send + Sync,
-    context: &Context,
-) -> Result<Vec<u32>> {
-    where_rows_are_sorted(count, &context.pool, &context.interrupt, |stop| {
-        let mut numbers: Vec<u32> = (0..count as u32).collect();
-        if count < RADIX_ROWS_MIN {
-            numbers.sort_unstable_by(|&left, &right| compare(left, right));
-        } else {
-            numbers.par_sort_unstable_by(|&left, &right| compare(left, right));
-        }
-        check(stop)?;
-        let mut ranks = vec![0; count];
-        let mut rank = 0;
-        for (place, &number) in numbers.iter().enumerate() {
-            if place > 0 && compare(numbers[place - 1], number).is_ne() {
-                rank += 1;
-            }
-            ranks[number as usize] = rank;
-        }
-        Ok(ranks)
-    })
-}
-
-/// The rank of each number, whose keys come in order: equal ones have one, and ranks have no gaps.
-fn dense_ranks(sorted: &[(Vec<u8>, u32)]) -> Vec<u32> {
+/// `Interrupted` if `stop` is set.
+pub(super) fn ranks(texts: &TextColumn, stop: &AtomicBool) -> Result<Vec<u32>> {
+    let text = |number: u32| texts.get(number as usize);
+    // Most comparisons need no more than the first bytes.
+    let first_bytes = |number: u32| {
+        let mut first = [0; size_of::<u64>()];
+        let text = text(number);
+        let length = text.len().min(first.len());
+        first[..length].copy_from_slice(&text[..length]);
+        u64::from_be_bytes(first)
+    };
+    let numbers = 0..texts.len() as u32;
+    let mut sorted: Vec<(u64, u32)> = numbers
+        .map(|number| (first_bytes(number), number))
+        .collect();
+    let compare = |left: &(u64, u32), right: &(u64, u32)| {
+        let first = left.0.cmp(&right.0);
+        first.then_with(|| text(left.1).cmp(text(right.1)))
+    };
+    if sorted.len() < RADIX_ROWS_MIN {
+        sorted.sort_unstable_by(compare);
+    } else {
+        sorted.par_sort_unstable_by(compare);
+    }
+    check(stop)?;
     let mut ranks = vec![0; sorted.len()];
     let mut rank = 0;
-    for (index, (key, number)) in sorted.iter().enumerate() {
-        if index > 0 && *key != sorted[index - 1].0 {
+    for (place, next) in sorted.iter().enumerate() {
+        if place > 0 && compare(&sorted[place - 1], next).is_ne() {
             rank += 1;
         }
-        ranks[*number as usize] = rank;
+        ranks[next.1 as usize] = rank;
     }
-    ranks
+    Ok(ranks)
 }

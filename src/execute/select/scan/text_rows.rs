@@ -8,14 +8,15 @@ use std::sync::Arc;
 use zipfdb_kernels::FileOrder;
 use zipfdb_sql::query::Collation;
 
+use super::super::external_sort::{ExternalSort, SortedRows};
 use super::super::key::{KeyOrder, push_key};
-use super::super::sorter::{Sorted, Sorter};
 use super::super::spill::Record;
 use super::counted::CountedNgram;
 use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
 use crate::answer::MergedOrder;
 use crate::answer::Ngram;
+use crate::batch::BATCH_ROWS;
 use crate::expression::text_or_blob;
 use crate::{Result, Value};
 
@@ -57,8 +58,9 @@ type TakeRow<'a> = dyn FnMut((&[u32], u32, u64)) -> Result<()> + 'a;
 
 /// Gives rows in order.
 pub(super) struct TextRows {
-    sorted: Sorted,
-    /// The first record that has not been read.
+    sorted: Option<SortedRows>,
+    /// Records that were read, and the one that comes next.
+    read: std::vec::IntoIter<Record>,
     next: Option<Record>,
 }
 
@@ -91,17 +93,38 @@ impl TextRows {
         give: impl FnOnce(&mut TakeRow<'_>) -> Result<()>,
     ) -> Result<TextRows> {
         let context = &question.context;
-        let (memory, pace) = (context.memory, context.pace());
-        let mut sorter = Sorter::new(memory, context.reservation(), &context.spill, pace);
+        let mut sort = ExternalSort::by_columns(1, 2, context)?;
         give(&mut |(words, file, times)| {
             let mut payload = times.to_le_bytes().to_vec();
             let numbers = [&file].into_iter().chain(words);
             payload.extend(numbers.flat_map(|number| number.to_le_bytes()));
-            sorter.push(&key_of(question, order, (words, file, times)), &payload)
+            let key = key_of(question, order, (words, file, times));
+            sort.push([key, payload].map(Value::Blob))
         })?;
-        let mut sorted = sorter.finish()?;
-        let next = sorted.next()?;
-        Ok(TextRows { sorted, next })
+        let mut rows = TextRows {
+            sorted: sort.finish()?,
+            read: Vec::new().into_iter(),
+            next: None,
+        };
+        rows.next = rows.read()?;
+        Ok(rows)
+    }
+
+    /// The record behind the next one; none at the end.
+    fn read(&mut self) -> Result<Option<Record>> {
+        if self.read.len() == 0
+            && let Some(sorted) = &mut self.sorted
+            && let Some(batch) = sorted.next_batch(BATCH_ROWS)?
+        {
+            let bytes = |column: usize, row: usize| {
+                let mut bytes = Vec::new();
+                batch.columns()[column].write_text(row, &mut bytes);
+                bytes
+            };
+            let records = (0..batch.len()).map(|row| (bytes(0, row), bytes(1, row)));
+            self.read = records.collect::<Vec<Record>>().into_iter();
+        }
+        Ok(self.read.next())
     }
 
     /// The next row and its key; none at the end.
@@ -113,10 +136,10 @@ impl TextRows {
             return Ok(None);
         };
         let mut row = row_of(&payload);
-        self.next = self.sorted.next()?;
+        self.next = self.read()?;
         while let Some((_, payload)) = self.next.take_if(|(next, _)| *next == key) {
             row.times += row_of(&payload).times;
-            self.next = self.sorted.next()?;
+            self.next = self.read()?;
         }
         Ok(Some((key, row)))
     }
@@ -132,7 +155,7 @@ impl RowCursor for TextRows {
     }
 }
 
-/// The row of a payload. Its checksum has been compared, so it is as long as it was written.
+/// The row of a payload, which is as long as it was made.
 fn row_of(payload: &[u8]) -> CountedNgram {
     let (times, numbers) = payload.split_at(size_of::<u64>());
     let mut numbers = numbers.chunks_exact(size_of::<u32>()).map(|bytes| {
