@@ -28,10 +28,10 @@ use crate::{Result, Value};
 /// What sorting takes for a row beside its columns: a pair of number and row, and a place.
 const ROW_BYTES: usize = size_of::<(u64, u32)>() + size_of::<u32>();
 
-/// Keys of rows that were dropped take at most about so many bytes.
+/// Bytes that keys of rows that were dropped take at most, about.
 const DROPPED_KEY_BYTES_MAX: usize = 4 << 20;
 
-/// And at most this part of memory.
+/// The part of memory that they take at most.
 const DROPPED_KEYS_SHARE: usize = 8;
 
 /// Takes batches.
@@ -173,12 +173,13 @@ impl ExternalSort {
             }
         }
         let rows = self.kept.as_ref().map_or(0, Batch::len);
-        let most = self.limit.map(|limit| limit.max(BATCH_ROWS));
-        // Keys of rows that were dropped are kept until then.
-        let dropped_max = DROPPED_KEY_BYTES_MAX.min(self.context.memory / DROPPED_KEYS_SHARE);
-        let has_many_keys = self.key_bytes() > 2 * self.first_key_bytes + dropped_max;
+        // Ranking keys takes as long as sorting as many rows.
+        let keys = self.keys.iter().map(SortColumn::key_count).max();
+        let least = keys.unwrap_or_default().max(BATCH_ROWS);
+        let most = self.limit.map(|limit| limit.max(least));
+        let has_many_keys = self.has_many_keys();
         if most.is_some_and(|most| rows / 2 > most || has_many_keys) {
-            self.keep_first()?;
+            self.keep_first(has_many_keys)?;
         }
         self.reservation
             .cover(self.bytes().min(self.context.memory));
@@ -190,7 +191,7 @@ impl ExternalSort {
         let Some(before) = self.kept.as_ref().map(Batch::len) else {
             return Ok(false);
         };
-        self.keep_first()?;
+        self.keep_first(true)?;
         // What is behind the limit has gone; soon there would be no room again if that was little.
         let is_cut = self.kept.as_ref().is_some_and(|kept| kept.len() < before);
         let is_large = self.kept_bytes > self.context.memory / 2;
@@ -255,6 +256,12 @@ impl ExternalSort {
     /// About how many bytes keys take that are not in columns.
     fn key_bytes(&self) -> usize {
         self.keys.iter().map(SortColumn::key_bytes).sum()
+    }
+
+    /// Whether keys of rows that were dropped take much.
+    fn has_many_keys(&self) -> bool {
+        let dropped_max = DROPPED_KEY_BYTES_MAX.min(self.context.memory / DROPPED_KEYS_SHARE);
+        self.key_bytes() > 2 * self.first_key_bytes + dropped_max
     }
 
     /// Whether a batch that takes `bytes` bytes fits beside what is kept.
@@ -339,21 +346,16 @@ impl ExternalSort {
     }
 
     /// The rows of a batch that may be among the first; none if all may.
-    fn within_bound(&self, batch: &Batch) -> Option<Vec<u32>> {
-        let (bound, key) = (self.bound.as_ref()?, self.keys.first()?);
+    fn within_bound(&mut self, batch: &Batch) -> Option<Vec<u32>> {
+        let (bound, key) = (self.bound.as_mut()?, self.keys.first()?);
         let column = columns_of(&self.keys, self.width, batch).next()?;
-        let numbers = key.numbers(column, &[]);
-        let is_within = |&row: &u32| match bound {
-            SortBound::Number(bound) => numbers[0].number(row) <= *bound,
-            SortBound::Bytes(bound) => key.bytes_of(column, row) <= Some(bound),
-        };
-        // A batch has fewer rows than 2^32.
-        let rows: Vec<u32> = (0..batch.len() as u32).filter(is_within).collect();
+        let rows = key.within(bound, column);
         (rows.len() < batch.len()).then_some(rows)
     }
 
-    /// Drops what cannot be among the first rows.
-    fn keep_first(&mut self) -> Result<()> {
+    /// Drops what cannot be among the first rows, and if `forget` keys of rows that were dropped. Rows to come may have the same
+    /// values, whose keys are known until then.
+    fn keep_first(&mut self, forget: bool) -> Result<()> {
         let Some(limit) = self.limit else {
             return Ok(());
         };
@@ -371,17 +373,23 @@ impl ExternalSort {
         // In order of arrival, so that equal rows keep theirs.
         order.sort_unstable();
         let mut kept = kept.select(&order);
-        let (mut own, columns) = (self.width.., kept.columns_mut());
-        for key in &mut self.keys {
-            let own = if key.shared_column().is_none() {
-                own.next()
-            } else {
-                None
-            };
-            key.forget_others(own.map(|own| &mut columns[own]));
+        if forget {
+            let (mut own, columns) = (self.width.., kept.columns_mut());
+            for key in &mut self.keys {
+                let own = if key.shared_column().is_none() {
+                    own.next()
+                } else {
+                    None
+                };
+                key.forget_others(own.map(|own| &mut columns[own]));
+            }
+            // Keys have other numbers now.
+            if let Some(bound) = &mut self.bound {
+                bound.forget();
+            }
+            self.first_key_bytes = self.key_bytes();
         }
         self.kept_bytes = bytes_of(&kept);
-        self.first_key_bytes = self.key_bytes();
         self.kept = Some(kept);
         Ok(())
     }

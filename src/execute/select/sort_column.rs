@@ -46,7 +46,20 @@ enum SortForm {
 /// The key of a row.
 pub(super) enum SortBound {
     Number(u64),
-    Bytes(Vec<u8>),
+    Bytes {
+        bound: Vec<u8>,
+        /// Whether keys are not beyond it, by number, as far as they have been compared.
+        within: Vec<bool>,
+    },
+}
+
+impl SortBound {
+    /// Forgets which numbers keys have.
+    pub(super) fn forget(&mut self) {
+        if let SortBound::Bytes { within, .. } = self {
+            within.clear();
+        }
+    }
 }
 
 /// What a key takes beside its bytes: where it ends, its rank, and its first bytes and number where it is ranked.
@@ -227,10 +240,33 @@ impl SortColumn {
         }
     }
 
+    /// The rows whose values in `column` are not beyond a bound.
+    pub(super) fn within(&self, bound: &mut SortBound, column: &BatchColumn) -> Vec<u32> {
+        // A batch has fewer rows than 2^32.
+        let rows = 0..column.len() as u32;
+        match (bound, column) {
+            (SortBound::Number(bound), _) => {
+                let numbers = self.numbers(column, &[]);
+                rows.filter(|&row| numbers[0].number(row) <= *bound)
+                    .collect()
+            }
+            (SortBound::Bytes { bound, within }, BatchColumn::Integers(numbers)) => {
+                let new = within.len()..self.keys.len();
+                within.extend(new.map(|number| self.keys.get(number) <= &bound[..]));
+                rows.filter(|&row| within[numbers[row as usize] as usize])
+                    .collect()
+            }
+            (SortBound::Bytes { .. }, _) => rows.collect(),
+        }
+    }
+
     /// The key of a row whose values are in `column`.
     pub(super) fn bound(&self, column: &BatchColumn, row: u32) -> Option<SortBound> {
         if let Some(bytes) = self.bytes_of(column, row) {
-            return Some(SortBound::Bytes(bytes.to_vec()));
+            return Some(SortBound::Bytes {
+                bound: bytes.to_vec(),
+                within: Vec::new(),
+            });
         }
         let numbers = self.numbers(column, &[]);
         Some(SortBound::Number(numbers.first()?.number(row)))
