@@ -70,9 +70,20 @@ impl EntryNumbers {
     }
 }
 
+/// What is known of an entry.
+pub(super) enum KnownEntry {
+    /// It has not occurred.
+    New,
+    /// It has occurred once: its value is kept when it is computed again.
+    Once,
+    /// The number of its value.
+    Value(u32),
+}
+
 /// The values of an expression for entries of a dictionary.
 #[derive(Debug, Default)]
 struct EntryValues {
+    /// One more than the number of its value; 0 if it has occurred once.
     numbers: EntryNumbers,
     values: Vec<Value>,
     bytes: usize,
@@ -115,10 +126,18 @@ impl KnownEntries {
         has_room
     }
 
-    /// The number of the value of an entry, after `begin`.
+    /// What is known of an entry that occurs, after `begin`. Many entries occur once, and keeping a value takes as long as to compute it.
     #[inline]
-    pub(super) fn find(&self, slot: usize, entry: u32) -> Option<u32> {
-        self.slots[slot].numbers.get(entry)
+    pub(super) fn meet(&mut self, slot: usize, entry: u32) -> KnownEntry {
+        let numbers = &mut self.slots[slot].numbers;
+        match numbers.get(entry) {
+            None => {
+                numbers.set(entry, 0);
+                KnownEntry::New
+            }
+            Some(0) => KnownEntry::Once,
+            Some(next) => KnownEntry::Value(next - 1),
+        }
     }
 
     /// Adds the value of an entry and gives its number, or gives the value back if there is no room, and forgets all of the expression.
@@ -132,7 +151,7 @@ impl KnownEntries {
         let known = &mut self.slots[slot];
         // Values are kept in memory, which has no room for 2^32.
         let number = known.values.len() as u32;
-        known.numbers.set(entry, number);
+        known.numbers.set(entry, number + 1);
         known.values.push(value);
         known.bytes += bytes;
         self.bytes += bytes;
@@ -179,7 +198,8 @@ mod tests {
         for dictionary in [&first, &second, &first] {
             for entry in 0..100 {
                 assert!(known.begin(0, dictionary));
-                assert_eq!(known.find(0, entry), None, "{entry}");
+                let met = known.meet(0, entry);
+                assert!(matches!(met, KnownEntry::New | KnownEntry::Once), "{entry}");
                 let value = Value::Text(format!("{:0100}", entry));
                 match known.add(0, entry, value.clone()) {
                     Ok(number) => assert_eq!(*known.value(0, number), value),

@@ -14,7 +14,7 @@ use zipfdb_sql::query::{BinaryOperator, Collation, Expression, ExpressionId, Fun
 use super::arithmetic::binary;
 use super::compare::{compare, compare_until, holds};
 use super::convert::{apply_affinity, cast, from_truth, to_bytes, truth};
-use super::entries::KnownEntries;
+use super::entries::{KnownEntries, KnownEntry};
 use super::function::call;
 use super::pattern::Pattern;
 use super::program::{ConstantList, Node, Program};
@@ -194,8 +194,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Ok(true)
     }
 
-    /// The number of the value of an expression for the entry that decides it on a row of a batch, which is computed if it is new.
-    /// None if no entry alone decides it, or there is no memory for its value, which is in its slot then.
+    /// The number of the value of an expression for the entry that decides it on a row of a batch, which is computed if it has none.
+    /// None if no entry alone decides it, the entry has not occurred before, or there is no memory for its value, which is in its slot
+    /// then.
     fn known_entry(&mut self, row: RowRef<'_>, id: ExpressionId) -> Result<Option<u32>> {
         let RowRef::Batch(batch, number) = row else {
             return Ok(None);
@@ -218,8 +219,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         if !self.entries.begin(slot, dictionary) {
             return Ok(None);
         }
-        if let known @ Some(_) = self.entries.find(slot, entry) {
-            return Ok(known);
+        match self.entries.meet(slot, entry) {
+            KnownEntry::New => return Ok(None),
+            KnownEntry::Once => {}
+            KnownEntry::Value(number) => return Ok(Some(number)),
         }
         self.computed(row, id)?;
         let value = self.take_slot(id);
