@@ -266,8 +266,11 @@ impl WordPlanner<'_> {
         // A device takes as long for one file as for all of them.
         let are_demanded = view.stored().devices().are_demanded();
         let is_at_once = !few.is_empty()
-            && (is_unnumbered || (are_demanded && !question.looks_up_positions()))
-            && files.len() >= FEW_FILES
+            && if are_demanded {
+                files.len() > 1 && !question.looks_up_positions()
+            } else {
+                files.len() >= FEW_FILES && is_unnumbered
+            }
             && question
                 .limit
                 .is_none_or(|limit| limit > files.len() as u64)
