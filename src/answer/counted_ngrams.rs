@@ -257,17 +257,17 @@ impl NgramPayload for WithCounts {
         Ok(())
     }
 
-    fn part(n: usize, words: Vec<u32>, rows: Vec<u64>) -> NgramsPart<WithCounts> {
-        let counts: Option<Vec<u32>> = rows.iter().map(|&sum| u32::try_from(sum).ok()).collect();
-        match counts {
-            Some(counts) => {
-                NgramsPart::Packed(PackedNgramCounts::new(n, &NgramCounts { words, counts }))
-            }
-            None => NgramsPart::Plain(CountedNgrams {
-                words,
-                counts: rows,
-            }),
-        }
+    fn table(words: Vec<u32>, counts: Vec<u64>) -> CountedNgrams {
+        CountedNgrams { words, counts }
+    }
+
+    fn pack(n: usize, table: CountedNgrams) -> NgramsPart<WithCounts> {
+        let counts = table.counts.iter().map(|&sum| u32::try_from(sum).ok());
+        let Some(counts) = counts.collect() else {
+            return NgramsPart::Plain(table);
+        };
+        let words = table.words;
+        NgramsPart::Packed(PackedNgramCounts::new(n, &NgramCounts { words, counts }))
     }
 
     fn corrected(

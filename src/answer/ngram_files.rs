@@ -246,6 +246,12 @@ impl NgramPayload for WithFiles {
         order: FileOrder,
     ) -> Result<()> {
         let MergedFiles { table, entries } = sums;
+        if let (&[(list, row)], FileOrder::File) = (rows, order) {
+            let files = lists[list].1.table.row(row);
+            table.entries.extend_from_slice(files);
+            table.offsets.push(table.entries.len());
+            return Ok(());
+        }
         entries.clear();
         for &(list, row) in rows {
             entries.extend_from_slice(lists[list].1.table.row(row));
@@ -259,9 +265,13 @@ impl NgramPayload for WithFiles {
         Ok(())
     }
 
-    fn part(n: usize, words: Vec<u32>, rows: MergedFiles) -> NgramsPart<WithFiles> {
+    fn table(words: Vec<u32>, rows: MergedFiles) -> NgramFiles {
         let files = rows.table.into();
-        NgramsPart::Packed(PackedNgramFiles::new(n, &NgramFiles { words, files }))
+        NgramFiles { words, files }
+    }
+
+    fn pack(n: usize, table: NgramFiles) -> NgramsPart<WithFiles> {
+        NgramsPart::Packed(PackedNgramFiles::new(n, &table))
     }
 
     fn corrected(

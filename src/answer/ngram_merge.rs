@@ -1,7 +1,7 @@
 //! N-grams of partitions put together, some first words at a time.
 //!
 //! In   for each partition, a segment or a part of a root, its n-grams in parts that follow each other; those that cuts go through
-//! Out  the n-grams of all, with what belongs to equal ones joined, packed in parts that follow each other
+//! Out  the n-grams of all, with what belongs to equal ones joined, in parts that follow each other, packed unless all were plain
 //! Work O(n-grams * log partitions)
 //!
 //! The invariant: numbers of words ascend in the whole as they do in a partition, so sorted rows stay sorted. Of packed parts
@@ -23,6 +23,9 @@ use crate::bisect::partition_point;
 /// N-grams that one task merges, at least: in all, which is about what a packed part has, and for each partition.
 const TASK_NGRAMS_MIN: usize = if cfg!(test) { 1 << 5 } else { 1 << 18 };
 const PARTITION_NGRAMS_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
+
+/// Words that a number of 128 bits holds.
+const FIRST_WORDS: usize = 4;
 
 /// What the numbers of a partition are in the whole.
 pub(super) struct Numbers<W, F> {
@@ -71,17 +74,18 @@ fn for_each_row(
     n: usize,
     mut visit: impl FnMut(&[u32], &[(usize, usize)]) -> Result<()>,
 ) -> Result<()> {
-    // The first two words as one number, which decides most comparisons.
+    // The first words as one number, which decides most comparisons, and the rest.
+    let first = n.min(FIRST_WORDS);
     let words = |list: usize, row: usize| {
         let words = lists[list].get(row * n..(row + 1) * n)?;
-        let second = words.get(1).copied().unwrap_or_default();
-        Some((u64::from(words[0]) << 32 | u64::from(second), words))
+        let number = |number: u128, &word: &u32| number << u32::BITS | u128::from(word);
+        Some((words[..first].iter().fold(0, number), &words[first..]))
     };
     let firsts = (0..lists.len()).filter_map(|list| Some(Reverse((words(list, 0)?, list, 0))));
     let mut heap: BinaryHeap<_> = firsts.collect();
     let mut rows = Vec::new();
-    while let Some(Reverse((ngram, ..))) = heap.peek() {
-        let ngram = *ngram;
+    while let Some(&Reverse((ngram, list, row))) = heap.peek() {
+        let words_of_ngram = &lists[list][row * n..(row + 1) * n];
         rows.clear();
         while let Some(mut next) = heap.peek_mut() {
             let Reverse((found, list, row)) = *next;
@@ -94,7 +98,7 @@ fn for_each_row(
                 None => drop(PeekMut::pop(next)),
             }
         }
-        visit(ngram.1, &rows)?;
+        visit(words_of_ngram, &rows)?;
     }
     Ok(())
 }
@@ -116,6 +120,9 @@ where
     for parts in &mut partitions {
         parts.retain(|part| part.len() > 0);
     }
+    // Those of tables that are not packed have room as they are.
+    let is_plain = |part: &NgramsPart<P>| matches!(part, NgramsPart::Plain(_));
+    let is_plain = partitions.iter().flatten().all(is_plain);
     let numbers = &numbers;
     let stretches = partitions.iter().enumerate().flat_map(|(at, parts)| {
         let stretches = parts
@@ -149,7 +156,12 @@ where
             ngrams.extend_from_slice(ngram);
             P::push_sum(&mut sums, &lists, rows, order)
         })?;
-        Ok(P::part(n, ngrams, sums))
+        let table = P::table(ngrams, sums);
+        Ok(if is_plain {
+            NgramsPart::Plain(table)
+        } else {
+            P::pack(n, table)
+        })
     });
     merged.collect()
 }

@@ -158,8 +158,10 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
         rows: RowPlaces<'_>,
         order: FileOrder,
     ) -> Result<()>;
-    /// A part of n-grams of n words.
-    fn part(n: usize, words: Vec<u32>, rows: Self::Rows) -> NgramsPart<Self>;
+    /// A table of n-grams.
+    fn table(words: Vec<u32>, rows: Self::Rows) -> Self::Table;
+    /// A table of n-grams of n words, packed if its counts can be.
+    fn pack(n: usize, table: Self::Table) -> NgramsPart<Self>;
     /// A table of current words as changes leave it; these ascend.
     fn corrected(
         pending: &PendingView,
