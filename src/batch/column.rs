@@ -5,10 +5,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::dictionary::TextDictionary;
+use super::dictionary::{TextDictionary, text_or_blob};
 use super::texts::TextColumn;
 use crate::Value;
-use crate::expression::text_or_blob;
 
 /// A column of a batch. Buffers have the layout of Apache Arrow's arrays of the type that is named, without validity bitmaps:
 /// only `Values` has NULL.

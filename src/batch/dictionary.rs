@@ -11,7 +11,6 @@ use rayon::prelude::*;
 use super::texts::TextColumn;
 use crate::Value;
 use crate::answer::{CorpusView, StoredCorpus};
-use crate::expression::text_or_blob;
 
 /// The words of a corpus, the names of its files, or texts that a query made, by number. Cheap to clone.
 #[derive(Clone)]
@@ -230,5 +229,13 @@ impl fmt::Debug for TextDictionary {
         formatter
             .debug_struct("TextDictionary")
             .finish_non_exhaustive()
+    }
+}
+
+/// Bytes as SQL sees a word: a text, or a BLOB if they are not UTF-8.
+pub(crate) fn text_or_blob(bytes: Vec<u8>) -> Value {
+    match String::from_utf8(bytes) {
+        Ok(text) => Value::Text(text),
+        Err(error) => Value::Blob(error.into_bytes()),
     }
 }

@@ -13,6 +13,7 @@ mod texts;
 
 pub(crate) use builder::ColumnBuilder;
 pub use column::BatchColumn;
+pub(crate) use dictionary::text_or_blob;
 pub use dictionary::{TextDictionary, WeakTextDictionary};
 pub(crate) use late_error::LateError;
 pub(crate) use row_collector::{BATCH_BYTES, RowCollector, value_size};

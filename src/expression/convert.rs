@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use zipfdb_sql::query::Affinity;
 
 use super::number::{integer_prefix, number_prefix, real_prefix, real_to_text};
+use crate::batch::text_or_blob;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
@@ -19,14 +20,6 @@ pub(crate) fn to_bytes(value: &Value) -> Option<Cow<'_, [u8]>> {
         Value::Text(text) => Cow::Borrowed(text.as_bytes()),
         Value::Blob(bytes) => Cow::Borrowed(bytes),
     })
-}
-
-/// Bytes as SQL sees a word: a text, or a BLOB if they are not UTF-8.
-pub(crate) fn text_or_blob(bytes: Vec<u8>) -> Value {
-    match String::from_utf8(bytes) {
-        Ok(text) => Value::Text(text),
-        Err(error) => Value::Blob(error.into_bytes()),
-    }
 }
 
 /// The value as an operand of arithmetic: a number, or NULL.

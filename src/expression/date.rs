@@ -14,7 +14,8 @@ use zipfdb_sql::shorten;
 
 use self::modifier::apply;
 use self::moment::{DAY, DateMoment, EPOCH, LAST};
-use super::convert::{text_or_blob, to_bytes};
+use super::convert::to_bytes;
+use crate::batch::text_or_blob;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};

@@ -3,8 +3,9 @@
 //! Invariant: a missing argument counts as NULL, and what SQLite does not know as a conversion ends the text, as there. Widths and
 //! precisions count bytes, and with the flag `!` characters.
 
-use super::convert::{text_or_blob, to_bytes, to_integer, to_real};
+use super::convert::{to_bytes, to_integer, to_real};
 use super::text::PART;
+use crate::batch::text_or_blob;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};

@@ -9,10 +9,11 @@ use zipfdb_sql::query::{Collation, Function};
 use zipfdb_sql::substr_range;
 
 use super::compare::compare_until;
-use super::convert::{from_count, text_or_blob, to_bytes, to_integer, to_real};
+use super::convert::{from_count, to_bytes, to_integer, to_real};
 use super::number::{number_prefix, real_to_literal, round};
 use super::text::{self, Case, PART};
 use super::{date, format, json, mathematics};
+use crate::batch::text_or_blob;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};

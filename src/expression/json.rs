@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use zipfdb_sql::quote;
 
-use super::convert::{text_or_blob, to_bytes};
+use super::convert::to_bytes;
 use super::text::PART;
+use crate::batch::text_or_blob;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};

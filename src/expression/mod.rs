@@ -25,8 +25,8 @@ mod text;
 pub(crate) use arithmetic::from_real;
 pub(crate) use compare::compare;
 pub(crate) use convert::{
-    apply_affinity, from_count, integer_of_count, text_or_blob, to_bytes, to_integer, to_real,
-    truth, whole_number,
+    apply_affinity, from_count, integer_of_count, to_bytes, to_integer, to_real, truth,
+    whole_number,
 };
 pub(crate) use entries::EntryNumbers;
 pub(crate) use evaluator::Evaluator;

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use zipfdb_sql::query::Function;
 use zipfdb_sql::quote;
 
-use super::convert::{text_or_blob, to_bytes, to_integer};
+use super::convert::{to_bytes, to_integer};
 use super::pattern::Pattern;
+use crate::batch::text_or_blob;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};

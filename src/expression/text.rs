@@ -9,7 +9,8 @@ use memchr::memchr2;
 use memchr::memmem::Finder;
 use zipfdb_sql::substr_range;
 
-use super::convert::{from_count, text_or_blob, to_bytes, to_integer};
+use super::convert::{from_count, to_bytes, to_integer};
+use crate::batch::text_or_blob;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};

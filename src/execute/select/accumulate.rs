@@ -15,9 +15,8 @@ use super::external_sort::ExternalSort;
 use super::key::tie;
 use super::row::value_size;
 use crate::batch::BATCH_ROWS;
-use crate::expression::{
-    Program, compare, from_count, from_real, text_or_blob, to_bytes, to_real, whole_number,
-};
+use crate::batch::text_or_blob;
+use crate::expression::{Program, compare, from_count, from_real, to_bytes, to_real, whole_number};
 use crate::{Error, Result, Value};
 
 /// The state of one aggregate of one group.

@@ -5,7 +5,8 @@
 use super::ngram_marks::{NgramVerdict, NgramWordMarks};
 use super::question::ScanQuestion;
 use crate::answer::Ngram;
-use crate::expression::{ColumnFilter, ColumnMatcher, text_or_blob};
+use crate::batch::text_or_blob;
+use crate::expression::{ColumnFilter, ColumnMatcher};
 use crate::{Result, Value};
 
 /// Decides n-grams of one thread.

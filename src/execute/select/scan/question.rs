@@ -19,7 +19,8 @@ use crate::answer::{
     CorpusReader, CorpusView, FEW_WORDS, Granularity, MergedOrder, PlaceConditions, PlaceSet,
     Question, ShownParts, TextSet,
 };
-use crate::expression::{ColumnFilter, from_count, text_or_blob};
+use crate::batch::text_or_blob;
+use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};

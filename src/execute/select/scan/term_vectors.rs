@@ -16,8 +16,9 @@ use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest, passe
 use super::selection::files_that_pass;
 use super::word_tables::LARGE;
 use crate::answer::{CorpusReader, TermVectorMethod, plan_term_vectors};
+use crate::batch::text_or_blob;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
-use crate::expression::{ColumnFilter, from_count, integer_of_count, text_or_blob};
+use crate::expression::{ColumnFilter, from_count, integer_of_count};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Result, Value};
 

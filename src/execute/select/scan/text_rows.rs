@@ -17,7 +17,7 @@ use super::rows::{RowCursor, SequenceRows};
 use crate::answer::MergedOrder;
 use crate::answer::Ngram;
 use crate::batch::BATCH_ROWS;
-use crate::expression::text_or_blob;
+use crate::batch::text_or_blob;
 use crate::{Result, Value};
 
 /// What the row of an n-gram is compared by in an order; without one by its text and file.

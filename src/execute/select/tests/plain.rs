@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use zipfdb_sql::query::{AggregateFunction, Block, Collation, ExpressionId};
 
 use crate::Value;
-use crate::expression::{Evaluator, Layout, Program, compare, text_or_blob, to_real};
+use crate::batch::text_or_blob;
+use crate::expression::{Evaluator, Layout, Program, compare, to_real};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
 
