@@ -279,6 +279,14 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
             } else {
                 self.texts[slot] = Some((text, dictionary.clone()));
             }
+            // In the memory of the text before.
+            if let Value::Text(known) = &mut self.slots[slot]
+                && let Ok(text) = std::str::from_utf8(dictionary.bytes(text))
+            {
+                known.clear();
+                known.push_str(text);
+                return;
+            }
         } else {
             self.texts[slot] = None;
         }
