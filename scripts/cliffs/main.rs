@@ -27,6 +27,9 @@ const CLIFF: f64 = 3.0;
 /// Below this many milliseconds a difference is of the clock and the scheduler.
 const NOISE_MS: f64 = 1.0;
 
+/// Runs before a statement is warm.
+const WARM_UPS: usize = 12;
+
 struct Options {
     folder: PathBuf,
     runs: usize,
@@ -124,7 +127,7 @@ fn times_of(prepared: &Prepared, options: &Options) -> Result<Vec<Times>> {
             .collect::<Result<Vec<f64>>>()?;
         let database = prepared.open(options.threads)?;
         // What a statement builds for later ones is built once enough time was spent without.
-        for _ in 0..options.runs {
+        for _ in 0..WARM_UPS {
             milliseconds(&database, sql)?;
         }
         let warm = (0..options.runs)
