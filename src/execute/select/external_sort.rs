@@ -1,8 +1,7 @@
 //! `ExternalSort`: rows in order of some keys, within a limit of memory.
 //!
 //! Rows stay columns as they come, and row numbers are sorted. A key becomes one or more numbers a row that compare as its values
-//! (`sort_column.rs`, `number_keys.rs`). Where the first key has long runs of equal values, as n-grams with their files have, runs are sorted and not
-//! rows, and then the rows of equal runs by the other keys. Where rows come in order of the first keys already, only rows that are
+//! (`sort_column.rs`, `number_keys.rs`). Where rows come in order of the first keys already, only rows that are
 //! equal in these are sorted. With a limit, rows that cannot be among the first are dropped now and then. Rows that do not fit
 //! into memory are sorted and written as a run, by numbers that mean the same in all runs and otherwise by bytes. Invariant: the order
 //! is that of `key.rs`, and equal rows keep theirs.
@@ -423,19 +422,6 @@ impl ExternalSort {
                 let (starts, others) = (changes(given, rows), keys_from(given.len()));
                 return sorted_within_runs(rows, &starts, &others, stop);
             }
-            if rows >= RUN_ROWS_MIN
-                && keys[0].is_of_numbers()
-                && let Some(starts) = runs_of(columns[0])
-            {
-                let heads = columns[0].select(&starts);
-                return sorted_by_runs(
-                    rows,
-                    &starts,
-                    &keys[0].numbers(&heads, &[]),
-                    &keys_from(1),
-                    stop,
-                );
-            }
             sorted_rows(rows, &keys_from(0), stop)
         })
     }
@@ -463,52 +449,6 @@ fn changes(columns: &[&BatchColumn], rows: usize) -> Vec<u32> {
     };
     // Rows are numbered by u32: `has_room` saw to it.
     (0..rows as u32).filter(changes).collect()
-}
-
-/// Fewer rows are not looked through for runs.
-const RUN_ROWS_MIN: usize = 1 << 12;
-
-/// The average rows of a run from which runs are sorted.
-const RUN_ROWS: usize = 4;
-
-/// Where runs of equal numbers of a column begin, if they are long.
-fn runs_of(column: &BatchColumn) -> Option<Vec<u32>> {
-    let (indices, n) = match column {
-        BatchColumn::Words { indices, .. } => (indices, 1),
-        BatchColumn::Ngrams { n, indices, .. } => (indices, *n),
-        _ => return None,
-    };
-    let most = column.len() / RUN_ROWS;
-    let mut starts = Vec::new();
-    let mut last: &[u32] = &[];
-    for (row, words) in (0..).zip(indices.chunks_exact(n)) {
-        if words != last {
-            if starts.len() == most {
-                return None;
-            }
-            starts.push(row);
-            last = words;
-        }
-    }
-    Some(starts)
-}
-
-/// The rows in order of the numbers of their runs, and then of `others`. `starts` says where runs begin.
-fn sorted_by_runs(
-    rows: usize,
-    starts: &[u32],
-    heads: &[RowKey<'_>],
-    others: &[RowKey<'_>],
-    stop: &AtomicBool,
-) -> Result<Vec<u32>> {
-    let runs = sorted_rows(starts.len(), heads, stop)?;
-    let head = |run: u32| heads.iter().map(move |key| key.number(run));
-    let mut spans = SpanSort::new(rows, others);
-    for runs in runs.chunk_by(|&left, &right| head(left).eq(head(right))) {
-        let rows = |&run: &u32| starts[run as usize]..end_of(starts, run, rows);
-        spans.sort(runs.iter().flat_map(rows), stop)?;
-    }
-    Ok(spans.order)
 }
 
 /// The rows of each run in order of `others`, one run after the other.
@@ -661,33 +601,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sorting_runs_is_sorting_rows(
-            runs in proptest::collection::vec((0u64..5, 1usize..9), 1..60),
+        fn rows_are_sorted_within_runs(
+            lengths in proptest::collection::vec(1usize..9, 1..60),
             values in proptest::collection::vec((-3i64..3, 0u32..3), 540),
             descending: bool,
         ) {
-            let (mut starts, mut heads, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-            for (head, length) in runs {
-                starts.push(keys.len() as u32);
-                heads.push(head);
-                keys.extend(std::iter::repeat_n(head, length));
+            let (mut starts, mut rows) = (Vec::new(), 0);
+            for length in lengths {
+                starts.push(rows as u32);
+                rows += length;
             }
-            let rows = keys.len();
             let (integers, texts): (Vec<i64>, Vec<u32>) = values.into_iter().unzip();
             let ranks = [2, 0, 1];
             let others = [
                 RowKey { numbers: RowKeyNumbers::Integers(&integers), descending },
                 RowKey { numbers: RowKeyNumbers::Texts(&texts, Some(&ranks)), descending: false },
             ];
-            let heads = [RowKey { numbers: RowKeyNumbers::Plain(&heads), descending: false }];
             for count in 0..=2 {
-                let mut expected: Vec<u32> = (0..rows as u32).collect();
-                expected.sort_by_key(|&row| {
-                    let others = others[..count].iter().map(|key| key.number(row));
-                    (keys[row as usize], others.collect::<Vec<_>>())
-                });
-                let found = sorted_by_runs(rows, &starts, &heads, &others[..count], &NEVER);
-                prop_assert_eq!(found.unwrap(), expected);
                 let mut expected: Vec<u32> = (0..rows as u32).collect();
                 expected.sort_by_key(|&row| {
                     let run = starts.partition_point(|&start| start <= row);

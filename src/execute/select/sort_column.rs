@@ -81,7 +81,7 @@ impl SortColumn {
     }
 
     /// Whether its values are numbers of a column.
-    pub(super) fn is_of_numbers(&self) -> bool {
+    fn is_of_numbers(&self) -> bool {
         matches!(self.form, SortForm::Numbers(..))
     }
 
