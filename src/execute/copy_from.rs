@@ -37,7 +37,7 @@ pub struct CopyOptions<'a> {
     /// What the files become; none for what the corpus says.
     pub ingest: Option<IngestMode>,
     /// Only files with names from the first of these to the second are imported, if they are told: so several imports can share
-    /// what [`Database::list_files`] gives.
+    /// what [`crate::Database::list_files`] gives.
     pub names: Option<(&'a str, &'a str)>,
     /// Told how far the import is.
     pub progress: &'a dyn Progress,
