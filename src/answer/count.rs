@@ -651,8 +651,20 @@ impl CorpusView {
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
+        self.count_each(&self.find_files(questions)?, run)
+    }
+
+    /// How often each word occurs in a file, which is named by its place.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn count_each(
+        &self,
+        questions: &[(usize, &[u8])],
+        run: Run<'_>,
+    ) -> Result<Vec<u64>> {
         self.ask_each(
-            &self.find_files(questions)?,
+            questions,
             |asked| self.stored().count_each(asked, run),
             |count, edit, word| changed(count, edit.text.change_of(word), || word_subject(word)),
         )

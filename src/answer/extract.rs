@@ -326,18 +326,30 @@ impl CorpusView {
         run: Run<'_>,
     ) -> Result<Vec<Vec<u8>>> {
         let files = self.find_many(ranges.par_iter().map(|(file, ..)| file.as_ref()))?;
+        let ranges = files.into_iter().zip(ranges);
+        let ranges = ranges.map(|(file, &(_, offset, length))| (file, offset, length));
+        self.extract_each(&ranges.collect::<Vec<_>>(), run)
+    }
+
+    /// The bytes of many ranges of files, which are named by their places.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn extract_each(
+        &self,
+        ranges: &[(usize, u64, u64)],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u8>>> {
         if self.pending().is_none() {
-            let ranges = files.into_iter().zip(ranges);
-            let ranges = ranges.map(|(file, &(_, offset, length))| (file, offset, length));
-            return (self.stored()).extract_each(&ranges.collect::<Vec<_>>(), run);
+            return self.stored().extract_each(ranges, run);
         }
-        let pieces: Vec<Vec<Piece>> = (ranges.par_iter().zip(&files))
+        let pieces: Vec<Vec<Piece>> = (ranges.par_iter())
             .with_min_len(TASK_QUESTIONS_MIN)
-            .map(|(&(_, offset, length), &file)| self.pieces(file, offset, length))
+            .map(|&(file, offset, length)| self.pieces(file, offset, length))
             .collect();
         // What is stored is asked for together.
         let mut asked = Vec::with_capacity(ranges.len());
-        for (pieces, &file) in pieces.iter().zip(&files) {
+        for (pieces, &(file, ..)) in pieces.iter().zip(ranges) {
             ask_stored(pieces, self.resolve(file).0, &mut asked);
         }
         let mut found = self.stored().extract_each(&asked, run)?.into_iter();

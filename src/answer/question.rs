@@ -23,6 +23,18 @@ pub(crate) enum Granularity {
     Occurrence,
 }
 
+impl Granularity {
+    /// Whether merged rows are distinguished by their files.
+    pub(crate) fn is_by_file(self) -> bool {
+        matches!(self, Granularity::File | Granularity::FileWord)
+    }
+
+    /// Whether merged rows are distinguished by their words or n-grams.
+    pub(crate) fn is_by_text(self) -> bool {
+        matches!(self, Granularity::Word | Granularity::FileWord)
+    }
+}
+
 /// A question about words or n-grams.
 pub(crate) struct Question {
     /// Words of an n-gram; 1 for words.

@@ -178,10 +178,8 @@ impl CorpusReader {
                 view.count_in(file, &word, Run::until(stop))
             })
         };
-        let all = |asked: Vec<WordInFile>, run: Run<'_>| {
-            let questions = self.with_file_names(asked);
-            self.view.count_many(&questions, run)
-        };
+        let all =
+            |asked: Vec<WordInFile>, run: Run<'_>| self.view.count_each(&borrowed(&asked), run);
         let question = || (file, word.to_vec());
         self.look_up(&self.runtime.gathered.counts, question, interrupt, one, all)
     }
@@ -216,10 +214,8 @@ impl CorpusReader {
             let offsets = move |view: &CorpusView, run: Run<'_>| view.search_in(file, &word, run);
             self.find_in(file, Unit::Bytes, interrupt, offsets)
         };
-        let all = |asked: Vec<WordInFile>, run: Run<'_>| {
-            let questions = self.with_file_names(asked);
-            self.view.search_many(&questions, run)
-        };
+        let all =
+            |asked: Vec<WordInFile>, run: Run<'_>| self.view.search_each(&borrowed(&asked), run);
         let question = || (file, word.to_vec());
         self.look_up(
             &self.runtime.gathered.searches,
@@ -294,13 +290,7 @@ impl CorpusReader {
             }
             self.extract_in_parts(file, offset, length, interrupt)
         };
-        let all = |asked: Vec<(usize, u64, u64)>, run: Run<'_>| {
-            let asked = asked.into_iter();
-            let ranges: Vec<(&str, u64, u64)> = asked
-                .map(|(file, offset, length)| (&self.view.files()[file].name[..], offset, length))
-                .collect();
-            self.view.extract_many(&ranges, run)
-        };
+        let all = |asked: Vec<(usize, u64, u64)>, run: Run<'_>| self.view.extract_each(&asked, run);
         let question = || (file, offset, length);
         self.look_up(
             &self.runtime.gathered.extracts,
@@ -373,11 +363,10 @@ impl CorpusReader {
             self.ask(interrupt, move |view, stop| find(view, Run::until(stop)))
         }
     }
+}
 
-    fn with_file_names(&self, asked: Vec<WordInFile>) -> Vec<(&str, Vec<u8>)> {
-        let asked = asked.into_iter();
-        asked
-            .map(|(file, word)| (&self.view.files()[file].name[..], word))
-            .collect()
-    }
+/// Files and words as a batch asks for them.
+fn borrowed(asked: &[WordInFile]) -> Vec<(usize, &[u8])> {
+    let asked = asked.iter();
+    asked.map(|(file, word)| (*file, &word[..])).collect()
 }

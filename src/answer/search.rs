@@ -1081,8 +1081,20 @@ impl CorpusView {
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
     {
+        self.search_each(&self.find_files(questions)?, run)
+    }
+
+    /// For each file, which is named by its place, and word the offsets.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a device fails, or the run is over.
+    pub(crate) fn search_each(
+        &self,
+        questions: &[(usize, &[u8])],
+        run: Run<'_>,
+    ) -> Result<Vec<Vec<u64>>> {
         self.ask_each(
-            &self.find_files(questions)?,
+            questions,
             |asked| self.stored().search_each(asked, run),
             |offsets, edit, word| Ok(edit.text.moved_offsets(word, offsets)),
         )

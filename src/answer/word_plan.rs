@@ -334,10 +334,7 @@ impl WordPlanner<'_> {
             let plan = view.plan_totals_of(files.numbers())?;
             Candidate::planned(Strategy::FileWeights, WordMethod::EachFile, &plan)
         };
-        let is_by_file = matches!(
-            question.granularity,
-            Granularity::File | Granularity::FileWord
-        );
+        let is_by_file = question.granularity.is_by_file();
         let cost_of_word = if !is_by_file && files.len() > 1 {
             ADD_UP_COST
         } else if question.texts.is_all() {

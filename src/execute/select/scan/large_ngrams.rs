@@ -16,7 +16,6 @@ use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
 use crate::Result;
 use crate::answer::CorpusReader;
-use crate::answer::Granularity;
 use crate::answer::path::Run;
 use crate::answer::{NgramPayload, NgramsPart, SegmentNgrams, WithCounts, WithFiles};
 use crate::runtime::interrupt::{Interrupt, Pace};
@@ -68,10 +67,7 @@ struct LargeNgrams {
 /// If a segment is damaged, a run cannot be written, or the query has to end.
 pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let question = &task.question;
-    let by_file = matches!(
-        question.asked.granularity,
-        Granularity::File | Granularity::FileWord
-    );
+    let by_file = question.asked.granularity.is_by_file();
     // Files that are gone are left out where files are told.
     if by_file || (question.asked.files.is_all() && question.view().has_gone_files()) {
         rows_of::<WithFiles>(task, by_file)

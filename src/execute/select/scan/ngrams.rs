@@ -98,7 +98,7 @@ fn start(task: &SequenceTask, method: NgramMethod) -> Result<Box<dyn RowCursor>>
             ))),
         };
     }
-    let is_by_text = matches!(granularity, Granularity::Word | Granularity::FileWord);
+    let is_by_text = granularity.is_by_text();
     if method.counts_all() && is_by_text {
         // What passes conditions is known only row by row.
         let top = task.top.filter(|_| asked.texts.is_all());
@@ -151,17 +151,13 @@ fn tables(
             ranks: by_text.then(|| ranks_of_texts(question)).transpose()?,
         },
     };
-    let is_by_file = matches!(
-        question.asked.granularity,
-        Granularity::File | Granularity::FileWord
-    );
+    let is_by_file = question.asked.granularity.is_by_file();
     let answer = match method {
         NgramMethod::CountsByFile { chosen } if is_by_file => {
             let answer = counts_by_file(task, chosen, &order, top)?;
-            return rows_of(question, answer, &order, |parts| {
-                // Rows with files come by text if in an order at all.
-                let ranks = order.keys().1.unwrap_or_default();
-                ordered_ngrams::rows_of(question, parts, ranks.into())
+            return rows_of(question, answer, &order, |parts| match &order {
+                NgramOrder::Texts(ranks) => ordered_ngrams::rows_of(question, parts, ranks.clone()),
+                _ => unreachable!("n-grams with files are ordered by text or not at all"),
             });
         }
         NgramMethod::CountsByFile { chosen } => summed_over_files(task, chosen)?,
@@ -281,10 +277,7 @@ fn counts_by_file(
 
 /// Counts by expanding the files.
 fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
-    let by_file = matches!(
-        question.asked.granularity,
-        Granularity::File | Granularity::FileWord
-    );
+    let by_file = question.asked.granularity.is_by_file();
     let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
     while let Some(window) = windows.next(question)? {

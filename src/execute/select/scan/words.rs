@@ -254,16 +254,13 @@ fn look_up_at_once(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
         question.asked.files.numbers().to_vec(),
     );
     question.ask(move |view, stop| {
-        let names = view.files();
         let pairs = files
             .iter()
             .flat_map(|&file| words.iter().map(move |&word| (file, word)));
         let pairs: Vec<(u32, u32)> = pairs.collect();
-        let questions = pairs
-            .iter()
-            .map(|&(file, word)| (&names[file as usize].name[..], view.word(word)));
-        let questions: Vec<(&str, &[u8])> = questions.collect();
-        let counts = view.count_many(&questions, Run::until(stop))?;
+        let questions = pairs.iter();
+        let questions = questions.map(|&(file, word)| (file as usize, view.word(word)));
+        let counts = view.count_each(&questions.collect::<Vec<_>>(), Run::until(stop))?;
         let rows = pairs.into_iter().zip(counts);
         Ok(rows
             .map(|((file, word), times)| CountedWord::new(file, word, times))
