@@ -48,6 +48,11 @@ impl GroupedRows<'_> {
     fn group(&self, row: usize) -> u32 {
         self.group_of[row - self.rows.start]
     }
+
+    /// How often a row counts.
+    fn times(&self, row: usize, is_once: bool) -> u64 {
+        if is_once { 1 } else { self.batch.times_of(row) }
+    }
 }
 
 impl GroupedAggregate {
@@ -124,11 +129,7 @@ impl GroupedAggregate {
             numbers[0] = u64::from(group);
             let (argument, is_known) = collected.rows.intern(numbers, equals);
             if waits && !self.aggregate.distinct {
-                let times = if self.is_once {
-                    1
-                } else {
-                    rows.batch.times_of(row)
-                };
+                let times = rows.times(row, self.is_once);
                 collected.count(argument, is_known, times);
             } else if !waits && !is_known {
                 match keys {
@@ -157,11 +158,7 @@ impl GroupedAggregate {
         let all = rows.rows.clone();
         let mut take = |row: usize| -> Result<()> {
             let group = rows.group(row);
-            let times = if self.is_once {
-                1
-            } else {
-                rows.batch.times_of(row)
-            };
+            let times = rows.times(row, self.is_once);
             match self.aggregate.argument.filter(|_| !counts) {
                 None => self.count(group, times),
                 Some(argument) => {

@@ -429,9 +429,10 @@ mod tests {
                 let rows = column.len();
                 let batch = Batch::new(vec![column], rows, None);
                 at_once.take(&batch, 0..rows).unwrap();
-                match apart.pays_apart(&batch) {
-                    true => apart.take_apart(batch).unwrap(),
-                    false => apart.take(&batch, 0..rows).unwrap(),
+                if apart.pays_apart(&batch) {
+                    apart.take_apart(batch).unwrap();
+                } else {
+                    apart.take(&batch, 0..rows).unwrap();
                 }
             }
             prop_assert_eq!(apart.len().unwrap(), at_once.len().unwrap());

@@ -322,12 +322,15 @@ impl Operator for FilesScan {
         rows.columns
             .resize_with(self.content.columns.len(), ColumnBuilder::default);
         let columns = self.content.columns.iter().zip(rows.columns);
-        let columns = columns.map(|(requested, values)| match is_name(requested) {
-            true => BatchColumn::Words {
-                indices: rows.files.clone(),
-                dictionary: TextDictionary::files(self.content.reader.view()),
-            },
-            false => values.finish(),
+        let columns = columns.map(|(requested, values)| {
+            if is_name(requested) {
+                BatchColumn::Words {
+                    indices: rows.files.clone(),
+                    dictionary: TextDictionary::files(self.content.reader.view()),
+                }
+            } else {
+                values.finish()
+            }
         });
         let columns: Vec<BatchColumn> = columns.collect();
         let batch = (rows.count > 0).then(|| Batch::new(columns, rows.count, None));
@@ -478,9 +481,10 @@ impl Content {
 
     /// What a row has before its content is read: the index of a file for a column that is deferred. Names are made of it.
     fn shown(&self, index: usize, requested: &RequestedColumn) -> Result<Value> {
-        match requested.is_deferred || is_name(requested) {
-            true => Ok(from_count(index as u64)),
-            false => self.value(index, requested.column),
+        if requested.is_deferred || is_name(requested) {
+            Ok(from_count(index as u64))
+        } else {
+            self.value(index, requested.column)
         }
     }
 

@@ -6,7 +6,7 @@ use zipfdb_sql::query::{
 use zipfdb_sql::setting::{Device, Setting};
 
 use super::super::scan::boundary::RequestedColumn;
-use super::super::scan::{ScanColumn, request};
+use super::super::scan::{ScanColumn, Sourced, request};
 use super::*;
 use crate::Database;
 use crate::execute::select::scan::OrderKey;
@@ -55,6 +55,12 @@ fn columns(relation: Relation, columns: &[usize]) -> BlockBuilder {
         block.output(column);
     }
     block
+}
+
+/// What a block asks of its relation.
+fn sourced(block: &BlockBuilder, relation: Relation) -> Sourced {
+    let (interrupt, memory) = (Interrupt::never(), ValueMemory::default());
+    request(&block.0, &relation, 0, &interrupt, &memory).unwrap()
 }
 
 fn row<const N: usize>(values: [&str; N]) -> Vec<Value> {
@@ -142,16 +148,7 @@ fn content_is_fetched_after_sorting_and_cutting() {
     let bytes = block.column(2);
     block.order_by(bytes, false);
     block.0.limit = Some(1);
-    let requested = request(
-        &block.0,
-        &files(),
-        0,
-        &Interrupt::never(),
-        &ValueMemory::default(),
-    )
-    .unwrap()
-    .request
-    .columns;
+    let requested = sourced(&block, files()).request.columns;
     let column = |column, is_deferred| RequestedColumn {
         column: ScanColumn::Column(column),
         is_deferred,
@@ -176,16 +173,7 @@ fn a_part_of_content_is_a_column_of_its_own() {
     block.output(start);
     block.output(end);
     block.output(length);
-    let requested = request(
-        &block.0,
-        &files(),
-        0,
-        &Interrupt::never(),
-        &ValueMemory::default(),
-    )
-    .unwrap()
-    .request
-    .columns;
+    let requested = sourced(&block, files()).request.columns;
     let substr = |start, length| RequestedColumn {
         column: ScanColumn::Substr { start, length },
         is_deferred: true,
@@ -227,14 +215,7 @@ fn conditions_of_one_column_go_to_the_scan() {
     let (position, offset) = (block.column(2), block.column(3));
     let both = block.compare(Comparison::Less, position, offset);
     block.0.filter.push(both);
-    let sourced = request(
-        &block.0,
-        &words(),
-        0,
-        &Interrupt::never(),
-        &ValueMemory::default(),
-    )
-    .unwrap();
+    let sourced = sourced(&block, words());
     let filters = &sourced.request.filters;
     assert_eq!(filters[0].column(), 0);
     assert_eq!(filters[0].values(), Some(&[Value::from("a.txt")][..]));
@@ -252,15 +233,7 @@ fn a_scan_learns_of_order_and_limit() {
     block.order_by(offset, true);
     block.0.limit = Some(5);
     block.0.offset = 2;
-    let asked = request(
-        &block.0,
-        &words(),
-        0,
-        &Interrupt::never(),
-        &ValueMemory::default(),
-    )
-    .unwrap()
-    .request;
+    let asked = sourced(&block, words()).request;
     let columns: Vec<_> = asked
         .columns
         .iter()
@@ -278,15 +251,7 @@ fn a_scan_learns_of_order_and_limit() {
     );
     assert_eq!(asked.limit, Some(7));
     block.0.distinct = true;
-    let asked = request(
-        &block.0,
-        &words(),
-        0,
-        &Interrupt::never(),
-        &ValueMemory::default(),
-    )
-    .unwrap()
-    .request;
+    let asked = sourced(&block, words()).request;
     assert_eq!((asked.limit, asked.merge), (None, true));
 }
 
