@@ -142,7 +142,7 @@ count_words_kernel(const u32* root, const u32* root_files, u64 count, u32 termin
             u32 length = 0;
 #pragma unroll
             for (u32 i = 0; i < RECORD; i++) length += !is_apart && record[i] != NO_WORD;
-            // The words of all lanes, one after the other, so that lanes have as many each.
+            // Words of all lanes are concatenated, so that each lane writes equally many.
             const u32 up_to = warp_inclusive_sum(length);
             const u32 all = __shfl_sync(FULL_WARP, up_to, WARP_THREADS - 1);
 #pragma unroll

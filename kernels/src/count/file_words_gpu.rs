@@ -23,7 +23,7 @@ const SLOT_BITS: usize = 12;
 const KEY_BYTES: usize = 2 * size_of::<u32>();
 const SORT_BYTES: usize = 3 * KEY_BYTES + size_of::<u64>();
 
-/// Words are decoded if there are at most so many a symbol.
+/// The average words of a symbol up to which words of rules are decoded.
 const WORDS_MAX: usize = 4;
 
 pub(crate) static SOURCE: Source = Source {
@@ -165,25 +165,25 @@ impl FileWords {
             file_bits,
         } = self.shape;
         let bits = 0..word_bits + file_bits;
-        let (keys, counts) = match by_file {
-            false => primitives::sorted_pairs(gpu, &self.keys, &self.counts, bits)?,
-            true => {
-                let turned = gpu.allocate::<u32>(self.keys.len())?;
-                let arguments = arguments! {
-                    keys: &self.keys,
-                    count: self.keys.len(),
-                    file_bits,
-                    word_bits,
-                    keys_out: &turned,
-                };
-                let kernel = SOURCE.kernel("turn_keys_kernel").whole();
-                gpu.launch_looping(kernel, self.keys.len(), arguments)?;
-                primitives::sorted_pairs(gpu, &turned, &self.counts, bits)?
-            }
+        let (keys, counts) = if by_file {
+            let turned = gpu.allocate::<u32>(self.keys.len())?;
+            let arguments = arguments! {
+                keys: &self.keys,
+                count: self.keys.len(),
+                file_bits,
+                word_bits,
+                keys_out: &turned,
+            };
+            let kernel = SOURCE.kernel("turn_keys_kernel").whole();
+            gpu.launch_looping(kernel, self.keys.len(), arguments)?;
+            primitives::sorted_pairs(gpu, &turned, &self.counts, bits)?
+        } else {
+            primitives::sorted_pairs(gpu, &self.keys, &self.counts, bits)?
         };
-        let (rows, column_bits) = match by_file {
-            true => (grammar.files(), word_bits),
-            false => (grammar.terminal_count as usize, file_bits),
+        let (rows, column_bits) = if by_file {
+            (grammar.files(), word_bits)
+        } else {
+            (grammar.terminal_count as usize, file_bits)
         };
         table_of_keys(gpu, &keys, Some(&counts), column_bits, rows)
     }

@@ -1,4 +1,4 @@
-// root_words.cu: the words of all files, one after the other, each with its file.
+// root_words.cu: one array of the words of all files, each word with its file.
 // In     the root of a grammar over words and the file of each of its symbols; the words of rules
 // Out    keys u32: word << file_bits | file of each word, in order of files
 // Work   a record of 32 bytes for each root symbol; 4 bytes a word

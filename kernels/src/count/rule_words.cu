@@ -1,7 +1,7 @@
 // rule_words.cu: the words of all rules, level by level.
 // In     the arrays of a grammar over words: bodies, and the rules of a level
 //        root_counts [rules] u32: how often each occurs in the root itself
-// Out    flat u32: a record of each rule, then the words of those that have more than a record takes; totals of words
+// Out    flat u32: a record for each rule, then the words of rules that exceed a record; totals of words
 // Work   reads each body once, and the records of its symbols
 // Map    a thread a rule, a warp for what is longer
 // Exact  sums; places of words depend on the order of blocks, and nothing on places
@@ -15,7 +15,7 @@ struct LevelShared {
     u64 begin;
 };
 
-// A thread alone looks at so many symbols, and writes so many words; else its warp does.
+// The symbols of a body, and the words of an expansion, up to which one thread takes a rule; a warp takes longer ones.
 constexpr u32 SHORT_BODY = 8;
 constexpr u32 SHORT_EXPANSION = 32;
 

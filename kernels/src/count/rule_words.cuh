@@ -1,5 +1,5 @@
 // rule_words.cuh: where the words of rules are.
-// In     flat u32: a record of each rule, then the words of those that have more than a record takes
+// In     flat u32: a record for each rule, then the words of rules that exceed a record
 // Work   a record is 32 bytes, loaded by vectors
 // Exact  integers
 #pragma once

@@ -125,7 +125,7 @@ pub(crate) fn column_and_count(entry: u64) -> (u32, u32) {
 ///
 /// # Panics
 ///
-/// When there are not so many cells.
+/// When `cells` ends before the last row and column.
 pub fn of_cells(
     gpu: &Gpu,
     cells: &Buffer<u32>,

@@ -135,7 +135,7 @@ impl DeviceInserts {
         Ok(Some(sort_pairs_with(gpu, keys, numbers, bits, &state)?.1))
     }
 
-    /// Places all inserts. Waits for nothing: whether one was refused is told with what is downloaded.
+    /// Places all inserts, and returns before the device has done so. The download reports an insert that was refused.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub(crate) const BODY_TILE: u32 = 2048;
 /// Rules of a piece of a walk over these.
 const RULE_TILE: u32 = 512;
 
-/// A block does small levels of a walk one after the other if they have together at most this many pieces.
+/// The pieces of consecutive small levels of a walk that one block takes together, at most.
 const LEVELS_JOINED: u32 = 4;
 
 /// A [`DeviceGrammar`] over words, ready to be traversed.

@@ -1,4 +1,4 @@
-// file_windows.cu: the n-grams of files whose words lie one after the other, with the files of each.
+// file_windows.cu: n-grams with their files, from one array of the words of all files.
 // In     words u32: word << file_bits | file of each word, in order of files
 // Out    sorted windows as rows: their words, how often each occurs, and its files with counts
 // Work   16 bytes a word, and the sort; windows of more than 64 bits have codes, and few of these a second sort

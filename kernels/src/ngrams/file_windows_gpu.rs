@@ -61,9 +61,10 @@ impl FileWindows {
         } = decoded.shape;
         // A few words of 32 bits at most.
         let bits = word_bits * n as u32;
-        let rest_bits = match bits < u64::BITS {
-            true => None,
-            false => codes_gpu::rest_bits(n as u32, word_bits),
+        let rest_bits = if bits < u64::BITS {
+            None
+        } else {
+            codes_gpu::rest_bits(n as u32, word_bits)
         };
         let is_coded = rest_bits.is_some();
         // Of the parts that words are compared by.
@@ -94,9 +95,10 @@ impl FileWindows {
         // Sorting is stable: files stay in order, in keys where they have room. One bit more tells windows that are none.
         let is_packed = bits + file_bits < u64::BITS;
         let keys = gpu.allocate::<u64>(count)?;
-        let files = match is_packed {
-            true => None,
-            false => Some(gpu.allocate::<u32>(count)?),
+        let files = if is_packed {
+            None
+        } else {
+            Some(gpu.allocate::<u32>(count)?)
         };
         let arguments = arguments! {
             words,
