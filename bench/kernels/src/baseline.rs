@@ -108,9 +108,10 @@ pub fn counts_by_file(
     let (files, terminals) = (words.all.files(), words.all.terminal_count as usize);
     if files <= COLUMNS_MAX {
         let cells = root_counts(gpu, &words.all, &words.hot, files)?;
-        return match by_file {
-            true => of_cells(gpu, &cells, files, terminals, (1, files)),
-            false => of_cells(gpu, &cells, terminals, files, (files, 1)),
+        return if by_file {
+            of_cells(gpu, &cells, files, terminals, (1, files))
+        } else {
+            of_cells(gpu, &cells, terminals, files, (files, 1))
         };
     }
     let bits = |count: usize| usize::BITS - count.saturating_sub(1).leading_zeros();
@@ -139,9 +140,10 @@ pub fn counts_by_file(
     // Sorting is stable: files stay in order.
     let keys = primitives::sort_keys(gpu, keys, file_bits..file_bits + word_bits)?;
     let table = table_of_keys(gpu, &keys, None, file_bits, terminals)?;
-    match by_file {
-        true => table.transposed(gpu, files),
-        false => Ok(table),
+    if by_file {
+        table.transposed(gpu, files)
+    } else {
+        Ok(table)
     }
 }
 
@@ -157,12 +159,11 @@ pub fn ngram_counts(
     words: &PlainWords,
     n: usize,
 ) -> Result<(Buffer<u64>, Buffer<u64>), GpuError> {
-    let keys = match words.word_bits() * n as u32 <= KEY_BITS {
-        true => {
-            let (keys, bits) = window_keys(gpu, words, n)?;
-            primitives::sort_keys(gpu, keys, 0..bits)?
-        }
-        false => sorted_windows(gpu, words, n, KEY_BITS)?.0,
+    let keys = if words.word_bits() * n as u32 <= KEY_BITS {
+        let (keys, bits) = window_keys(gpu, words, n)?;
+        primitives::sort_keys(gpu, keys, 0..bits)?
+    } else {
+        sorted_windows(gpu, words, n, KEY_BITS)?.0
     };
     primitives::sums_by_key(gpu, &keys, None)
 }
