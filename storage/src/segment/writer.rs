@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Totals of words are stored if they take at most this part of everything else, or so few bytes: where they take more,
 /// there is little to decode without them.
-const TOTALS_SHARE: usize = 64;
+const TOTALS_SHARE: usize = 32;
 const TOTALS_BYTES: usize = 1 << 10;
 
 /// Writes segment files.
@@ -233,9 +233,10 @@ fn encode<E: From<Error> + Send>(
         root,
     ];
     let size: usize = sections.iter().map(Vec::len).sum();
-    let total_section = match totals_size <= (size / TOTALS_SHARE).max(TOTALS_BYTES) {
-        true => total_section,
-        false => Vec::new(),
+    let total_section = if totals_size <= (size / TOTALS_SHARE).max(TOTALS_BYTES) {
+        total_section
+    } else {
+        Vec::new()
     };
     let sections = sections.into_iter().chain([total_section]).collect();
     let info = SegmentInfo {
