@@ -14,7 +14,6 @@ use zipfdb_kernels::{PackedNumbers, give_back_free_memory, sort_rows};
 use crate::Result;
 use crate::bisect::partition_point;
 use crate::runtime::interrupt::NEVER;
-use crate::segment::cache::Cache;
 use crate::segment::word_order::{compare, key};
 use crate::segment::{LiveSegment, SegmentView};
 
@@ -57,15 +56,11 @@ const SAMPLE_WORDS: usize = 32;
 /// Words of the longer list that one task merges.
 const TASK_WORDS: usize = 1 << 14;
 
-/// Two lists that follow each other are merged when the first is at most this many times as long as the second, so a word is
-/// merged a few times.
-const MERGED_FACTOR: usize = 2;
-
 impl Vocabulary {
     /// Merges the dictionaries of all segments.
     ///
-    /// Work: O(words), times the logarithm of the number of segments; merging is parallel. Nothing for one segment. Memory:
-    /// the words twice, and one dictionary, beside those that the cache holds.
+    /// Work: O(words), times the logarithm of the number of segments, on all threads. Nothing for one segment. Memory: the
+    /// words twice, and a dictionary for each thread, beside those that the cache holds.
     pub(crate) fn new(segments: &[Arc<LiveSegment>]) -> Result<Vocabulary> {
         let words = match segments {
             [segment] => {
@@ -191,41 +186,31 @@ fn order_by_bytes<'a>(words: usize, text: impl Fn(u32) -> &'a [u8] + Sync) -> Ve
 }
 
 impl MergedWords {
-    /// The words of all segments, merged by tasks of so many words.
+    /// The words of all segments, merged by tasks of `task_words` words.
     fn new(segments: &[Arc<LiveSegment>], task_words: usize) -> Result<MergedWords> {
-        // Each covers the segments behind those of the one before, and is longer than the one behind it.
-        let mut lists: Vec<MergedWords> = Vec::new();
-        let cache = segments.first().map(|segment| segment.slots().cache());
-        let mut reservation = cache.map(Cache::reservation);
-        let mut merge_last = |lists: &mut Vec<MergedWords>| {
-            if let (Some(last), Some(before)) = (lists.pop(), lists.pop()) {
-                let bytes = [&before, &last]
-                    .map(MergedWords::memory)
-                    .iter()
-                    .sum::<usize>();
-                if let Some(reservation) = &mut reservation {
-                    // As much again is made of them.
-                    reservation.cover(2 * bytes);
-                }
-                lists.push(before.merge(last, task_words));
-            }
-        };
-        for segment in segments {
-            lists.push(MergedWords::of_segment(segment)?);
-            while let [.., before, last] = &lists[..]
-                && before.list.len() <= MERGED_FACTOR * last.list.len()
-            {
-                merge_last(&mut lists);
-            }
-        }
-        while lists.len() > 1 {
-            merge_last(&mut lists);
-        }
-        let mut merged = lists.pop().unwrap_or_default();
+        let mut merged = MergedWords::of_segments(segments, task_words)?;
         merged.list.bytes.shrink_to_fit();
         let samples = (0..merged.list.len()).step_by(SAMPLE_WORDS);
         merged.keys = samples.map(|word| key(merged.list.word(word))).collect();
         Ok(merged)
+    }
+
+    /// The words of two parts of the segments with about equal numbers of tokens, which are decoded in parallel and merged.
+    fn of_segments(segments: &[Arc<LiveSegment>], task_words: usize) -> Result<MergedWords> {
+        let (first, last) = match segments {
+            [] => return Ok(MergedWords::default()),
+            [segment] => return MergedWords::of_segment(segment),
+            _ => segments.split_at(middle(segments)),
+        };
+        let (first, last) = rayon::join(
+            || MergedWords::of_segments(first, task_words),
+            || MergedWords::of_segments(last, task_words),
+        );
+        let (first, last) = (first?, last?);
+        let mut reservation = segments[0].slots().cache().reservation();
+        // What is made of both takes their memory again.
+        reservation.cover(2 * (first.memory() + last.memory()));
+        Ok(first.merge(last, task_words))
     }
 
     /// The words of a segment, by its own numbers.
@@ -335,6 +320,18 @@ struct MergedPart {
     bytes: Vec<u8>,
     /// For each word where it ends, and which lists have it.
     words: Vec<(usize, u8)>,
+}
+
+/// The place that cuts two or more segments into parts of about equal numbers of tokens, neither of them empty.
+fn middle(segments: &[Arc<LiveSegment>]) -> usize {
+    let tokens = |segment: &Arc<LiveSegment>| segment.size().1 + 1;
+    let all: u64 = segments.iter().map(tokens).sum();
+    let mut before = 0;
+    let middle = segments.iter().position(|segment| {
+        before += tokens(segment);
+        2 * before >= all
+    });
+    middle.map_or(1, |place| (place + 1).min(segments.len() - 1))
 }
 
 /// Cuts two lists into ranges that are merged alone, of about so many words of the longer one.
