@@ -7,9 +7,7 @@
 //! The invariant: numbers of words ascend in the whole as they do in a partition, so sorted rows stay sorted. Of packed parts
 //! only those are unpacked that have words of the range that is merged.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -19,6 +17,7 @@ use super::merge::CutNgrams;
 use super::ngram_payload::{NgramPayload, NgramsPart};
 use crate::Result;
 use crate::bisect::partition_point;
+use crate::merge::{KWayMerge, MergeSource};
 
 /// N-grams that one task merges, at least: in all, which is about what a packed part has, and for each partition.
 const TASK_NGRAMS_MIN: usize = if cfg!(test) { 1 << 5 } else { 1 << 18 };
@@ -68,39 +67,77 @@ fn parts_in<P>(parts: &[P], range: &Range<u32>, first: impl Fn(&P) -> u32) -> Ra
     start.saturating_sub(1)..end
 }
 
+/// Goes through the sorted n-grams of a list.
+struct ListSource<'a> {
+    list: usize,
+    n: usize,
+    words: &'a [u32],
+    /// The row that comes next.
+    next: usize,
+    /// The words of the row before that: the first of them as one number, which decides most comparisons, and the rest.
+    current: (u128, &'a [u32]),
+}
+
+impl<'a> ListSource<'a> {
+    fn new(list: usize, n: usize, words: &'a [u32]) -> ListSource<'a> {
+        ListSource {
+            list,
+            n,
+            words,
+            next: 0,
+            current: (0, &[]),
+        }
+    }
+
+    /// The list and the row of the current n-gram.
+    fn place(&self) -> (usize, usize) {
+        (self.list, self.next - 1)
+    }
+}
+
+impl MergeSource for ListSource<'_> {
+    fn advance(&mut self) -> Result<bool> {
+        let words = self.words.get(self.next * self.n..(self.next + 1) * self.n);
+        self.next += 1;
+        let Some(words) = words else {
+            return Ok(false);
+        };
+        let (first, rest) = words.split_at(self.n.min(FIRST_WORDS));
+        let number = |number: u128, &word: &u32| number << u32::BITS | u128::from(word);
+        self.current = (first.iter().fold(0, number), rest);
+        Ok(true)
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        self.current.cmp(&other.current)
+    }
+}
+
 /// Calls `visit` with each n-gram of sorted lists, in order, and its rows: the list and the place there of each.
 fn for_each_row(
     lists: &[&[u32]],
     n: usize,
     mut visit: impl FnMut(&[u32], &[(usize, usize)]) -> Result<()>,
 ) -> Result<()> {
-    // The first words as one number, which decides most comparisons, and the rest.
-    let first = n.min(FIRST_WORDS);
-    let words = |list: usize, row: usize| {
-        let words = lists[list].get(row * n..(row + 1) * n)?;
-        let number = |number: u128, &word: &u32| number << u32::BITS | u128::from(word);
-        Some((words[..first].iter().fold(0, number), &words[first..]))
-    };
-    let firsts = (0..lists.len()).filter_map(|list| Some(Reverse((words(list, 0)?, list, 0))));
-    let mut heap: BinaryHeap<_> = firsts.collect();
-    let mut rows = Vec::new();
-    while let Some(&Reverse((ngram, list, row))) = heap.peek() {
-        let words_of_ngram = &lists[list][row * n..(row + 1) * n];
-        rows.clear();
-        while let Some(mut next) = heap.peek_mut() {
-            let Reverse((found, list, row)) = *next;
-            if found != ngram {
-                break;
+    let sources = lists.iter().enumerate();
+    let sources = sources.map(|(list, words)| ListSource::new(list, n, words));
+    let mut merge = KWayMerge::new(sources.collect())?;
+    let (mut ngram, mut rows) = (None, Vec::new());
+    let words_of = |&(list, row): &(usize, usize)| &lists[list][row * n..(row + 1) * n];
+    while let Some(source) = merge.next()? {
+        if ngram != Some(source.current) {
+            if let Some(first) = rows.first() {
+                visit(words_of(first), &rows)?;
             }
-            rows.push((list, row));
-            match words(list, row + 1) {
-                Some(words) => *next = Reverse((words, list, row + 1)),
-                None => drop(PeekMut::pop(next)),
-            }
+            rows.clear();
+            ngram = Some(source.current);
         }
-        visit(words_of_ngram, &rows)?;
+        rows.push(source.place());
     }
-    Ok(())
+    match rows.first() {
+        Some(first) => visit(words_of(first), &rows),
+        None => Ok(()),
+    }
 }
 
 /// The n-grams of partitions, and such that cuts go through, each once for each place with its file.
