@@ -19,7 +19,7 @@ use super::numbering::WordSource;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{PendingTable, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};
-use super::stored_view::StoredView;
+use super::stored_view::{Kept, StoredView};
 use super::vocabulary::Vocabulary;
 use crate::Result;
 use crate::overlay::changed_count::changed;
@@ -243,12 +243,15 @@ impl StoredView {
     /// As [`CorpusView::file_words`], of the stored files.
     fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
-        let mut tables = self.each_segment::<FileWordTable>(&(), run)?;
-        if tables.len() == 1 {
-            return Ok(tables.swap_remove(0));
+        let tables = || self.each_segment::<FileWordTable>(&(), run);
+        if self.segments().len() == 1 {
+            return Ok(tables()?.swap_remove(0));
         }
-        let tables = tables.iter().map(|table| CountTable::clone(table));
-        (self.joined_files(tables.collect(), vocabulary)).map(Arc::new)
+        self.kept(Kept::FileWords, run, CountTable::bytes, || {
+            let tables = tables()?;
+            let tables = tables.iter().map(|table| CountTable::clone(table));
+            self.joined_files(tables.collect(), vocabulary)
+        })
     }
 
     /// A table with a row for each file from those of all segments.
@@ -271,22 +274,24 @@ impl StoredView {
     /// As [`CorpusView::word_files`], of the stored files.
     fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
-        let mut tables = self.each_segment::<WordFileTable>(&(), run)?;
-        if tables.len() == 1 {
+        let tables = || self.each_segment::<WordFileTable>(&(), run);
+        if self.segments().len() == 1 {
             // The files of the only segment are those of the corpus, in the same order.
-            return Ok(tables.swap_remove(0));
+            return Ok(tables()?.swap_remove(0));
         }
-        let tables = tables.iter().enumerate().map(|(index, table)| {
-            let mut table = CountTable::clone(table);
-            let numbers = self.file_numbers(index)?;
-            renumber(&mut table, |file| numbers[file as usize]);
-            Ok(table)
-        });
-        let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
-        let merged = merge(vocabulary.len(), tables, |segment, row| {
-            vocabulary.number(segment, row)
-        });
-        merged.map(Arc::new)
+        self.kept(Kept::WordFiles, run, CountTable::bytes, || {
+            let tables = tables()?;
+            let tables = tables.iter().enumerate().map(|(index, table)| {
+                let mut table = CountTable::clone(table);
+                let numbers = self.file_numbers(index)?;
+                renumber(&mut table, |file| numbers[file as usize]);
+                Ok(table)
+            });
+            let tables: Vec<CountTable> = tables.collect::<Result<_>>()?;
+            merge(vocabulary.len(), tables, |segment, row| {
+                vocabulary.number(segment, row)
+            })
+        })
     }
 
     /// As [`CorpusView::word_set_counts`], of the stored files.

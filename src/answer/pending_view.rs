@@ -7,7 +7,6 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use zipfdb_kernels::NGRAM_WORDS_MAX;
@@ -24,7 +23,7 @@ use crate::overlay::changed_count::word_subject;
 use crate::overlay::{EditedFile, FileState, Overlay, Region, Regions};
 use crate::runtime::interrupt::check;
 use crate::segment::Unit;
-use crate::segment::cache::{Cached, Reservation, Slots};
+use crate::segment::cache::{Reservation, Slots};
 
 /// No file: one that is not stored, or that is gone.
 pub(super) const NONE: u32 = u32::MAX;
@@ -168,17 +167,11 @@ impl PendingView {
         bytes: impl Fn(&T) -> usize,
         make: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
-        let typed = |held: Cached| held.downcast().expect("a slot holds one kind of table");
-        let slot = table as usize;
-        if let Some(held) = self.tables.get(slot) {
-            return Ok(typed(held));
-        }
-        let begin = Instant::now();
-        let made = make()?;
-        self.book();
-        // 64 bits are enough for both.
-        let (bytes, price) = (bytes(&made) as u64, begin.elapsed().as_nanos() as u64);
-        Ok(typed(self.tables.put(slot, Arc::new(made), bytes, price)))
+        self.tables.get_or_make(table as usize, bytes, || {
+            let made = make()?;
+            self.book();
+            Ok(made)
+        })
     }
 
     /// Takes of the limit of memory what has been made and stays as long as the view.

@@ -8,11 +8,11 @@ use std::iter;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
 
 use rayon::prelude::*;
 
 use super::file_index::{FileIndex, Part};
+use super::path::Run;
 use crate::answer::FileSummary;
 use crate::answer::vocabulary::Vocabulary;
 use crate::answer::word_numbers::WordNumbers;
@@ -20,7 +20,7 @@ use crate::bisect::partition_point;
 use crate::overlay::StoredFiles;
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
-use crate::segment::cache::{Cache, Cached, CachedFacts, Slots};
+use crate::segment::cache::{Cache, CachedFacts, Slots};
 use crate::segment::{LiveSegment, SegmentView, edge_words};
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ pub(crate) struct StoredCorpus {
     name: String,
     pub(super) segments: Vec<Arc<LiveSegment>>,
     pub(super) index: FileIndex,
-    /// Its vocabulary and how often each word occurs, in the cache.
+    /// Its vocabulary, how often each word occurs, and tables of all segments, in the cache.
     slots: Arc<Slots>,
     /// Words that edits met.
     pub(super) word_numbers: WordNumbers,
@@ -52,16 +52,17 @@ impl Deref for StoredView {
     }
 }
 
-/// The slots, and what they hold as `caches()` tells it.
-const VOCABULARY: usize = 0;
-const WORD_TOTALS: usize = 1;
-const KINDS: [&str; 2] = ["vocabulary", "word_totals"];
-
-/// What the first slot holds.
-fn typed(cached: Cached) -> Arc<Vocabulary> {
-    let typed = cached.downcast();
-    typed.expect("the slot holds a vocabulary")
+/// What the cache holds of a corpus beside what it holds of segments, by slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kept {
+    Vocabulary,
+    WordTotals,
+    FileWords,
+    WordFiles,
 }
+
+/// The same by name, as `caches()` shows it.
+const KINDS: [&str; 4] = ["vocabulary", "word_totals", "file_words", "word_files"];
 
 /// Names that are compared to find the most similar one, at most.
 const COMPARED_NAMES_MAX: usize = 10_000;
@@ -155,14 +156,12 @@ impl StoredView {
 
     /// All words, numbered.
     pub(crate) fn vocabulary(&self) -> Result<&Vocabulary> {
-        if let Some(vocabulary) = self.pinned_vocabulary() {
+        if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary);
         }
-        let begin = Instant::now();
-        let built = Arc::new(Vocabulary::new(&self.segments)?);
-        let (bytes, price) = (built.bytes() as u64, begin.elapsed().as_nanos() as u64);
-        let held = self.slots.put(VOCABULARY, built, bytes, price);
-        Ok(self.vocabulary.get_or_init(|| typed(held)))
+        let make = || Vocabulary::new(&self.segments);
+        let held = (self.slots).get_or_make(Kept::Vocabulary as usize, Vocabulary::bytes, make)?;
+        Ok(self.vocabulary.get_or_init(|| held))
     }
 
     pub(super) fn has_vocabulary(&self) -> bool {
@@ -179,8 +178,8 @@ impl StoredView {
         if let Some(vocabulary) = self.vocabulary.get() {
             return Some(vocabulary);
         }
-        let held = self.slots.get(VOCABULARY)?;
-        Some(self.vocabulary.get_or_init(|| typed(held)))
+        let held = self.slots.get(Kept::Vocabulary as usize)?.downcast().ok()?;
+        Some(self.vocabulary.get_or_init(|| held))
     }
 
     /// All files, in order of name.
@@ -241,18 +240,19 @@ impl StoredView {
         facts.map(|facts| (KINDS[facts.index], facts))
     }
 
-    /// How often each word occurs, if that is kept.
-    pub(super) fn kept_totals(&self) -> Option<Arc<Vec<u64>>> {
-        self.slots.get(WORD_TOTALS)?.downcast().ok()
-    }
-
-    /// Keeps how often each word occurs, which has been found since `begin`.
-    pub(super) fn keep_totals(&self, totals: &[u64], begin: Instant) {
-        let (bytes, price) = (
-            size_of_val(totals) as u64,
-            begin.elapsed().as_nanos() as u64,
-        );
-        (self.slots).put(WORD_TOTALS, Arc::new(totals.to_vec()), bytes, price);
+    /// What several segments say together, made by `make` if the cache does not hold it. It is made anew where a path or a device
+    /// is demanded.
+    pub(super) fn kept<T: Send + Sync + 'static>(
+        &self,
+        kind: Kept,
+        run: Run<'_>,
+        bytes: impl Fn(&T) -> usize,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        if run.forced.is_some() || self.devices.are_demanded() {
+            return make().map(Arc::new);
+        }
+        self.slots.get_or_make(kind as usize, bytes, make)
     }
 
     pub(super) fn cache(&self) -> &Arc<Cache> {

@@ -4,7 +4,7 @@
 //! below; counts of segments add up, word by word; edits take off the words that they changed and those of files that are gone,
 //! and add their own.
 
-use std::time::Instant;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{file_set_weights, file_weights};
@@ -13,7 +13,7 @@ use super::corpus_view::CorpusView;
 use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::{PendingTable, PendingView};
 use super::spread::{DeviceOperation, SpreadPlan};
-use super::stored_view::StoredView;
+use super::stored_view::{Kept, StoredView};
 use super::vocabulary::Vocabulary;
 use crate::Result;
 use crate::overlay::add_up;
@@ -218,29 +218,27 @@ impl StoredView {
     /// How often each word occurs in the stored files; by its number.
     fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
-        // Those of one segment are kept with it.
-        let is_chosen = run.forced.is_some() || self.devices().are_demanded();
-        let is_kept = self.segments().len() > 1 && !is_chosen;
-        if let Some(totals) = self.kept_totals().filter(|_| is_kept) {
-            return Ok(totals.to_vec());
-        }
-        let begin = Instant::now();
-        let mut totals = vec![0u64; vocabulary.len()];
-        let bytes = |segment: &LiveSegment| segment.size().1 * COUNTED_WORD_BYTES;
-        let mut first = 0;
-        for group in self.groups_in_room(bytes) {
-            let group = first..first + group.len();
-            first = group.end;
-            let is_asked = |index: usize| group.contains(&index);
-            let counts = self.each_asked::<WordTotals>(&(), is_asked, run)?;
-            for (index, counts) in counts.into_iter().enumerate() {
-                add_counts(&mut totals, vocabulary, index, &counts.unwrap_or_default());
+        let add_up = || {
+            let mut totals = vec![0u64; vocabulary.len()];
+            let bytes = |segment: &LiveSegment| segment.size().1 * COUNTED_WORD_BYTES;
+            let mut first = 0;
+            for group in self.groups_in_room(bytes) {
+                let group = first..first + group.len();
+                first = group.end;
+                let is_asked = |index: usize| group.contains(&index);
+                let counts = self.each_asked::<WordTotals>(&(), is_asked, run)?;
+                for (index, counts) in counts.into_iter().enumerate() {
+                    add_counts(&mut totals, vocabulary, index, &counts.unwrap_or_default());
+                }
             }
+            Ok(totals)
+        };
+        if self.segments().len() == 1 {
+            // They are held with the segment.
+            return add_up();
         }
-        if is_kept {
-            self.keep_totals(&totals, begin);
-        }
-        Ok(totals)
+        let bytes = |totals: &Vec<u64>| size_of_val(&totals[..]);
+        (self.kept(Kept::WordTotals, run, bytes, add_up)).map(Arc::unwrap_or_clone)
     }
 
     /// As `totals`, in some stored files together.

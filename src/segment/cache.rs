@@ -9,9 +9,12 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
 use zipfdb_kernels::give_back_free_memory;
+
+use crate::Result;
 
 /// Something that was made and can be made again.
 pub(crate) type Cached = Arc<dyn Any + Send + Sync>;
@@ -353,6 +356,29 @@ impl Slots {
         self.cache.used.fetch_add(bytes, Ordering::Relaxed);
         self.cache.trim();
         made
+    }
+
+    /// What is held, made by `make` if nothing is; `bytes` says how much memory it takes.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(crate) fn get_or_make<T: Send + Sync + 'static>(
+        self: &Arc<Slots>,
+        index: usize,
+        bytes: impl Fn(&T) -> usize,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let held = match self.get(index) {
+            Some(held) => held,
+            None => {
+                let begin = Instant::now();
+                let made = make()?;
+                // 64 bits are enough for both.
+                let (bytes, price) = (bytes(&made) as u64, begin.elapsed().as_nanos() as u64);
+                self.put(index, Arc::new(made), bytes, price)
+            }
+        };
+        Ok(held.downcast().expect("a slot holds one kind of structure"))
     }
 
     /// Holds one no longer.
