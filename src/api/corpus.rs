@@ -1,6 +1,6 @@
 //! The methods of `Corpus` that run as statements do: imports, exports, checks and recompression.
 //!
-//! Invariant: thin. Each is what its statement executes.
+//! Invariant: thin. Each method runs the code of its statement.
 
 use std::path::Path;
 
@@ -23,10 +23,9 @@ impl Corpus {
         copy_from(self, path.as_ref(), options, &interrupt)
     }
 
-    /// Writes every file, byte for byte, below `directory`, which is created if
-    /// needed. Returns how many there are.
+    /// Writes every file, byte for byte, below `directory`, which is created if it is missing. Returns the number of files.
     ///
-    /// A file that is there already with the same bytes is left as it is, so a process that was killed is completed by the next.
+    /// An existing file with the same bytes is left as it is, so the next call completes the work of a killed process.
     ///
     /// # Errors
     /// If a file of that name exists already with other bytes, or cannot be written. What was

@@ -1,8 +1,7 @@
 //! `Database`: a directory of corpora, opened.
 //!
-//! Everything a caller holds (corpora, snapshots, rows) shares one store and one
-//! pool of threads, so a clone is cheap and the directory stays locked until the
-//! last of them is dropped. Which rows a statement gives is `execute`'s business.
+//! Everything a caller holds (corpora, snapshots, rows) shares one store and one pool of threads, so a clone is cheap and the
+//! directory stays locked until the last of them is dropped. `execute` makes the rows of statements.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -96,13 +95,13 @@ impl DatabaseOptions {
         self
     }
 
-    /// How many threads work for this database, 4,096 at most; the number of processors by default.
+    /// The number of threads that work for this database, 4,096 at most; by default the number of processors.
     pub fn threads(mut self, threads: usize) -> DatabaseOptions {
         self.threads = Some(threads);
         self
     }
 
-    /// What file operations go through, for tests that watch or fail them.
+    /// The backend of file operations, for tests that watch or fail them.
     #[doc(hidden)]
     pub fn backend(mut self, backend: Arc<dyn Backend>) -> DatabaseOptions {
         self.backend = Some(backend);
@@ -243,8 +242,8 @@ impl Database {
     }
 
     /// A handle of the same open database that only reads: all its statements see a corpus as the first of them that reads it
-    /// did, whatever is committed meanwhile. It keeps what they have read, so drop it when the last statement is done. What a
-    /// transaction of this handle has not committed is not seen, and [`Database::corpus`] of both gives the same.
+    /// did, whatever is committed meanwhile. It keeps the snapshots that they have read, so drop it when the last statement is
+    /// done. Uncommitted edits of a transaction of this handle are not seen, and [`Database::corpus`] of both gives the same.
     ///
     /// ```
     /// use zipfdb::{CorpusSettings, Database, Value};
@@ -268,8 +267,8 @@ impl Database {
     }
 
     /// As [`Database::frozen`], where a corpus has some of its segments only: those of one or more of
-    /// [`crate::Snapshot::partitions`]. What statements give on all partitions, each of them once, is what they give on the corpus:
-    /// rows of words, n-grams and files side by side, counts added up.
+    /// [`crate::Snapshot::partitions`]. The results on all partitions, each of them once, add up to that on the corpus: rows of
+    /// words, n-grams and files side by side, counts added up.
     ///
     /// ```
     /// use zipfdb::{CorpusSettings, Database, Value};
@@ -314,8 +313,8 @@ impl Database {
         self.session.corpora()
     }
 
-    /// The files that [`Corpus::copy_from`] would import from a path, by name, each with its size, which is 0 if only reading
-    /// tells it.
+    /// The files that [`Corpus::copy_from`] would import from a path, by name, each with its size; the size is 0 where only
+    /// reading the file shows it.
     ///
     /// # Errors
     /// If there is nothing at the path, or something that cannot be read.
@@ -336,8 +335,8 @@ impl Database {
         self.session.view_names()
     }
 
-    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing. What the last
-    /// short texts were parsed to is kept, so that those that come again cost a look-up.
+    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing. The last
+    /// short texts are cached with their parsed statements, so repeating one costs a look-up.
     ///
     /// # Errors
     /// If the text is not valid SQL, or has several statements.
@@ -384,8 +383,8 @@ impl Database {
     /// Runs one statement with values for its parameters (`?`, `?1`, `$1`).
     ///
     /// # Errors
-    /// As [`Database::query`], and if the number of parameters is not the
-    /// number of values. [`Database::prepare`] parses once for many runs; this too, while the text is among the last ones.
+    /// As [`Database::query`], and if the number of parameters is not the number of values. [`Database::prepare`] parses once for
+    /// many runs; so does this method while the text is among the last ones.
     pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
         self.query_with_progress(sql, parameters, &NoProgress)
     }
@@ -444,7 +443,7 @@ impl Database {
     /// Runs all statements of a text, in order, and drops their rows.
     ///
     /// # Errors
-    /// Of the first statement that fails; those before it have taken effect.
+    /// Those of the first statement that fails; the statements before it have taken effect.
     pub fn execute(&self, sql: &str) -> Result<()> {
         for parsed in zipfdb_sql::parse(sql)? {
             for row in Statement::new(&self.session, Some(parsed.into())).query(&[])? {
@@ -470,7 +469,7 @@ impl Database {
         self.session.shared()
     }
 
-    /// What statements of this handle run in.
+    /// The session of this handle.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &Arc<Session> {
         &self.session

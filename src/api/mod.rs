@@ -1,4 +1,4 @@
-//! What a program calls: databases and statements, and the methods of corpora that run as statements do.
+//! The interface for programs: databases and statements, and the methods of corpora that run as statements do.
 //!
 //! Invariant: thin. Everything is done below, by `execute` and what that rests on.
 

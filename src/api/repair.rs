@@ -1,7 +1,7 @@
-//! A new database of what can be read of a damaged one.
+//! Copies all that can be read of a damaged database to a new one.
 //!
-//! The invariant: the damaged database is only read, and what is not told to be lost is there: texts that have the checksum
-//! they were written with, and the edits of the record log on top of them, up to where something is missing before them.
+//! The invariant: the damaged database is only read, and what the report does not list as lost is there: texts with the checksum
+//! that they were written with, and the edits of the record log on top of them, up to the first edit that needs a lost one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -22,34 +22,34 @@ use crate::runtime::start_pool;
 use crate::segment::TextBlocks;
 use crate::{Error, Progress, Result, paths};
 
-/// What [`repair`] has saved, and what it could not.
+/// The result of [`repair`]: what it saved, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// How many corpora the new database has.
+    /// The number of corpora in the new database.
     pub corpora: u64,
-    /// How many files they have.
+    /// The number of files in them.
     pub files: u64,
-    /// Their size.
+    /// The size of the files.
     pub bytes: u64,
-    /// What is lost, one line each.
+    /// The losses, one line each.
     pub lost: Vec<String>,
-    /// What was damaged and has harmed nothing.
+    /// Damage that lost nothing.
     pub notes: Vec<String>,
 }
 
 /// Copies all that can be read of the database `source`, which may be damaged, to a new one in `target`.
 ///
-/// Nothing is written to `source`, and nobody should write to it meanwhile. Costs about what importing all files does. Of a
+/// Nothing is written to `source`; no other process should write to it meanwhile. Costs about what importing all files does. Of a
 /// file that spans several segments the parts that are left are saved as files of their own, called `NAME.from-BYTE`; its
-/// beginning keeps the name. Until it is done the new database cannot be opened. What an error or interrupt ends leaves nothing at `target`, and
-/// what a killed process has left is cleared when it is called again. A directory that is created is open to the users
-/// that `source` is open to.
+/// beginning keeps the name. Until the repair is complete the new database cannot be opened. A repair that an error or interrupt
+/// ends leaves nothing at `target`, and what a killed process has left is cleared by the next call. A new directory is open to
+/// the users that `source` is open to.
 ///
 /// # Errors
-/// [`Error::Interrupted`]. If there is something else at `target`, it lies in `source` or another database or `source` in it, `source`
-/// is what a repair has not finished or has no segments directory that can be listed, or the new database cannot be
-/// written. Damage is no error: see [`RepairReport::lost`].
+/// [`Error::Interrupted`]. If `target` exists and is no unfinished repair, it lies in `source` or another database or `source` in
+/// it, `source` is an unfinished repair or has no segments directory that can be listed, or the new database cannot be written.
+/// Damage is no error: see [`RepairReport::lost`].
 pub fn repair(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -106,7 +106,7 @@ fn refuse_overlap(source: &Path, target: &Path) -> Result<()> {
             "the damaged database {database} is inside it; hint: choose a path for a directory that does not exist"
         ));
     }
-    // What a repair has left there that did not finish may look like a database itself.
+    // An unfinished repair at the target may look like a database itself.
     let around = paths::resolve(target).map_err(failed)?;
     around
         .parent()
@@ -173,7 +173,7 @@ fn save(
     Ok(report)
 }
 
-/// Bytes that are given to the new database at once.
+/// Bytes that one batch gives to the new database.
 const BATCH_BYTES: usize = 16 << 20;
 
 /// A corpus that is copied.
@@ -181,16 +181,16 @@ struct Rescue<'a> {
     database: &'a Database,
     corpus: &'a SalvagedCorpus,
     interrupt: &'a Interrupt,
-    /// Files that are there, whole or not.
+    /// The files of the new database, whole or not.
     present: HashSet<String>,
-    /// Files whose parts are being copied, and how much of them has been.
+    /// Files whose parts are being copied, and how many bytes of them have been.
     begun: HashMap<String, u64>,
     /// Files that have later parts under other names.
     parts: HashMap<String, Vec<String>>,
-    /// Nobody knows the names of some files that are lost.
+    /// Whether files were lost whose names are lost too.
     has_unknown: bool,
     lost: Vec<String>,
-    /// By name, until such a file is replaced or deleted.
+    /// The losses by file, until the file is replaced or deleted.
     lost_files: BTreeMap<String, String>,
 }
 
@@ -247,7 +247,7 @@ impl<'a> Rescue<'a> {
                 }
             },
         };
-        // Decoded once for all files; what fails fails for each of them again.
+        // Decoded once for all files; a failure is met again by each of them.
         let _decoded =
             (blocks.is_none()).then(|| pool.install(|| (reader.dictionary(), reader.grammar())));
         let mut rows: Vec<(String, Vec<u8>)> = Vec::new();
@@ -302,21 +302,21 @@ impl<'a> Rescue<'a> {
         edits.commit()
     }
 
-    /// All is made durable by the recompression at the end.
+    /// Begins edits without durability: the recompression at the end makes all durable.
     fn begin(&self) -> Result<Transaction> {
         let mut edits = self.database.begin()?;
         edits.set_durability(Durability::Off);
         Ok(edits)
     }
 
-    /// All segments have been copied.
+    /// Ends the parts, once all segments have been copied.
     fn end_parts(&mut self) {
         for (file, end) in std::mem::take(&mut self.begun) {
             self.lose_file(&file, &format!("what follows byte {end}"));
         }
     }
 
-    /// Makes the edits of a record, file by file, where the files are whole.
+    /// Applies the edits of a record, file by file, to the files that are whole.
     fn edit(&mut self, batch: &EditBatch) -> Result<()> {
         let mut edits = self.begin()?;
         for (file, batch) in by_file(batch) {
@@ -342,7 +342,7 @@ impl<'a> Rescue<'a> {
             match edits.edit(&self.corpus.name, batch, self.interrupt) {
                 Ok(()) if is_deleted => {}
                 Ok(()) => drop(self.present.insert(file.to_string())),
-                // Offsets were made for another text than the one that is left.
+                // The offsets were made for another text than the one that is left.
                 Err(error @ (Error::Invalid { .. } | Error::NoSuchFile { .. })) => {
                     self.lose_file(&file, &format!("a change and those after it: {error}"));
                 }
@@ -353,7 +353,7 @@ impl<'a> Rescue<'a> {
     }
 }
 
-/// What a batch does to each file, in order of name. Files know nothing of each other.
+/// A batch by file, in order of name. Files do not affect each other.
 fn by_file(batch: &EditBatch) -> BTreeMap<Arc<str>, EditBatch> {
     match batch {
         EditBatch::Insert(rows) => {

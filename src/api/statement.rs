@@ -14,7 +14,7 @@ use crate::{Result, Value, execute};
 
 /// A prepared statement; made by [`crate::Database::prepare`].
 ///
-/// It can be run from several threads at once, and a clone is cheap.
+/// A statement can be run from several threads at once, and a clone is cheap.
 ///
 /// ```
 /// use zipfdb::{CorpusSettings, Database, Value};
@@ -48,7 +48,7 @@ impl Statement {
         }
     }
 
-    /// How many values it needs.
+    /// The number of values that it needs.
     pub fn parameter_count(&self) -> usize {
         self.parsed
             .as_ref()
