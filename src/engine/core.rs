@@ -1,6 +1,6 @@
-//! `Core`: one open directory of corpora, what was decoded of its segments, and edits that are not merged yet.
+//! `Core`: one open directory of corpora, the decoded parts of its segments, and edits that are not merged yet.
 //!
-//! Invariant: a live segment is opened once. All queries share what was derived of it.
+//! Invariant: a live segment is opened once. All queries share its derived structures.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::runtime::Runtime;
 use crate::segment::LiveSegment;
 use crate::segment::cache::Cache;
 
-/// An open database, as far as recompression in the background needs it.
+/// The part of an open database that recompression in the background needs.
 pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) runtime: Arc<Runtime>,
-    /// What cannot be recompressed in the background.
+    /// The failures of recompressions in the background.
     pub(crate) failures: Failures,
-    /// The segments of each corpus, by name, with what was decoded of them.
+    /// The segments of each corpus, by name, with their decoded parts.
     stored: Mutex<HashMap<String, Arc<StoredView>>>,
     pub(crate) edits: Edits,
-    /// Up to where the log is in `edits`.
+    /// The position up to which the log is in `edits`.
     taken_up: Mutex<LogPosition>,
-    /// What was decoded and derived of segments.
+    /// The decoded parts and derived structures of segments.
     pub(crate) cache: Arc<Cache>,
 }
 
@@ -44,14 +44,14 @@ impl Core {
         }
     }
 
-    /// Another store of the directory of `previous`, with what that has of the same segments, and its edits if they are
-    /// the same.
+    /// Another store of the directory of `previous`, with the decoded parts of the segments that both have, and its edits if they
+    /// are the same.
     pub(crate) fn following(previous: &Core, store: Store) -> Core {
         store.inherit(&previous.store);
         let sequence = previous.store.sequence();
-        // An opening for writing may finish what a crash interrupted. The log begins at its first file again when the corpus with
-        // the highest merged position was dropped: new commits would seem to be taken up already. A copy of the directory that is
-        // restored in its place may have the same manifest and another log.
+        // An opening for writing may complete work that a crash interrupted. The log begins at its first file again when the
+        // corpus with the highest merged position was dropped: new commits would be taken for replayed ones. A copy of the
+        // directory that is restored in its place may have the same manifest and another log.
         let is_continued = sequence.is_some()
             && store.sequence() == sequence
             && store.corpora() == previous.store.corpora()
@@ -66,19 +66,19 @@ impl Core {
         core
     }
 
-    /// All that the log has is in the edits: every commit has come by way of them.
+    /// Marks the whole log as applied: every commit so far went through `edits`.
     pub(crate) fn note_taken_up(&self) {
         *self.taken_up.lock() = self.store.log_position();
     }
 
-    /// Forgets what is in memory of a corpus.
+    /// Drops what is in memory of a corpus.
     pub(crate) fn forget(&self, record: &CorpusRecord) {
         self.stored.lock().remove(&record.name);
         self.edits.forget(record.id);
         self.failures.clear(record.id);
     }
 
-    /// A corpus and its segments as they are at one moment, without edits. Reads file tables.
+    /// A corpus and its segments at one moment, without edits. Reads file tables.
     pub(crate) fn stored_view(&self, name: &str) -> Result<(CorpusRecord, Arc<StoredView>)> {
         let (record, segments) = self.store.open_corpus(name)?;
         let known = self.stored.lock().get(&record.name).cloned();
@@ -103,13 +103,13 @@ impl Core {
         });
         let (name, views) = (record.name.clone(), views.collect());
         let devices = self.runtime.devices.clone();
-        // Nothing in it is parallel, so it need not wait for the pool.
+        // The construction is not parallel, so it need not wait for the pool.
         let stored = Arc::new(StoredView::new(name, views, devices, &self.cache)?);
         let mut newest = self.stored.lock();
         if let Some(other) = newest.get(&record.name)
             && is_of(other, &segments)
         {
-            // Another thread was first; what is derived serves all.
+            // Another thread was first; its derived structures serve all.
             return Ok((record, other.again()));
         }
         newest.insert(record.name.clone(), stored.again());
@@ -117,7 +117,7 @@ impl Core {
         Ok((record, stored))
     }
 
-    /// The indexes of a corpus; none if the list of them is damaged, for nothing rests on them.
+    /// The indexes of a corpus; none if their list is damaged, as queries work without indexes.
     pub(crate) fn indexes_of(&self, corpus: u64) -> Vec<IndexRecord> {
         let records = self.store.indexes().unwrap_or_else(|error| {
             let warning = format!("no index is used: {error}");
@@ -128,13 +128,13 @@ impl Core {
         records.filter(|record| record.corpus == corpus).collect()
     }
 
-    /// As [`Core::indexes_of`], by name; none of a corpus that is gone.
+    /// As [`Core::indexes_of`], by name; none if the corpus is gone.
     pub(crate) fn indexes_of_name(&self, corpus: &str) -> Vec<IndexRecord> {
         let record = self.store.corpus(corpus);
         record.map_or_else(|_| Vec::new(), |record| self.indexes_of(record.id))
     }
 
-    /// The segments of a corpus that are open have its indexes as they are now.
+    /// Gives the open segments of a corpus its current indexes.
     pub(crate) fn attach_indexes(&self, record: &CorpusRecord) {
         let indexes = self.indexes_of(record.id);
         let stored = self.stored.lock().get(&record.name).cloned();
@@ -143,10 +143,10 @@ impl Core {
         }
     }
 
-    /// Takes up the edits that the log has and that were not taken up before.
+    /// Applies the edits in the log that were not applied before.
     ///
     /// # Errors
-    /// If it or a segment is damaged.
+    /// If the log or a segment is damaged.
     pub(crate) fn replay(&self) -> Result<()> {
         let names = self.store.corpora().into_iter();
         let names: HashMap<u64, String> = names.map(|record| (record.id, record.name)).collect();

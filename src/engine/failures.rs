@@ -1,7 +1,7 @@
-//! Recompressions in the background that fail: why, and when they are tried again.
+//! Failed recompressions in the background: their reasons, and when they are tried again.
 //!
-//! The invariant: a corpus has an entry from a failure on until a recompression of it is done or it is gone. What fails in the
-//! same way again and again is said once.
+//! The invariant: a corpus has an entry from a failure until its next successful recompression or its end. The same failure is
+//! reported once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,22 +15,22 @@ pub(crate) struct Failures(Mutex<HashMap<u64, FailedCorpus>>);
 #[derive(Debug)]
 struct FailedCorpus {
     reason: String,
-    /// After which time it is tried again.
+    /// The wait before the next attempt.
     delay: Duration,
 }
 
-/// After which time it is tried again for the first time; twice as much each time.
+/// The wait before the first new attempt; it doubles with each failure.
 const DELAY_MIN: Duration = Duration::from_millis(100);
 
-/// It is tried again after so much time at most.
+/// The longest wait between attempts.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
 impl Failures {
-    /// Notes a failure, and says after which time to try again.
+    /// Records a failure, and returns the wait before the next attempt.
     pub(crate) fn add(&self, corpus: u64, name: &str, reason: String) -> Duration {
         let mut failures = self.0.lock();
         let before = failures.remove(&corpus);
-        // Files have another number each time.
+        // File numbers differ between attempts.
         let is_digit = |character: char| character.is_ascii_digit();
         let is_same = |before: &FailedCorpus| {
             (before
@@ -47,13 +47,13 @@ impl Failures {
         delay
     }
 
-    /// Why a corpus cannot be recompressed, if the last attempt failed.
+    /// The reason why a corpus cannot be recompressed, if the last attempt failed.
     pub(crate) fn reason(&self, corpus: u64) -> Option<String> {
         let failures = self.0.lock();
         failures.get(&corpus).map(|failure| failure.reason.clone())
     }
 
-    /// Forgets about a corpus that has been recompressed or is gone.
+    /// Forgets the failures of a corpus that was recompressed or is gone.
     pub(crate) fn clear(&self, corpus: u64) {
         if self.0.lock().remove(&corpus).is_some() {
             tracing::info!("corpus {corpus} is recompressed in the background again");

@@ -1,6 +1,6 @@
-//! One open directory: its store, what is decoded of its segments, and the edits that are pending.
+//! One open directory: its store, the decoded parts of its segments, and the pending edits.
 //!
-//! Invariant: it knows no handle and no statement; maintenance and handles rest on it.
+//! Invariant: it depends on no handle and no statement; maintenance and handles are built on it.
 
 pub(crate) mod core;
 pub(crate) mod failures;

@@ -45,7 +45,7 @@ impl Corpus {
         &self.name
     }
 
-    /// What was fixed when the corpus was created.
+    /// The settings that were fixed when the corpus was created.
     ///
     /// # Errors
     /// If the corpus has been dropped.
@@ -53,7 +53,7 @@ impl Corpus {
         Ok(self.shared.fresh()?.store.corpus(&self.name)?.settings)
     }
 
-    /// Changes how much text the segments hold that are made from now on; those that are there stay.
+    /// Changes the segment size of segments made from now on; existing ones stay.
     ///
     /// # Errors
     /// If the corpus has been dropped, the size is 0, the database is read-only or cannot be written.
@@ -68,8 +68,8 @@ impl Corpus {
         Ok(writing.store.set_segment_size(&self.name, bytes)?)
     }
 
-    /// Changes how many bytes of edits may be pending before they are merged into segments in the background; a twentieth of
-    /// the corpus may be pending in any case.
+    /// Changes how many bytes of edits may be pending before they are merged into segments in the background; a twentieth of the
+    /// corpus may be pending in any case.
     ///
     /// # Errors
     /// As [`Corpus::set_segment_size`].
@@ -88,7 +88,7 @@ impl Corpus {
         Ok(writing.store.set_recompress_threshold(&self.name, bytes)?)
     }
 
-    /// Changes what imported files become: grammars, or packed text that is made grammars in the background.
+    /// Changes the form of imported files: grammars, or packed text that becomes grammars in the background.
     ///
     /// # Errors
     /// As [`Corpus::set_segment_size`].
@@ -112,8 +112,7 @@ impl Corpus {
         Ok(readers.iter().map(|reader| reader.info().clone()).collect())
     }
 
-    /// About how many bytes of edits are not merged into segments yet: texts inserted and deleted, and what keeping them
-    /// costs.
+    /// The approximate bytes of edits not merged into segments yet: texts inserted and deleted, and the memory of the edits.
     ///
     /// # Errors
     /// If the corpus has been dropped.
@@ -123,7 +122,7 @@ impl Corpus {
         Ok(core.edits.pending_bytes(id))
     }
 
-    /// What share of a recompression of the corpus is done, in the background or by RECOMPRESS; none if none runs.
+    /// The share of a recompression of the corpus that is done, in the background or by RECOMPRESS; none if none runs.
     ///
     /// # Errors
     /// If the corpus has been dropped.
@@ -132,7 +131,7 @@ impl Corpus {
         Ok(self.shared.runtime.underway.of_corpus(id))
     }
 
-    /// Why the edits cannot be merged in the background; none if they can, as far as is known. It is tried again by itself.
+    /// Why the edits cannot be merged in the background; none if the last attempt succeeded. The database tries again by itself.
     ///
     /// # Errors
     /// If the corpus has been dropped.
@@ -156,7 +155,7 @@ impl Corpus {
     pub(crate) fn reader(&self, interrupt: &Interrupt) -> Result<CorpusReader> {
         let (record, stored, overlay) = self.current()?;
         if overlay.is_empty() {
-            // What edits needed is needed no longer.
+            // No pending edits: drop the cached view of them.
             self.shared.views.lock().remove(&record.name);
             let view = CorpusView::of_stored(stored, overlay);
             return Ok(CorpusReader::new(
@@ -186,7 +185,7 @@ impl Corpus {
             let core = self.shared.fresh()?;
             match self.current_of(&core) {
                 Ok(Some(found)) => return Ok(found),
-                // Something was published just now: that is what is current.
+                // A publication came in between: read the new state.
                 Ok(None) => {}
                 // Its files may have been removed since.
                 Err(_) if !Arc::ptr_eq(&core, &self.shared.core()) => {}
@@ -195,7 +194,7 @@ impl Corpus {
         }
     }
 
-    /// As `current`; none if what is live changed meanwhile.
+    /// As `current`; none if the live segments changed meanwhile.
     fn current_of(&self, core: &Core) -> Result<Option<(CorpusRecord, Arc<StoredView>, Overlay)>> {
         let id = core.store.corpus(&self.name)?.id;
         let (overlay, live) = (core.edits).visible_with(id, || core.store.corpus(&self.name));

@@ -1,7 +1,7 @@
 //! `MemoryShare`: memory of the program around the database, charged to `memory_limit`.
 //!
-//! Invariant: what a share takes is no longer there for what the database keeps of its segments, until the share gives it back
-//! or is dropped. The database never refuses: who has the share compares with its limit.
+//! Invariant: memory taken by a share is not available for parts of segments in the cache, until the share gives it back or is
+//! dropped. The database never refuses: the program compares its use with the limit.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Handles of an open database, and what these share: corpora, snapshots, sessions, transactions and rows.
+//! Handles of an open database, and what they share: corpora, snapshots, sessions, transactions and rows.
 //!
-//! Invariant: thin. What takes long or thought is below; statements are executed above.
+//! Invariant: thin. Long work and algorithms are in the modules below; statements are executed above.
 
 pub(crate) mod corpus;
 pub(crate) mod memory_share;

@@ -1,10 +1,10 @@
-//! `Opened`: the open directory behind the handles of a database, and who may write to it.
+//! `Opened`: the open directory behind the handles of a database, and the right to write to it.
 //!
-//! The invariant: a writer holds the lock of the directory, and has taken up all that was committed before. A database that
-//! shares its directory with other processes reads until it first writes, which creates the directory if there is none, follows
-//! what they commit, and gives the lock back once it has not written for a while; any other one has the lock from its opening to
-//! its end, or is read-only. Each change from reading to writing or back is another [`Core`] of the same directory, whatever has
-//! its path by then; handles and snapshots stay.
+//! The invariant: a writer holds the lock of the directory, and has replayed all earlier commits. A database that shares its
+//! directory with other processes reads until it first writes, which creates the directory if it is missing, follows their
+//! commits, and gives the lock back once it has not written for a while; any other one has the lock from its opening to its end,
+//! or is read-only. Each change from reading to writing or back is another [`Core`] of the same directory, even if its path has
+//! been given to another one; handles and snapshots stay.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -25,10 +25,10 @@ use crate::segment::cache::Cache;
 /// How long the lock is kept after a write.
 pub(crate) const LOCK_KEPT: Duration = Duration::from_millis(500);
 
-/// How often who waits for the lock tries to take it.
+/// Interval at which a waiting thread tries to take the lock.
 const TRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long an opening waits for another process that creates the database or mends it.
+/// How long an opening waits for another process that creates or repairs the database.
 const OPEN_WAIT: Duration = Duration::from_secs(5);
 
 const READ: OpenOptions = OpenOptions {
@@ -44,13 +44,13 @@ const WRITE: OpenOptions = OpenOptions {
 pub(crate) struct Opened {
     core: RwLock<Arc<Core>>,
     pub(crate) runtime: Arc<Runtime>,
-    /// What was decoded and derived of segments.
+    /// The decoded parts and derived structures of segments.
     pub(crate) cache: Arc<Cache>,
     pub(crate) background: Background,
     sharing: Option<Sharing>,
 }
 
-/// A directory that other processes write to.
+/// The state of a directory that other processes write to.
 pub(crate) struct Sharing {
     /// How long the lock is kept after a write.
     kept: Duration,
@@ -61,11 +61,11 @@ pub(crate) struct Sharing {
 }
 
 struct SharingState {
-    /// How many need the lock.
+    /// The number of threads that need the lock.
     writers: usize,
     /// When the last of them was done.
     idle_since: Instant,
-    /// A thread waits to give the lock back.
+    /// Whether a thread waits to give the lock back.
     has_thread: bool,
     is_closed: bool,
 }
@@ -73,7 +73,7 @@ struct SharingState {
 /// The right to write, until it is dropped.
 pub(crate) struct Writing {
     core: Arc<Core>,
-    /// None if the lock is not given back.
+    /// None if the lock is kept.
     opened: Option<Arc<Opened>>,
 }
 
@@ -86,7 +86,7 @@ impl Deref for Writing {
 }
 
 impl Sharing {
-    /// Of a directory whose lock is kept for this time after a write.
+    /// For a directory whose lock is kept for `kept` after a write.
     pub(crate) fn new(kept: Duration) -> Sharing {
         Sharing {
             kept,
@@ -102,11 +102,11 @@ impl Sharing {
     }
 }
 
-/// Opens a directory that other processes write to: for reading if that tells all, else for writing, which mends it. One that may be
-/// created and is not there is opened for reading too: the first write creates it.
+/// Opens a directory that other processes write to: for reading if it opens without a warning, else for writing, which repairs
+/// it. A missing directory that may be created is opened for reading too: the first write creates it.
 ///
 /// # Errors
-/// If it can be opened in neither way.
+/// If it opens in neither way.
 pub(crate) fn open_shared(backend: &Arc<dyn Backend>, path: &Path, create: bool) -> Result<Store> {
     let begun = Instant::now();
     let open = |options| Store::open_with(backend.clone(), path, options);
@@ -130,10 +130,10 @@ pub(crate) fn open_shared(backend: &Arc<dyn Backend>, path: &Path, create: bool)
 }
 
 impl Opened {
-    /// A store that was just opened; with `sharing` that of a directory that others may write to.
+    /// Wraps a store that was just opened; `sharing` is set for a directory that others may write to.
     ///
     /// # Errors
-    /// If what the log has cannot be taken up.
+    /// If the log cannot be replayed.
     pub(crate) fn new(
         store: Store,
         runtime: Arc<Runtime>,
@@ -165,7 +165,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// The open directory as it was last looked at.
+    /// The open directory in its last known state.
     pub(crate) fn core(&self) -> Arc<Core> {
         self.core.read().clone()
     }
@@ -256,8 +256,8 @@ impl Opened {
         self.reopen(&core, WRITE)
     }
 
-    /// Puts another store of the directory in the place of the one there is, with all that is known of that. The directory is
-    /// created only if it was not there before.
+    /// Replaces the store by another one of the same directory, with all that is known of the present one. The directory is
+    /// created only if it did not exist before.
     fn reopen(&self, previous: &Core, options: OpenOptions) -> Result<Arc<Core>> {
         let create = previous.store.is_missing();
         let core = self.runtime.pool.install(|| {
@@ -273,7 +273,7 @@ impl Opened {
         Ok(core)
     }
 
-    /// Starts a thread that gives the lock back when nobody needs it. Without one it is kept to the end.
+    /// Starts a thread that gives the lock back when it is idle. Without one the lock is kept to the end.
     fn start_thread(self: &Arc<Self>, sharing: &Sharing, state: &mut SharingState) {
         if state.has_thread {
             return;
@@ -282,7 +282,7 @@ impl Opened {
         let thread = thread::Builder::new().name("zipfdb-lock".into());
         if let Ok(handle) = thread.spawn(move || opened.release_when_idle()) {
             state.has_thread = true;
-            // The one before has ended, or has nothing left to do but to end.
+            // The thread before has ended, or is about to.
             *sharing.thread.lock() = Some(handle);
         }
     }
@@ -304,7 +304,7 @@ impl Opened {
         state.has_thread = false;
     }
 
-    /// Gives the lock back, and goes on reading.
+    /// Gives the lock back and continues reading.
     fn release(&self) {
         let core = self.core();
         let path = PathText(core.store.path());
@@ -312,7 +312,7 @@ impl Opened {
             Ok(()) => core.note_taken_up(),
             Err(error) => tracing::warn!("{path}: closing for writing failed: {error}"),
         }
-        // What fails here fails again for the next statement, and is told then.
+        // The same failure meets the next statement, which reports it.
         if let Err(error) = self.reopen(&core, READ) {
             tracing::debug!("{path}: cannot be read after it was written: {error}");
         }
@@ -323,7 +323,7 @@ impl Opened {
         self.runtime.warnings.all()
     }
 
-    /// Ends the thread that waits.
+    /// Ends the waiting thread.
     pub(crate) fn close(&self) {
         let Some(sharing) = &self.sharing else {
             return;

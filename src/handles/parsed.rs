@@ -1,6 +1,6 @@
-//! `ParsedStatements`: what texts of statements were parsed to lately.
+//! `ParsedStatements`: a cache of parsed statements by their texts.
 //!
-//! Invariant: that depends on nothing but the text, so it stays right for as long as it is kept.
+//! Invariant: a parsed statement depends on nothing but its text, so it never becomes stale.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use zipfdb_sql::Statement;
 
-/// How many statements are kept, and how long their texts are at most, in bytes.
+/// Limits of the cache: the number of statements, and the bytes of a text.
 const STATEMENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// The statements that were asked for last, each by its whole text.
+/// The least recently used statements are evicted; each is found by its whole text.
 pub(crate) struct ParsedStatements(Mutex<LruCache<Box<str>, Arc<Statement>>>);
 
 impl Default for ParsedStatements {
@@ -23,12 +23,12 @@ impl Default for ParsedStatements {
 }
 
 impl ParsedStatements {
-    /// The statement that this text was parsed to, if it is kept.
+    /// The parsed statement of a text, if it is in the cache.
     pub(crate) fn get(&self, text: &str) -> Option<Arc<Statement>> {
         self.0.lock().get(text).cloned()
     }
 
-    /// Keeps what a text was parsed to, if it is short.
+    /// Stores the parsed statement of a text, if the text is short.
     pub(crate) fn keep(&self, text: &str, parsed: &Arc<Statement>) {
         if text.len() <= TEXT_BYTES_MAX {
             self.0.lock().put(text.into(), parsed.clone());

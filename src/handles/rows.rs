@@ -1,4 +1,4 @@
-//! What a statement answers: named columns and a stream of rows.
+//! The answer of a statement: named columns and a stream of rows.
 //!
 //! Rows are produced as they are asked for; an error ends the stream. A
 //! statement without an answer has neither columns nor rows.
@@ -73,7 +73,7 @@ pub struct Rows {
     notices: Vec<Notice>,
 }
 
-/// No batch has more rows: they are numbered by u32, and in memory together.
+/// The most rows of a batch: rows are numbered by u32, and in memory together.
 const BATCH_ROWS_MAX: usize = 1 << 20;
 
 /// Gives the rows of an answer, one by one or as columns; both ways may be mixed.
@@ -82,7 +82,7 @@ pub(crate) trait RowSource: Iterator<Item = Result<Row>> + Send {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>>;
 }
 
-/// Rows that some iterator makes.
+/// The rows of an iterator.
 struct RowsOf<I> {
     rows: I,
     late: LateError,
@@ -118,7 +118,7 @@ impl<I: Iterator<Item = Result<Row>> + Send> RowSource for RowsOf<I> {
 }
 
 impl Rows {
-    /// The answer of a statement that has none.
+    /// The answer of a statement that returns no rows.
     pub(crate) fn none() -> Rows {
         Rows {
             columns: Vec::new(),
@@ -159,7 +159,7 @@ impl Rows {
         self
     }
 
-    /// What is worth a word about the statement, and no error.
+    /// Notices about the statement: no errors, but worth knowing.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }

@@ -1,4 +1,4 @@
-//! `Session`: an open database as one line of statements sees it, with the transaction that BEGIN has started.
+//! `Session`: the state that a sequence of statements shares, with the transaction that BEGIN has started.
 //!
 //! Invariant: between BEGIN and COMMIT or ROLLBACK every statement of the session reads and edits in its transaction. A frozen
 //! session writes nothing and sees one snapshot of each corpus.
@@ -20,14 +20,14 @@ use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result};
 
-/// What a database handle shares with its clones only.
+/// The state that a database handle shares with its clones only.
 pub(crate) struct Session {
     shared: Arc<Shared>,
-    /// Between BEGIN and COMMIT.
+    /// Set between BEGIN and COMMIT.
     transaction: Mutex<Option<Transaction>>,
     /// Views of this session alone.
     temporary_views: Mutex<Vec<ViewRecord>>,
-    /// What a frozen session has read so far, by corpus; none if it is not frozen.
+    /// The readers that a frozen session has opened, by corpus; none if it is not frozen.
     frozen: Option<Mutex<HashMap<String, CorpusReader>>>,
 }
 
@@ -89,13 +89,13 @@ impl Session {
 
     /// The names of all corpora, sorted.
     pub(crate) fn corpora(&self) -> Vec<String> {
-        // What cannot be read now is an error of the statement that reads it.
+        // A directory that cannot be read now is an error of the statement that reads it.
         let core = self.shared.fresh().unwrap_or_else(|_| self.shared.core());
         let records = core.store.corpora();
         records.into_iter().map(|record| record.name).collect()
     }
 
-    /// The directory of the database, if there is none in it yet.
+    /// The directory of the database, if no database is in it yet.
     pub(crate) fn missing_directory(&self) -> Option<PathBuf> {
         let core = self.shared.fresh().unwrap_or_else(|_| self.shared.core());
         let is_missing = core.store.is_missing();
@@ -143,7 +143,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a view.
+    /// Creates a view.
     ///
     /// # Errors
     /// If a view or a corpus has this name by now, the database is open for reading only, and that of `interrupt`.
@@ -225,7 +225,7 @@ impl Session {
         Ok(())
     }
 
-    /// Edits that are made together. What they are to edit is not known, so it waits for all corpora.
+    /// Begins edits that are made together. The corpora to be edited are not known, so it waits for all.
     ///
     /// # Errors
     /// If the database is open for reading only, and that of `interrupt`.
@@ -243,7 +243,7 @@ impl Session {
         if self.is_in_transaction() {
             return Err(refused());
         }
-        // Other threads of the session go on meanwhile.
+        // Other threads of the session continue meanwhile.
         let begun = self.transaction(interrupt)?;
         let mut transaction = self.transaction.lock();
         if transaction.is_some() {
@@ -277,13 +277,13 @@ impl Session {
         edits.commit_until(interrupt)
     }
 
-    /// What statements see of a corpus.
+    /// The reader of a corpus for the statements of this session.
     pub(crate) fn reader(&self, corpus: &str, interrupt: &Interrupt) -> Result<CorpusReader> {
         if let Some(frozen) = &self.frozen {
             if let Some(reader) = frozen.lock().get(corpus) {
                 return Ok(reader.clone());
             }
-            // It may take parallel work, which nobody waits for under a lock. The first of several threads decides.
+            // Opening a reader may run parallel work, which must not happen under a lock. The first of several threads decides.
             let reader = self.corpus(corpus)?.reader(interrupt)?;
             let mut frozen = frozen.lock();
             return Ok(frozen.entry(corpus.to_owned()).or_insert(reader).clone());

@@ -16,11 +16,11 @@ use crate::handles::parsed::ParsedStatements;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 
-/// What the handles of one open database share. When the last of them goes, recompression in the background ends.
+/// The state that the handles of one open database share. When the last handle is dropped, recompression in the background ends.
 pub(crate) struct Shared {
     opened: Arc<Opened>,
     in_memory: bool,
-    /// The newest view of each corpus, by name, so that what was derived for one query serves the next.
+    /// The newest view of each corpus, by name: the next query uses what the last one derived.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
     pub(crate) parsed: ParsedStatements,
 }
@@ -48,8 +48,8 @@ impl Shared {
         self.opened.writing(interrupt)
     }
 
-    /// Makes sure that the database can be written, and waits while far more of one of the corpora is pending than a writer
-    /// may leave.
+    /// Checks that the database can be written, and waits while far more of one of the corpora is pending than a writer may
+    /// leave.
     ///
     /// # Errors
     /// `ReadOnly`, and that of `interrupt`.
@@ -66,7 +66,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A corpus is there no more: forgets what is in memory of it.
+    /// Drops what is in memory of a dropped corpus.
     pub(crate) fn dropped(&self, core: &Core, record: &CorpusRecord) {
         self.views.lock().remove(&record.name);
         core.forget(record);

@@ -26,10 +26,9 @@ use crate::{Error, Result};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
-/// Cheap to clone. Large work and batches (`count_many`, `search_many`,
-/// `extract_many`) run in parallel on the database's threads, small questions on
-/// the caller's. The first question to a segment decodes it and builds what it
-/// takes to answer; that stays for later ones.
+/// Cheap to clone. Large work and batches (`count_many`, `search_many`, `extract_many`) run in parallel on the database's
+/// threads, small questions on the caller's. The first question to a segment decodes it and builds the structures for the answer,
+/// which stay for later ones.
 ///
 /// ```
 /// use zipfdb::{CopyOptions, CorpusSettings, Database};
@@ -58,7 +57,7 @@ type NamedOffsets = (String, Vec<u64>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Partition {
-    /// Their numbers, as `segments('corpus')` tells them.
+    /// The numbers of the segments, as in `segments('corpus')`.
     pub segments: Vec<u64>,
     /// Bytes of their text.
     pub bytes: u64,
@@ -69,7 +68,7 @@ impl Snapshot {
         Snapshot { reader }
     }
 
-    /// What asks the corpus.
+    /// The reader that answers questions.
     #[cfg(test)]
     pub(crate) fn reader(&self) -> &CorpusReader {
         &self.reader
@@ -79,9 +78,8 @@ impl Snapshot {
         self.reader.view()
     }
 
-    /// The segments in groups that share no file: each file is whole in one of them, so what is asked of each
-    /// ([`crate::Database::partition`]) adds up to what is asked of the corpus. None where edits are pending that no segment has
-    /// yet.
+    /// The segments in groups that share no file: each file is whole in one of them, so answers of the groups
+    /// ([`crate::Database::partition`]) add up to that of the corpus. None where edits are pending that no segment has yet.
     pub fn partitions(&self) -> Option<Vec<Partition>> {
         let segments = self.view().segments();
         let partition = |places: Vec<usize>| Partition {
@@ -110,7 +108,7 @@ impl Snapshot {
         self.view().find_file(name).map(|file| &self.files()[file])
     }
 
-    /// How many words the corpus has.
+    /// The number of words in the corpus.
     pub fn total_words(&self) -> u64 {
         self.view().total_words()
     }
@@ -175,7 +173,7 @@ impl Snapshot {
 
     /// For each file its words with counts: term vectors.
     ///
-    /// Cost: as [`Snapshot::inverted_index`] the first time, then nothing, and as much memory.
+    /// Cost: as [`Snapshot::inverted_index`] the first time, then nothing; the memory is the same.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -219,7 +217,7 @@ impl Snapshot {
         Ok(FileCounts::new(self.view().clone(), n, parts))
     }
 
-    /// How often `word` occurs in the corpus; 0 if nowhere.
+    /// The count of `word` in the corpus.
     ///
     /// Cost: one pass over the symbols of each segment the first time, then a
     /// look-up of the word in each.
@@ -231,7 +229,7 @@ impl Snapshot {
         W: AsRef<[u8]> + ?Sized,
     {
         let word = word.as_ref();
-        // Sooner done here than the pool is woken.
+        // Waking the pool would take longer.
         match self.view().count_at_hand(&[word])? {
             Some(count) => Ok(count),
             None => self
@@ -240,7 +238,7 @@ impl Snapshot {
         }
     }
 
-    /// How often `word` occurs in a file.
+    /// The count of `word` in a file.
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
@@ -252,7 +250,7 @@ impl Snapshot {
         self.reader.count(file, word, &self.reader.interrupt())
     }
 
-    /// How often each word occurs in its file: one count for each `(file, word)`.
+    /// The count of each word in its file: one count for each `(file, word)`.
     ///
     /// Files that come up often are counted once for all their words.
     ///
@@ -270,7 +268,7 @@ impl Snapshot {
             .watched(|run| self.view().count_many(questions, run))
     }
 
-    /// How often each word occurs in the corpus.
+    /// The count of each word in the corpus.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -294,7 +292,7 @@ impl Snapshot {
         Ok(self.names_of(found))
     }
 
-    /// How many files have all of some words: [`Snapshot::files_with`] without their names.
+    /// The number of files that have all of some words: [`Snapshot::files_with`] without their names.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -331,8 +329,7 @@ impl Snapshot {
         names.collect()
     }
 
-    /// Where `word` occurs: the files that have it, in order of name, with the
-    /// offsets of its first bytes, ascending.
+    /// The places of `word`: the files that have it, in order of name, with the offsets of its first bytes, ascending.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -345,7 +342,7 @@ impl Snapshot {
         Ok(self.with_names(found))
     }
 
-    /// Where `word` occurs in a file: the offsets of its first byte, ascending.
+    /// The places of `word` in a file: the offsets of its first byte, ascending.
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
@@ -357,8 +354,7 @@ impl Snapshot {
         self.reader.offsets(file, word, &self.reader.interrupt())
     }
 
-    /// Where each word occurs in its file: for each `(file, word)` what
-    /// [`Snapshot::search_in`] gives.
+    /// The places of each word in its file: for each `(file, word)` the result of [`Snapshot::search_in`].
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
@@ -374,7 +370,7 @@ impl Snapshot {
             .watched(|run| self.view().search_many(questions, run))
     }
 
-    /// Where each word occurs in the corpus: for each what [`Snapshot::search`] gives.
+    /// The places of each word in the corpus: for each the result of [`Snapshot::search`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -391,7 +387,7 @@ impl Snapshot {
             .collect())
     }
 
-    /// How often some words follow each other in the files, whatever stands between them.
+    /// The number of places where some words follow each other in the files, whatever stands between them.
     ///
     /// Cost: O(places of the rarest word in the grammar and of rules around it).
     ///
@@ -405,8 +401,8 @@ impl Snapshot {
             .watched(|run| self.view().ngram_count(&words, run))
     }
 
-    /// Where some words follow each other: the files, in order of name, with the offsets of the first word's first byte,
-    /// ascending.
+    /// The places where some words follow each other: the files, in order of name, with the offsets of the first word's first
+    /// byte, ascending.
     ///
     /// # Errors
     /// If a segment is damaged, or there are not 1 to 8 words.
@@ -461,8 +457,7 @@ impl Snapshot {
             .extract(file, offset, length, &self.reader.interrupt())
     }
 
-    /// The bytes of many ranges: for each `(file, offset, length)` what
-    /// [`Snapshot::extract`] gives.
+    /// The bytes of many ranges: for each `(file, offset, length)` the result of [`Snapshot::extract`].
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.

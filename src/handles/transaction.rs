@@ -1,7 +1,7 @@
 //! `Transaction`: edits of files that happen together or not at all.
 //!
-//! The invariant: a transaction is the only writer while it lives; it sees its own edits, nobody else does before they are
-//! committed. Every edit of the database is made by one.
+//! The invariant: a transaction is the only writer while it lives; it sees its own edits, and readers see them once it commits.
+//! Every edit of the database goes through a transaction.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::overlay::{EditBatch, Insertion, Overlay, at_row, check_name};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::turns::Turn;
 
-/// Of a mixed batch of so many operations nobody looks whether it is interrupted: they are done before somebody could.
+/// Batches up to this size do not check for interruption: they finish sooner than a check would matter.
 const OPERATIONS_UNWATCHED: usize = 256;
 
 /// Edits that are made together; from [`crate::Database::begin`].
@@ -46,11 +46,11 @@ const OPERATIONS_UNWATCHED: usize = 256;
 /// ```
 pub struct Transaction {
     shared: Arc<Shared>,
-    /// Ends after the turn.
+    /// Declared before `writing`, so it is released first.
     turn: Turn,
     writing: Writing,
     corpora: Vec<EditedCorpus>,
-    /// In the order in which they were made, with the place of their corpus in `corpora`.
+    /// In the order in which they were made, each with the place of its corpus in `corpora`.
     batches: Vec<(usize, Arc<EditBatch>)>,
     durability: Durability,
 }
@@ -60,7 +60,7 @@ struct EditedCorpus {
     record: CorpusRecord,
     stored: Arc<StoredView>,
     overlay: Overlay,
-    /// The newest view, which may be of a state before the last edits.
+    /// The newest view, possibly of a state before the last edits.
     view: Option<Arc<CorpusView>>,
 }
 
@@ -116,7 +116,7 @@ impl Transaction {
         let rows = appends_by_file(rows)?;
         for (append, row) in &rows {
             if check_name(&append.file).is_err() {
-                // It is an error unless there is such a file.
+                // An append that cannot succeed is an error unless the file exists.
                 self.check_append(corpus, &append.file, *row)?;
             }
         }
@@ -202,13 +202,14 @@ impl Transaction {
             run: Run::to_the_end(),
         };
         let pool = &self.shared.runtime.pool;
-        // A few are done before another thread would have begun to look.
-        let (answers, batches) = match operations.len() <= OPERATIONS_UNWATCHED {
-            true => pool.install(|| target.run(operations))?,
-            false => self.shared.runtime.interrupt().attend(|stop| {
+        // A small batch finishes before another thread could check for interruption.
+        let (answers, batches) = if operations.len() <= OPERATIONS_UNWATCHED {
+            pool.install(|| target.run(operations))?
+        } else {
+            self.shared.runtime.interrupt().attend(|stop| {
                 let run = Run::until(stop);
                 pool.install(|| Target { run, ..target }.run(operations))
-            })?,
+            })?
         };
         let batches = batches.into_iter();
         (self.batches).extend(batches.map(|batch| (at, Arc::new(batch))));
@@ -255,7 +256,7 @@ impl Transaction {
         self.commit_until(&interrupt)
     }
 
-    /// As `commit`; where others have to come first it waits until `interrupt` ends that.
+    /// As `commit`; the waits for other writers end with `interrupt`.
     pub(crate) fn commit_until(mut self, interrupt: &Interrupt) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());
@@ -285,10 +286,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes the edits back, as dropping it does.
+    /// Discards the edits, as dropping the transaction does.
     pub fn rollback(self) {}
 
-    /// Makes edits, after those before.
+    /// Applies edits after those before.
     pub(crate) fn edit(
         &mut self,
         corpus: &str,
@@ -310,20 +311,21 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether text can be appended to a file that is there or else is created.
+    /// Checks that text can be appended to a file, which is created if it is missing.
     fn check_append(&mut self, corpus: &str, file: &str, row: usize) -> Result<()> {
         let at = self.corpus(corpus)?;
         let edited = &self.corpora[at];
-        match edited.overlay.has(file, &*edited.stored) {
-            true => Ok(()),
-            false => check_name(file).map_err(|error| at_row(row, error)),
+        if edited.overlay.has(file, &*edited.stored) {
+            Ok(())
+        } else {
+            check_name(file).map_err(|error| at_row(row, error))
         }
     }
 
-    /// The place of a corpus among those that are edited.
+    /// The place of a corpus in `corpora`.
     ///
     /// # Errors
-    /// If there is none, or a commit has failed: the tip holds it, and readers do not see it.
+    /// If there is no such corpus, or a commit has failed: the tip holds it, and readers do not see it.
     fn corpus(&mut self, name: &str) -> Result<usize> {
         self.writing.store.check_writable()?;
         let id = self.writing.store.corpus(name)?.id;
