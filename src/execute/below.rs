@@ -1,8 +1,8 @@
-//! Files below a directory, whatever others put there, and the way back.
+//! Files below a directory, safe against links that others put there, and the removal of what was made.
 //!
-//! Invariant: a file that is made lies below the directory that was opened. Each component is opened below the one before it
-//! and is never a symbolic link, so no link, whenever it comes, leads elsewhere. Names have no `.` and `..`; what is escaped in
-//! them becomes the bytes it stands for. `undo` removes what was made here and nothing else.
+//! Invariant: a new file lies below the directory that was opened. Each component is opened below the one before it and is never
+//! a symbolic link, so no link, whenever it is made, leads elsewhere. Names have no `.` and `..`; escapes in them become the
+//! bytes that they stand for. `undo` removes what was made here and nothing else.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ pub(crate) struct Below {
     made: Mutex<Made>,
 }
 
-/// What was made and may be removed again.
+/// The files and directories that were made and may be removed again.
 #[derive(Default)]
 struct Made {
     /// The directory itself and those above it, the outermost first.
@@ -30,7 +30,7 @@ struct Made {
     files: Vec<(String, FileIdentity)>,
 }
 
-/// Where one file goes.
+/// The place of a file to be written.
 pub(crate) struct TargetPlace<'a> {
     below: &'a Below,
     name: &'a str,
@@ -39,7 +39,7 @@ pub(crate) struct TargetPlace<'a> {
 }
 
 impl Below {
-    /// Opens a directory, which is made if it is not there. Symbolic links of `path` itself are followed.
+    /// Opens a directory, which is made if it is missing. Symbolic links of `path` itself are followed.
     pub(crate) fn open(path: &Path) -> io::Result<Below> {
         let mut made = Made::default();
         match made.make_path(path).and_then(|()| Directory::open(path)) {
@@ -54,7 +54,7 @@ impl Below {
         }
     }
 
-    /// The place of a name; directories in it that are not there are made.
+    /// The place of a name; missing directories in it are made.
     ///
     /// # Panics
     /// If the name has a component `.` or `..`.
@@ -90,7 +90,7 @@ impl Below {
     /// Removes all that was made.
     ///
     /// # Errors
-    /// The first that occurred; the rest is removed all the same.
+    /// The first error; the other files are still removed.
     pub(crate) fn undo(self) -> io::Result<()> {
         let mut made = self.made.into_inner();
         let mut removed = Ok(());
@@ -103,13 +103,13 @@ impl Below {
             });
             removed = removed.and(gone);
         }
-        // Those inside before those around them.
+        // Inner directories before outer ones.
         made.directories
             .sort_by_key(|name| std::cmp::Reverse(name.len()));
         for name in &made.directories {
             let (parent, last) = parent_of(directory, name);
             if let Ok(Some(parent)) = parent {
-                // It stays if it has files of others.
+                // The directory stays if it has other files.
                 let _ = parent.remove_directory(&last);
             }
         }
@@ -119,7 +119,7 @@ impl Below {
 }
 
 impl Made {
-    /// Makes a directory and those above it that are not there.
+    /// Makes a directory and the missing ones above it.
     fn make_path(&mut self, path: &Path) -> io::Result<()> {
         let missing = path
             .ancestors()
@@ -128,7 +128,8 @@ impl Made {
         for path in missing.into_iter().rev() {
             match fs::create_dir(path) {
                 Ok(()) => self.path.push(path.to_path_buf()),
-                // Another process was first, or it is `..` of one that was made. What is no directory cannot be opened as one.
+                // Another process was first, or it is `..` of one that was made. A file that is no directory fails to open as
+                // one.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -138,14 +139,14 @@ impl Made {
 
     fn remove_path(self) {
         for path in self.path.iter().rev() {
-            // It stays if it has files of others.
+            // The directory stays if it has other files.
             let _ = fs::remove_dir(path);
         }
     }
 }
 
 impl TargetPlace<'_> {
-    /// Opens the file that has the place; none if nothing has it.
+    /// Opens the file at the place; none if the place is free.
     pub(crate) fn open_file(&self) -> io::Result<Option<File>> {
         self.parent.open_file(&self.last)
     }
@@ -158,7 +159,7 @@ impl TargetPlace<'_> {
     /// Gives a complete file the place.
     ///
     /// # Errors
-    /// `AlreadyExists` if something has it.
+    /// `AlreadyExists` if the place is taken.
     pub(crate) fn publish(&self, file: NewFile) -> io::Result<()> {
         let identity = file.publish(&self.last)?;
         let made = &mut self.below.made.lock().files;
@@ -167,7 +168,7 @@ impl TargetPlace<'_> {
     }
 }
 
-/// The directory of a name below another one, if it is still there, and the last part of the name.
+/// The directory of a name below another one, if it still exists, and the last part of the name.
 fn parent_of(directory: &Directory, name: &str) -> (io::Result<Option<Directory>>, OsString) {
     let (parents, last) = split(name);
     let enter = || {
@@ -195,7 +196,7 @@ fn split(name: &str) -> (impl Iterator<Item = &str>, &str) {
     )
 }
 
-/// What a part of a name is called on disk.
+/// The name of a part on disk.
 #[cfg(unix)]
 fn on_disk(part: &str) -> Cow<'_, OsStr> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};

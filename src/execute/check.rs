@@ -1,4 +1,4 @@
-//! CHECK: reads everything a corpus holds and says what is damaged.
+//! CHECK: reads all of a corpus and reports damage.
 //!
 //! A damaged segment does not hide the state of the others: each gets a row.
 
@@ -9,18 +9,19 @@ use crate::maintain::indexes::missing_indexes;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Progress, Result, Value};
 
-/// What CHECK found in one segment, or in the record log.
+/// The result of CHECK for one segment, or for the record log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentCheck {
-    /// The segment's number; `None` for the record log, which has no entry unless there is something to tell.
+    /// The segment's number; `None` for the record log, which has an entry only if there is a finding.
     pub segment: Option<u64>,
     /// Files in it, or parts of files.
     pub files: u64,
     /// Bytes of text in it.
     pub bytes: u64,
-    /// What is damaged; `None` if all is well.
+    /// The damage; `None` if there is none.
     pub problem: Option<String>,
-    /// What costs no data: commits that were dropped and are not known to have been durable, indexes that are missing or damaged.
+    /// Findings that cost no data: commits that were dropped and are not known to have been durable, indexes that are missing or
+    /// damaged.
     pub note: Option<String>,
 }
 
@@ -31,7 +32,7 @@ pub(crate) fn check(
     interrupt: &Interrupt,
 ) -> Result<Vec<SegmentCheck>> {
     let segments = corpus.readers()?;
-    // What the store cannot see: parts of files that do not fit together, words in an order that is not ours.
+    // Faults that the store cannot see: parts of files that do not fit together, words in another order.
     let reader = corpus.reader(interrupt);
     interrupt.check()?;
     progress.begin(
@@ -92,11 +93,11 @@ pub(crate) fn check(
     Ok(checks)
 }
 
-/// Notes at each segment the indexes that lack a whole file.
+/// Adds a note to each segment for the indexes without a whole file.
 fn note_indexes(corpus: &Corpus, checks: &mut [SegmentCheck]) -> Result<()> {
     let missing = match missing_indexes(&corpus.shared().core(), corpus.name(), true) {
         Ok(missing) => missing,
-        // What is damaged was found before.
+        // The damage was found before.
         Err(Error::Storage(_) | Error::Inconsistent { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };

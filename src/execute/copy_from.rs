@@ -1,9 +1,7 @@
 //! COPY ... FROM: files of the operating system become new segments of a corpus.
 //!
-//! All or nothing: segments are written beside the live ones and published in
-//! one step at the end; on any error they are removed again. Others write
-//! meanwhile: only that step takes the turn, and looks whether the files can
-//! still come.
+//! All or nothing: segments are written beside the live ones and published in one step at the end; on any error they are removed
+//! again. Other writers continue meanwhile: only the last step takes the lock, and checks that the files can still be added.
 
 use std::fmt;
 use std::path::Path;
@@ -28,18 +26,18 @@ use crate::{Error, NoProgress, Progress, Result};
 /// How to import files.
 #[derive(Clone, Copy)]
 pub struct CopyOptions<'a> {
-    /// What to do about paths that cannot be read.
+    /// The treatment of paths that cannot be read.
     pub on_error: OnError,
-    /// What to do about files whose names the corpus has already.
+    /// The treatment of files whose names the corpus has already.
     pub on_conflict: OnConflict,
-    /// What the bytes of the files mean.
+    /// The encoding of the files.
     pub encoding: TextEncoding,
-    /// What the files become; none for what the corpus says.
+    /// The form of the files' segments; none for the corpus' setting.
     pub ingest: Option<IngestMode>,
-    /// Only files with names from the first of these to the second are imported, if they are told: so several imports can share
-    /// what [`crate::Database::list_files`] gives.
+    /// If set, only files with names from the first of these to the second are imported: so several imports can share the result
+    /// of [`crate::Database::list_files`].
     pub names: Option<(&'a str, &'a str)>,
-    /// Told how far the import is.
+    /// Receives the progress of the import.
     pub progress: &'a dyn Progress,
 }
 
@@ -69,7 +67,8 @@ impl fmt::Debug for CopyOptions<'_> {
     }
 }
 
-/// The files that an import from a path would add, by name, each with its size, which is 0 if only reading tells it.
+/// The files that an import from a path would add, by name, each with its size; the size is 0 where only reading the file shows
+/// it.
 ///
 /// # Errors
 /// If there is nothing at the path, or something that cannot be read.
@@ -90,7 +89,7 @@ pub(crate) fn list_files(shared: &Shared, path: &Path) -> Result<Vec<(String, u6
     Ok(files.collect())
 }
 
-/// Imports what `path` means, and builds the indexes of new segments.
+/// Imports the files that `path` means, and builds the indexes of new segments.
 pub(crate) fn copy_from(
     corpus: &Corpus,
     path: &Path,
@@ -100,7 +99,7 @@ pub(crate) fn copy_from(
     let shared = corpus.shared();
     let writing = shared.writing(interrupt)?;
     let report = import(corpus, &writing, path, options, interrupt)?;
-    // The files are there, whatever becomes of the indexes.
+    // The files are imported, even if building indexes fails.
     complete_indexes_until(&writing, corpus.name(), options.progress, interrupt);
     if let Ok(record) = writing.store.corpus(corpus.name()) {
         shared.background.recompress_packed(&writing, &record);
@@ -143,14 +142,14 @@ fn import(
                 })?;
                 match replaced {
                     Some(report) => return Ok(with_notices(report, &left)),
-                    // The files have gone meanwhile.
+                    // The files have been deleted meanwhile.
                     None => continue,
                 }
             }
         }
         match add(corpus, writing, &listing, options, interrupt)? {
             Some(report) => return Ok(with_notices(report, &left)),
-            // One of its names has come meanwhile. What cannot be read again is not in anything's place.
+            // A file of one of the names has come meanwhile. Sources that cannot be read again replace nothing.
             None if (listing.sources.iter()).any(|source| source.bytes == SIZE_UNKNOWN) => {
                 let known = known_names(corpus, &listing, interrupt)?;
                 return Err(file_exists(corpus, &listing, &known));
@@ -160,7 +159,7 @@ fn import(
     }
 }
 
-/// Adds files none of which the corpus has; none if it has one at the end.
+/// Adds files; none if the corpus has one of them at the end.
 fn add(
     corpus: &Corpus,
     writing: &Writing,
@@ -201,7 +200,7 @@ fn add(
     let (record, stored) = writing.stored_view(corpus.name())?;
     let mut base = record.segments;
     base.extend(added);
-    // What was told of the words around edits knew the words of other segments. No edit is of a new file.
+    // The edits are moved to the new list of segments, as they know the words around them by the old one. No edit is of a new file.
     base.sort_unstable();
     let base = Base {
         segments: base.into(),
@@ -224,7 +223,7 @@ fn new_files<'a>(listing: &'a Listing, options: &CopyOptions<'_>) -> NewFiles<'a
     }
 }
 
-/// The turn to publish files to a corpus, of whose names the log says nothing then; none if the corpus has one of them.
+/// The lock for publishing files to a corpus, when the log has nothing on their names; none if the corpus has one of them.
 ///
 /// # Errors
 /// If the corpus is gone, and that of `interrupt`.
@@ -248,7 +247,7 @@ fn turn(
         if !(listing.sources.iter()).any(|source| edited.contains(source.name.as_str())) {
             return Ok(Some(turn));
         }
-        // The log knows files by name: what it says of a file of this name must be over before there is another one.
+        // The log knows files by name: its records on a file of this name must be merged before a new file has it.
         drop(turn);
         interrupt.attend(|stop| {
             recompress(
@@ -264,7 +263,7 @@ fn turn(
     }
 }
 
-/// A report that also says what is worth a word; `left` are the files that stay as they are.
+/// A report with notices; `left` are the files that stay as they are.
 fn with_notices(mut report: Report, left: &[String]) -> Report {
     report.notices = copy_notices::of_foreign(&report.foreign);
     (report.notices).extend(copy_notices::of_grown(&report.grown));
@@ -280,7 +279,7 @@ fn known_names(corpus: &Corpus, listing: &Listing, interrupt: &Interrupt) -> Res
     Ok(known.cloned().collect())
 }
 
-/// Names that an error lists beside the first.
+/// Names that an error lists after the first.
 const NAMED_MAX: usize = 4;
 
 fn file_exists(corpus: &Corpus, listing: &Listing, known: &[String]) -> Error {
@@ -323,7 +322,7 @@ mod tests {
         fn end(&self) {}
     }
 
-    /// Takes its time for every stage.
+    /// Delays every stage.
     struct Slow;
 
     impl Progress for Slow {
@@ -334,7 +333,7 @@ mod tests {
         fn end(&self) {}
     }
 
-    /// As a statement does it.
+    /// Imports as a statement does.
     fn copy(corpus: &Corpus, path: &Path, progress: &dyn Progress) -> Result<Report> {
         let interrupt = corpus.shared().runtime.interrupt();
         let options = CopyOptions {
@@ -402,7 +401,7 @@ mod tests {
         assert!(!out.exists());
     }
 
-    /// A pipe that an import waits for, which is told.
+    /// A pipe that an import waits for; it reports the wait.
     #[cfg(target_os = "linux")]
     struct Pipe {
         _folder: tempfile::TempDir,
@@ -426,7 +425,7 @@ mod tests {
         fn copy_beside(&self, corpus: &Corpus, beside: impl FnOnce()) -> Result<Report> {
             std::thread::scope(|scope| {
                 let copying = scope.spawn(|| copy(corpus, &self.path, &NoProgress));
-                // Opening it returns when the import has opened it too.
+                // Opening it blocks until the import has opened it too.
                 let mut target = std::fs::File::options()
                     .write(true)
                     .open(&self.path)
@@ -496,7 +495,7 @@ mod tests {
         assert!(matches!(error, Error::FileExists { .. }), "{error}");
         let text = corpus.snapshot().unwrap().extract("pipe", 0, 99).unwrap();
         assert_eq!(text, b"first");
-        // One that came and went in the log is over before there is another one.
+        // A file that was made and deleted in the log is merged before a new one has its name.
         corpus.delete_many(&["pipe"]).unwrap();
         let come_and_go = || {
             insert();
@@ -562,7 +561,7 @@ mod tests {
             ..CorpusSettings::default()
         };
         let corpus = database.create_corpus("c", settings).unwrap();
-        // Nobody writes.
+        // There is no writer.
         database.execute("SET statement_timeout = 100").unwrap();
         let error = copy(&corpus, &pipe, &Slow).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! What COPY ... FROM says of files that it copied, or left, in a way that their owner may not expect.
+//! Notices of COPY ... FROM on files that were copied, or left, in an unexpected way.
 //!
 //! Invariant: all files are counted, the first few are named.
 
@@ -13,7 +13,7 @@ use crate::paths::sources::Source;
 /// Files that a notice names.
 const NAMED_MAX: usize = 3;
 
-/// Of files that are not UTF-8 and were taken as they are: a notice for each kind.
+/// Notices on files that are not UTF-8 and were taken as they are, one for each kind.
 pub(super) fn of_foreign(foreign: &[(Source, ForeignText)]) -> Vec<Notice> {
     let kinds = [
         (
@@ -46,7 +46,7 @@ pub(super) fn of_foreign(foreign: &[(Source, ForeignText)]) -> Vec<Notice> {
         let is_of_kind = |of: ForeignText| of == kind;
         of_kind(foreign, is_of_kind, what, Some(hint))
     });
-    // Formats that have several signatures stand side by side.
+    // Formats with several signatures are adjacent.
     let formats = formats::ALL.chunk_by(|one, next| one.name == next.name);
     let formats = formats.filter_map(|same| {
         let (name, remedy) = (same[0].name, same[0].remedy);
@@ -71,13 +71,13 @@ fn of_kind(
     Some(Notice::new(text, hint.map(str::to_owned)))
 }
 
-/// Of files that have grown while they were read.
+/// A notice on files that have grown while they were read.
 pub(super) fn of_grown(grown: &[Source]) -> Option<Notice> {
     let what = "grew while they were read and were copied up to where they ended at first";
     of_files(grown.iter(), what).map(|text| Notice::new(text, None))
 }
 
-/// Of files that were left as they are in the corpus.
+/// A notice on files that were left as they are in the corpus.
 pub(super) fn of_conflicts(names: &[String]) -> Option<Notice> {
     let text = format!(
         "{} of the files were in the corpus already and stay as they are: {}",
@@ -87,7 +87,7 @@ pub(super) fn of_conflicts(names: &[String]) -> Option<Notice> {
     (!names.is_empty()).then(|| Notice::new(text, None))
 }
 
-/// What is so of files, if there are any.
+/// The statement `what` on files, if there are any.
 fn of_files<'a>(files: impl Iterator<Item = &'a Source>, what: &str) -> Option<String> {
     let paths: Vec<String> = files
         .map(|source| PathText(&source.path).to_string())

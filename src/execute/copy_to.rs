@@ -1,10 +1,9 @@
 //! COPY ... TO: writes the files of a corpus below a directory.
 //!
-//! Nothing that exists is overwritten: a file that has the bytes it should have counts as written, any other is an error. Each
-//! file gets its name when it is complete, and an error or interrupt removes what was written, so that what a killed process
-//! has left is completed by the next one. No name and no symbolic link leads out of the directory, or into a database: names
-//! come from a file that may have been tampered with. A file whose name cannot be a path is written all the same, with its
-//! name beside it (`renamed.rs`).
+//! Nothing that exists is overwritten: a file with the right bytes counts as written, any other is an error. Each file gets its
+//! name when it is complete, and an error or interrupt removes what was written; the next COPY completes what a killed process
+//! has left. No name and no symbolic link leads out of the directory, or into a database: names come from a file that may have
+//! been tampered with. A file whose name cannot be a path is written too, with its name beside it (`renamed.rs`).
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -22,7 +21,7 @@ use crate::paths::renamed;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::{Error, Progress, Result, paths};
 
-/// Bytes of a file that are written at once.
+/// Bytes of a file that are written at a time.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Writes all files and returns how many there are.
@@ -83,16 +82,16 @@ fn write_files(
     })
 }
 
-/// Where files go.
+/// The directory that files are written to.
 struct ExportDirectory<'a> {
-    /// As it was given, for messages.
+    /// The path from the statement, for messages.
     directory: &'a Path,
     below: &'a Below,
     stop: &'a AtomicBool,
 }
 
 impl ExportDirectory<'_> {
-    /// Writes a file of a name that is a path, or finds that it is there.
+    /// Writes a file of a name that is a path, or checks that it exists.
     fn write(
         &self,
         path: &str,
@@ -116,7 +115,7 @@ impl ExportDirectory<'_> {
         }
     }
 
-    /// Passes content on to a writer, until it has to stop.
+    /// Passes content on to a writer, until it must stop.
     fn fill(
         &self,
         whole: &Path,
@@ -131,13 +130,13 @@ impl ExportDirectory<'_> {
         let written = content(&mut writer)
             .and_then(|written| written.map_err(io_error("write", whole)))
             .and_then(|()| writer.flush().map_err(io_error("write", whole)));
-        // Nothing is to be written again when the writer is dropped.
+        // The buffer must not be written again when the writer is dropped.
         drop(writer.into_parts());
-        // What matters is why it has to stop.
+        // The reason to stop matters more than the failed write.
         written.or_else(|error| check(self.stop).and(Err(error)))
     }
 
-    /// Finds that a file has the content, or fails.
+    /// Checks that a file has the content, or fails.
     fn compare(
         &self,
         whole: &Path,
@@ -165,11 +164,11 @@ impl ExportDirectory<'_> {
     }
 }
 
-/// Takes the bytes that a file should have.
+/// Compares written bytes with those of a file.
 struct Comparison {
     file: File,
     buffer: Vec<u8>,
-    /// Whether the file has all bytes that were taken.
+    /// Whether the file has all bytes so far.
     is_same: bool,
 }
 
@@ -193,7 +192,7 @@ impl Write for &mut Comparison {
     }
 }
 
-/// A file that cannot be written any more once a flag is set.
+/// A file whose writes fail once a flag is set.
 struct Stoppable<'a, W> {
     target: W,
     stop: &'a AtomicBool,
@@ -300,7 +299,7 @@ mod tests {
             assert!(!elsewhere.join("b").exists());
             fs::remove_dir_all(&out).unwrap();
         }
-        // A link to the directory itself is the user's own.
+        // A link to the directory itself belongs to the user.
         fs::create_dir(folder.path().join("real")).unwrap();
         symlink("real", &out).unwrap();
         corpus.copy_to(&out, &NoProgress).unwrap();
@@ -322,7 +321,7 @@ mod tests {
         tree
     }
 
-    /// Interrupts what tells it of progress.
+    /// Interrupts the statement at its first progress.
     struct Interrupting(InterruptHandle);
 
     impl Progress for Interrupting {
@@ -363,7 +362,7 @@ mod tests {
         assert_eq!(tree(&out), before);
         corpus.copy_to(&out, &NoProgress).unwrap();
         assert_eq!(tree(&out).len(), 5);
-        // What was there already is not of the one that is interrupted.
+        // Files that existed before do not belong to the interrupted statement.
         let whole = tree(&out);
         assert!(corpus.copy_to(&out, &interrupting()).is_err());
         assert_eq!(tree(&out), whole);
@@ -390,7 +389,7 @@ mod tests {
         let whole = tree(&out);
         assert_eq!(corpus.copy_to(&out, &NoProgress).unwrap(), 4);
         assert_eq!(tree(&out), whole);
-        // As a killed process leaves it.
+        // The state that a killed process leaves.
         fs::remove_file(out.join("b/c")).unwrap();
         fs::remove_file(out.join("a")).unwrap();
         assert_eq!(corpus.copy_to(&out, &NoProgress).unwrap(), 4);
@@ -425,7 +424,7 @@ mod tests {
         }
         for name in ["b", "c"] {
             fs::create_dir(&out).unwrap();
-            // A pipe that nothing writes to is not waited for.
+            // A pipe without a writer must not block.
             let pipe = out.join(name);
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             let kind = rustix::fs::FileType::Fifo;

@@ -1,7 +1,7 @@
 //! INSERT, REPLACE, DELETE and transactions.
 //!
-//! Invariant: all rows of a statement are known before the first edit is made, so a statement sees the texts as they were
-//! before it, and one that fails has done nothing.
+//! Invariant: all rows of a statement are known before the first edit is made, so a statement sees the texts before it, and a
+//! failed one has changed nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, Row, Rows, Value};
 
-/// Most bytes of text that one statement may give.
+/// The most bytes of text in one statement.
 const STATEMENT_BYTES_MAX: usize = 1 << 30;
 
 /// Rows of INSERT or REPLACE.
@@ -27,7 +27,7 @@ pub(crate) struct InsertRows {
     pub(crate) replace: bool,
 }
 
-/// Carries out INSERT or REPLACE.
+/// Runs INSERT or REPLACE.
 pub(crate) fn insert(
     session: &Arc<Session>,
     insert: InsertRows,
@@ -81,15 +81,16 @@ pub(crate) fn insert(
             text,
         });
     }
-    let batch = match insert.replace {
-        false => EditBatch::Insert(rows),
-        true => EditBatch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect()),
+    let batch = if insert.replace {
+        EditBatch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect())
+    } else {
+        EditBatch::Insert(rows)
     };
     session.edit(&insert.corpus, batch, interrupt)?;
     Ok(Rows::none().with_notices(notices))
 }
 
-/// Carries out DELETE: `query` gives the names of the files.
+/// Runs DELETE: `query` returns the names of the files.
 pub(crate) fn delete(
     session: &Arc<Session>,
     corpus: &str,
@@ -109,7 +110,7 @@ pub(crate) fn delete(
     Ok(Rows::none().with_notices(notices))
 }
 
-/// What is said of a value that is of no type that its column takes.
+/// The error for a value of a type that its column does not take.
 fn wrong_type(row: usize, column: &str, found: &Value, expected: &str) -> Error {
     let reason = match (found, expected) {
         (Value::Null, _) => format!("NULL stands where {expected} is expected"),
@@ -133,7 +134,7 @@ fn wrong(row: usize, column: &str, reason: impl Into<String>) -> Error {
     }
 }
 
-/// What a statement is called that must not be part of a transaction; none for others.
+/// The name of a statement that must not be part of a transaction; none for others.
 pub(crate) fn is_alone(plan: &Plan) -> Option<&'static str> {
     match plan {
         Plan::CreateCorpus { .. } => Some("CREATE CORPUS"),

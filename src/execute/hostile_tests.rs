@@ -1,7 +1,7 @@
-//! Whatever is parsed or compiled of a value gets a hostile one, and what is said of it stays short.
+//! Everything that is parsed or compiled from a value gets a hostile one, and messages stay short.
 //!
-//! Invariant: a message has less than 1,000 bytes, also where a text of the user has a million. How long statements take and what
-//! memory they need is for `scripts/attack` to see; the timeout here only ends what would take long.
+//! Invariant: a message has less than 1,000 bytes, also for a text of the user with a million. `scripts/attack` checks the time
+//! and memory of statements; the timeout here only ends long ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,11 +34,15 @@ fn database() -> Database {
 
 #[track_caller]
 fn assert_short(error: &Error, what: &str) {
-    let told = error.to_string();
-    assert!(told.len() < 1_000, "{} bytes of {what}: {told}", told.len());
+    let message = error.to_string();
+    assert!(
+        message.len() < 1_000,
+        "{} bytes of {what}: {message}",
+        message.len()
+    );
 }
 
-/// Runs a statement to its end, and says whether it fails.
+/// Runs a statement to its end, and returns whether it fails.
 fn fails(database: &Database, sql: &str, parameters: &[Value]) -> bool {
     let rows = database.query_with(sql, parameters);
     let ended = rows.and_then(|mut rows| rows.try_for_each(|row| row.map(drop)));

@@ -20,12 +20,12 @@ pub(super) struct NewIndex {
     pub(super) options: ListOptions,
 }
 
-/// Creates an index and builds it for all segments; readers and writers go on meanwhile. With `if_not_exists` files are built that
-/// are missing of the one that is there.
+/// Creates an index and builds it for all segments; readers and writers continue meanwhile. With `if_not_exists` the missing
+/// files of an existing index are built.
 ///
 /// # Errors
-/// If there is one of this name, a segment is damaged, the disk is full, the database is read-only, or it is interrupted: then the
-/// index is not there, unless it was there before.
+/// If an index has this name, a segment is damaged, the disk is full, the database is read-only, or it is interrupted: then the
+/// index does not exist, unless it did before.
 pub(super) fn create(
     session: &Arc<Session>,
     new: NewIndex,
@@ -67,7 +67,7 @@ pub(super) fn create(
         interrupt.check()
     });
     if built.is_err() && created {
-        // The error that matters is the first.
+        // The first error is returned.
         let _ = writing.store.drop_index(&record.name);
         writing.attach_indexes(&corpus);
     }
@@ -77,7 +77,7 @@ pub(super) fn create(
 /// Drops an index with its files.
 ///
 /// # Errors
-/// If there is none of this name, unless `if_exists`, or the database is read-only.
+/// If no index has this name, unless `if_exists`, or the database is read-only.
 pub(super) fn drop_index(
     session: &Arc<Session>,
     name: &str,
@@ -95,7 +95,7 @@ pub(super) fn drop_index(
             }))
         }
     };
-    // For an index that is not there nothing is locked or created.
+    // For a missing index nothing is locked or created.
     if !shared.fresh()?.store.indexes()?.iter().any(is_same) {
         return absent();
     }

@@ -1,14 +1,14 @@
-//! Statements keep within `memory_limit` by the cache's books, whatever the machine makes of that.
+//! Statements keep within `memory_limit`, as the cache counts it.
 //!
-//! The books have what the cache holds and what operators have reserved. What is pinned by the work that is under way may go
-//! beyond the limit, and what the last work used; nothing else.
+//! The count has the content of the cache and the reservations of operators. Only pins of running work, and what the last work
+//! used, may exceed the limit.
 
 #![allow(clippy::unwrap_used)]
 
 use crate::segment::cache::Cache;
 use crate::{CorpusSettings, Database, NoProgress};
 
-/// Bytes.
+/// The limit in bytes.
 const LIMIT: u64 = 1 << 20;
 
 /// The six tasks, a search, a phrase, and operators that keep rows.
@@ -25,7 +25,7 @@ const STATEMENTS: &[&str] = &[
     "SELECT word || '!', COUNT(*) FROM c GROUP BY 1 ORDER BY 2, 1",
 ];
 
-/// Text whose words come back three at a time now and then.
+/// Text whose words repeat three at a time in places.
 fn text(seed: u64, words: u64) -> String {
     let mut state = seed;
     let word = |_| {
@@ -36,7 +36,7 @@ fn text(seed: u64, words: u64) -> String {
     (0..words).map(word).collect()
 }
 
-/// Text that a segment may have at most when memory is short.
+/// The most text of a segment when memory is short.
 const SHORT_SEGMENT: u64 = 16 << 20;
 
 #[test]
@@ -119,7 +119,7 @@ fn statements_keep_within_the_limit_by_the_books() {
                 }
             }
             check(&cache, &format!("after {sql}"));
-            // What numbers the words of edits stays as long as their view.
+            // The numbers of the words of edits stay as long as their view.
             assert!(edits.is_some() || cache.reserved() == 0, "after {sql}");
             counts.push(rows);
         }

@@ -1,6 +1,6 @@
-//! One statement with many parameter sets: the answers one after the other, as one.
+//! One statement with many parameter sets: one answer with the rows of all sets.
 //!
-//! Invariant: rows come in order of the sets. A query for a set begins when the rows of the set before it are out, so no two
+//! Invariant: rows come in order of the sets. A query for a set begins when the rows of the set before it are returned, so no two
 //! answers are in memory; statements that are no queries have all run before the first row.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::notice::Notice;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::progress::NoProgress;
 
-/// Carries out the plans of one statement, each for its parameter set.
+/// Runs the plans of one statement, each for its parameter set.
 pub(crate) fn execute_many(
     session: &Arc<Session>,
     plans: Vec<Plan>,
@@ -24,7 +24,7 @@ pub(crate) fn execute_many(
 ) -> Result<Rows> {
     let is_edit = |plan: &Plan| matches!(plan, Plan::Insert { .. } | Plan::Delete { .. });
     if plans.iter().any(is_edit) && !session.is_in_transaction() {
-        // All sets together are one change; a session of its own leaves that of the caller alone.
+        // All sets together are one change; a session of its own leaves the caller's transaction alone.
         let session = Arc::new(Session::new(session.shared().clone()));
         session.begin(interrupt)?;
         let rows = execute_many(&session, plans, interrupt)?;

@@ -1,9 +1,7 @@
 //! Plans to rows: one module for each kind of statement.
 //!
-//! A query first takes a snapshot, then settles which rows it gives and in which
-//! order, then makes each row when it is asked for; contents of files are never
-//! all in memory. Names are already checked; files are not, and a file that does
-//! not exist simply gives no rows.
+//! A query first takes a snapshot, then chooses its rows and their order, then makes each row when it is asked for; the contents
+//! of files are never all in memory. Names are checked before; files are not, and a missing file has no rows.
 
 mod below;
 mod check;
@@ -43,13 +41,13 @@ pub(crate) use export::ExportFile;
 pub(crate) use many::execute_many;
 pub(crate) use recompress::recompress;
 
-/// Carries out a plan.
+/// Runs a plan.
 pub(crate) fn execute(session: &Arc<Session>, plan: Plan, progress: &dyn Progress) -> Result<Rows> {
     let interrupt = session.shared().runtime.interrupt();
     execute_until(session, plan, progress, &interrupt)
 }
 
-/// Carries out a plan of a statement that has begun.
+/// Runs a plan of a statement that has begun.
 fn execute_until(
     session: &Arc<Session>,
     plan: Plan,
@@ -65,7 +63,7 @@ fn execute_until(
         });
     }
     let _writing = match &plan {
-        // What they read is what they change.
+        // They read what they change.
         Plan::Insert { .. } | Plan::Delete { .. } => Some(session.shared().writing(interrupt)?),
         _ => None,
     };

@@ -1,7 +1,7 @@
 //! COPY (SELECT ...) TO: rows to a file.
 //!
-//! How rows look is the business of `output`, where they go that of `target`. Threads of the pool format batches while the next
-//! ones are made. Invariant: what is written does not depend on threads.
+//! `output` formats rows, `target` writes them. Threads of the pool format batches while the next ones are made. Invariant: the
+//! output does not depend on threads.
 
 mod target;
 
@@ -151,7 +151,7 @@ mod tests {
         for mode in [0o600, 0o640, 0o444, 0o777] {
             let _ = fs::remove_file(&path);
             fs::write(&path, "before").unwrap();
-            let _ = chown(&path, Some(1234), Some(4321)); // who may, does
+            let _ = chown(&path, Some(1234), Some(4321)); // permitted to some users only
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let before = fs::metadata(&path).unwrap();
             export_to(&path, few(), RowFormat::Csv).unwrap();
@@ -197,7 +197,7 @@ mod tests {
             .map(drop)
             .unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
-        // One who reads nothing.
+        // A reader that reads nothing.
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
         let _reader = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
         let interrupt = Interrupts::default().begin(100);

@@ -1,9 +1,8 @@
-//! Where rows and packed texts go.
+//! The targets of rows and packed texts.
 //!
-//! Invariant: under the name of a regular file is either what was there before or all that was written, on disk: it is a new file,
-//! synced before it gets the name, and gone when anything fails. A symbolic link stays and leads to the new file, which
-//! has mode and owner of the one it replaces. What is no regular file, and standard output, is written into. Nothing goes
-//! into a database.
+//! Invariant: under the name of a regular file is either the old content or all of the new one, on disk: it is a new file, synced
+//! before it gets the name, and removed when a step fails. A symbolic link stays and leads to the new file, which has mode and
+//! owner of the one it replaces. Files that are not regular, and standard output, are written into. No target is in a database.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, Permissions};
@@ -16,46 +15,46 @@ use crate::paths::streams;
 use crate::runtime::interrupt::Interrupt;
 use crate::{Error, Result, paths};
 
-/// What rows or bytes are written to.
+/// The target of rows or bytes.
 pub(crate) struct ExportFile {
-    /// As it was given.
+    /// The path from the statement.
     path: PathBuf,
     kind: TargetKind,
     interrupt: Interrupt,
 }
 
 enum TargetKind {
-    /// A new file, and the place that it gets.
+    /// A new file, and its place.
     New {
         file: NewFile,
         directory: Directory,
         name: OsString,
         access: Access,
-        /// Whether a file of this name gives way.
+        /// Whether it replaces a file of this name.
         replaces: bool,
     },
-    /// A pipe or device, or what a descriptor of the process leads to.
+    /// A pipe or device, or the target of a descriptor of the process.
     Stream(File),
-    /// Standard output of the process, which others write to as well: what was written before stays before.
+    /// Standard output of the process, which other code writes to as well: its earlier output stays first.
     StandardOutput(File),
 }
 
-/// What a file that is complete allows. Before that it is readable for its owner only, unless it is `Plain`.
+/// The permissions of a complete file. Before that only its owner can read it, unless it is `Plain`.
 enum Access {
-    /// What the umask leaves.
+    /// Those that the umask leaves.
     Plain,
-    /// What these say.
+    /// These.
     As(Permissions),
-    /// As the file allows that it replaces.
+    /// Those of the replaced file.
     Replaced(Box<Metadata>),
 }
 
-/// Most bytes that a pipe takes at once, if it takes any.
+/// The most bytes that a pipe takes at once, if it takes any.
 const PIPE_BYTES: usize = 4096;
 
 impl ExportFile {
-    /// Opens what `path` means, to replace a regular file; `own` is the directory of the database, if it has one. Waits for a reader
-    /// of a pipe.
+    /// Opens the target of `path`, to replace a regular file; `own` is the directory of the database, if it has one. Waits for a
+    /// reader of a pipe.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened, [`Error::Invalid`] if it is inside a database.
@@ -74,11 +73,11 @@ impl ExportFile {
         ExportFile::regular(path, access, true, interrupt)
     }
 
-    /// Opens what `path` means, where no regular file may be. The new file gets `permissions`, if there are any, when it is
+    /// Opens the target of `path`, where no regular file may exist. The new file gets `permissions`, if there are any, when it is
     /// complete.
     ///
     /// # Errors
-    /// As `open`, and [`Error::Invalid`] if something is there that is not written into.
+    /// As `open`, and [`Error::Invalid`] if a file exists there that is not written into.
     pub(crate) fn create(
         path: &Path,
         permissions: Option<Permissions>,
@@ -94,7 +93,7 @@ impl ExportFile {
         ExportFile::regular(path, access, false, interrupt)
     }
 
-    /// Opens what is written into; none if `path` means a regular file, or nothing yet.
+    /// Opens a target that is written into; none if `path` means a regular file, or no file yet.
     fn stream(
         path: &Path,
         own: Option<&Path>,
@@ -111,7 +110,7 @@ impl ExportFile {
                 }
                 Ok(found) if !found.is_file() || is_descriptor(path) => loop {
                     match streams::open_to_write(path) {
-                        // A pipe that the process has already was read by something: that is gone.
+                        // A pipe that the process has already was open for reading: its reader is gone.
                         Err(error) if is_not_ready(&error) && is_descriptor(path) => {
                             return Err(io_error("write", path)(io::ErrorKind::BrokenPipe.into()));
                         }
@@ -131,7 +130,7 @@ impl ExportFile {
         }))
     }
 
-    /// A new file that gets the place that `path` leads to.
+    /// A new file for the place that `path` leads to.
     fn regular(
         path: &Path,
         access: Access,
@@ -161,11 +160,11 @@ impl ExportFile {
         })
     }
 
-    /// Makes what was written the content of the file, for good.
+    /// Makes the new content the file's, durably.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Invalid`] if a file that may not be replaced has come meanwhile, or that the statement has to end; then the
-    /// file is as it was before.
+    /// [`Error::Io`], [`Error::Invalid`] if a file that may not be replaced was made meanwhile, or that the statement must end;
+    /// then the old file stays.
     pub(crate) fn finish(self) -> Result<()> {
         let ExportFile {
             path,
@@ -189,7 +188,7 @@ impl ExportFile {
         };
         accessible.map_err(io_error("create", &path))?;
         let failed = io_error("sync", &path);
-        // A file that is not waited for any more is gone.
+        // If the statement ends during the sync, the new file is removed and the sync ends on this descriptor.
         let written = file.file().try_clone().map_err(&failed)?;
         interrupt.apart_from_all(move || written.sync_all().map_err(failed))?;
         let named = if replaces {
@@ -204,7 +203,7 @@ impl ExportFile {
         directory.sync().map_err(io_error("sync", &path))
     }
 
-    /// The new file, if it is one: it may be written at any place.
+    /// The new file, if it is one: it can be written at any place.
     pub(crate) fn new_file(&self) -> Option<&File> {
         match &self.kind {
             TargetKind::New { file, .. } => Some(file.file()),
@@ -212,12 +211,12 @@ impl ExportFile {
         }
     }
 
-    /// The statement that writes.
+    /// The interrupt of the statement.
     pub(super) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// What is said of a write that failed: that the statement was interrupted, if it was.
+    /// The error of a failed write: that the statement was interrupted, if it was.
     pub(crate) fn failed(&self, source: io::Error) -> Error {
         let interrupted = self.interrupt.check().err();
         interrupted.unwrap_or_else(|| io_error("write", &self.path)(source))
@@ -229,7 +228,7 @@ impl Write for &ExportFile {
         let (mut file, bytes) = match &self.kind {
             TargetKind::New { file, .. } => return file.file().write(bytes),
             TargetKind::Stream(file) => (file, bytes),
-            // It waits for its reader: not with more than fits.
+            // It waits for its reader: at most one buffer of the pipe at a time.
             TargetKind::StandardOutput(file) => (file, &bytes[..bytes.len().min(PIPE_BYTES)]),
         };
         loop {
@@ -257,14 +256,14 @@ fn is_not_ready(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Whether a path names a descriptor of the process: what that leads to is never replaced.
+/// Whether a path names a descriptor of the process: the target of that is never replaced.
 fn is_descriptor(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"]
         .iter()
         .any(|descriptors| path.starts_with(descriptors))
 }
 
-/// Something is where a new file should be.
+/// The error for a file at the place of a new one.
 fn exists(path: &Path) -> Error {
     Error::Invalid {
         subject: path.display().to_string(),

@@ -1,8 +1,8 @@
 //! `Accumulator`: the state of one aggregate of one group.
 //!
-//! Invariant: merging the states of two parts of a group gives the state of the whole; sums of integers are exact whatever
-//! the order. DISTINCT and FILTER are the caller's business, and so is the order of arguments where an aggregate needs one: texts
-//! joined, percentiles and deviations take them when all parts are merged.
+//! Invariant: merging the states of two parts of a group gives the state of the whole; sums of integers are exact in any order.
+//! The caller handles DISTINCT and FILTER, and the order of arguments where an aggregate needs one: joined texts, percentiles and
+//! deviations take them when all parts are merged.
 
 use std::borrow::Cow;
 use std::io;
@@ -23,7 +23,7 @@ use crate::{Error, Result, Value};
 pub(super) enum Accumulator {
     Count(u64),
     Sum(Box<Sum>),
-    /// The smallest or greatest so far.
+    /// The smallest or greatest value so far.
     Extreme(Option<Box<Value>>),
     Joined(Box<JoinedTexts>),
     Percentile(Box<Percentile>),
@@ -39,24 +39,24 @@ pub(super) struct Moments {
     squares: f64,
 }
 
-/// Texts joined.
+/// The joined texts.
 pub(super) struct JoinedTexts {
     text: Option<Vec<u8>>,
     separator: Vec<u8>,
 }
 
-/// The value at a fraction of the way through numbers that come in order.
+/// The value at a fraction of the way through sorted numbers.
 #[derive(Default)]
 pub(super) struct Percentile {
     fraction: f64,
-    /// How many numbers there are.
+    /// The number of numbers.
     count: u64,
-    /// How many have come.
+    /// The number of numbers taken so far.
     seen: u64,
     /// The numbers below and above the place.
     below: Option<f64>,
     above: Option<f64>,
-    /// With DISTINCT, all numbers: they come in the order of what they were made of, and `count` is not known before.
+    /// With DISTINCT, all numbers: they come in the order of their arguments, and `count` is not known before.
     distinct: Option<Box<ExternalSort>>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Sum {
     integers: i128,
     has_real: bool,
     reals: f64,
-    /// What adding the reals has lost (Neumaier's summation).
+    /// The error of the sum of reals (Neumaier's summation).
     lost: f64,
 }
 
@@ -97,7 +97,7 @@ impl Sum {
 }
 
 impl Percentile {
-    /// The place between the numbers: how many are before it, and how far it is on the way to the next.
+    /// The place of the percentile: how many numbers are before it, and its fraction of the way to the next.
     fn place(&self) -> (u64, f64) {
         // Exact below 2^53 numbers.
         let place = self.fraction * self.count.saturating_sub(1) as f64;
@@ -116,12 +116,12 @@ impl Percentile {
         self.seen = range.end;
     }
 
-    /// Keeps a number until all have come.
+    /// Stores a number until all have come.
     fn keep(&mut self, real: f64, context: &Context) -> Result<()> {
         let numbers = match &mut self.distinct {
             Some(numbers) => numbers,
             none => {
-                // Equal ones of several runs were expected more than once.
+                // Equal numbers of several runs were counted more than once.
                 self.count = 0;
                 let mut context = context.clone();
                 context.memory /= 4;
@@ -155,7 +155,7 @@ impl Percentile {
 }
 
 impl Accumulator {
-    /// Of an aggregate of a program, which has passed [`check_parameter`].
+    /// The empty state of an aggregate, which has passed [`check_parameter`].
     pub(super) fn new(aggregate: &Aggregate, program: &Program) -> Accumulator {
         let parameter = || aggregate.parameter.and_then(|id| program.constant(id));
         match aggregate.function {
@@ -184,7 +184,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes an argument that is not NULL and occurs `times` times.
+    /// Takes an argument that is not NULL and has multiplicity `times`.
     pub(super) fn take(&mut self, aggregate: &Aggregate, value: &Value, times: u64) {
         match self {
             Accumulator::Count(count) => *count += times,
@@ -195,7 +195,7 @@ impl Accumulator {
                     _ => None,
                 };
                 match *whole.map_or(Cow::Borrowed(value), Cow::Owned) {
-                    // Below 2^63 times 2^64, and sums of that size do not come about by adding.
+                    // Below 2^63 times 2^64; larger sums do not occur.
                     Value::Integer(integer) => {
                         let product = i128::from(integer).saturating_mul(i128::from(times));
                         sum.integers = sum.integers.saturating_add(product);
@@ -239,10 +239,10 @@ impl Accumulator {
         }
     }
 
-    /// Takes an argument of an aggregate that needs order, behind all that come before it.
+    /// Takes an argument of an aggregate that needs order, after all smaller ones.
     ///
     /// # Errors
-    /// If it takes too much memory, or cannot be written.
+    /// If it exceeds the memory, or cannot be written.
     pub(super) fn take_in_order(
         &mut self,
         aggregate: &Aggregate,
@@ -270,14 +270,14 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Says how many arguments come, before the first of them.
+    /// Announces `more` arguments, before the first of them.
     pub(super) fn expect(&mut self, more: u64) {
         if let Accumulator::Percentile(percentile) = self {
             percentile.count += more;
         }
     }
 
-    /// Takes integers, each as often as `times` says or else once.
+    /// Takes integers, with their multiplicities or once each.
     pub(super) fn take_integers(
         &mut self,
         aggregate: &Aggregate,
@@ -309,7 +309,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes the state of another part of the group.
+    /// Merges the state of another part of the group.
     pub(super) fn merge(&mut self, aggregate: &Aggregate, other: &Accumulator) {
         match (self, other) {
             (Accumulator::Count(count), Accumulator::Count(other)) => *count += other,
@@ -392,12 +392,12 @@ impl Accumulator {
                 encoder.number(sum.lost.to_bits());
             }
             Accumulator::Percentile(percentile) => encoder.number(percentile.count),
-            // Nothing has been taken before all parts are merged.
+            // These take their arguments after all parts are merged.
             Accumulator::Joined(_) | Accumulator::Moments(_) => {}
         }
     }
 
-    /// The state that was encoded; `new` is one of its aggregate.
+    /// The encoded state; `new` is an empty one of its aggregate.
     pub(super) fn decode(new: Accumulator, decoder: &mut Decoder<'_>) -> io::Result<Accumulator> {
         Ok(match new {
             Accumulator::Percentile(mut percentile) => {
@@ -423,7 +423,7 @@ impl Accumulator {
         })
     }
 
-    /// What a state of a function takes, without texts.
+    /// Bytes of a state, without texts.
     pub(super) fn size(function: AggregateFunction) -> usize {
         let boxed = match function {
             AggregateFunction::Sum | AggregateFunction::Total | AggregateFunction::Avg => {
@@ -437,7 +437,7 @@ impl Accumulator {
         size_of::<Accumulator>() + boxed
     }
 
-    /// Bytes that the state keeps outside of itself.
+    /// Bytes that the state has on the heap.
     pub(super) fn kept_bytes(&self) -> usize {
         match self {
             Accumulator::Extreme(Some(value)) => value_size(value),
@@ -447,8 +447,8 @@ impl Accumulator {
     }
 }
 
-/// Whether MIN or MAX takes `value` instead of `best`. Of texts that are equal by collation it is the first by bytes, so that
-/// the answer does not depend on the order of rows.
+/// Whether MIN or MAX prefers `value` to `best`. Of texts that are equal by collation the first by bytes wins, so that the answer
+/// does not depend on the order of rows.
 fn is_better(aggregate: &Aggregate, value: &Value, best: Option<&Value>) -> bool {
     let Some(best) = best else {
         return true;
@@ -488,12 +488,12 @@ pub(super) fn is_of_numbers(function: AggregateFunction) -> bool {
 /// Checks the second argument of an aggregate.
 ///
 /// # Errors
-/// If it cannot be computed, or is none of its kind.
+/// If it cannot be computed, or has the wrong kind.
 pub(super) fn check_parameter(aggregate: &Aggregate, program: &Program) -> Result<()> {
     let Some(id) = aggregate.parameter else {
         return Ok(());
     };
-    // Binding lets only constants pass; one that fails is an error here.
+    // Binding only admits constants; a constant that fails is an error here.
     let given = program.constant(id).ok_or_else(|| Error::Invalid {
         subject: "the second argument of an aggregate".into(),
         reason: "it cannot be computed".into(),

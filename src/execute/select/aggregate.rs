@@ -1,9 +1,9 @@
 //! GROUP BY and aggregates.
 //!
-//! Groups are collected in memory, with the arguments that are DISTINCT or that an aggregate needs in order; when they no longer fit
-//! they are written as a run sorted by key, and runs are merged at the end. Invariants: a group is given once, as its keys and then
-//! its aggregates; without keys there is exactly one group. Aggregates that need their arguments in order give the same whatever
-//! the order of rows.
+//! Groups are collected in memory, with the arguments that are DISTINCT or that an aggregate needs in order; when they no longer
+//! fit they are written as a run sorted by key, and runs are merged at the end. Invariants: a group is returned once, as its keys
+//! and then its aggregates; without keys there is exactly one group. Aggregates that need their arguments in order do not depend
+//! on the order of rows.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ enum AggregateState {
     Taking(Input, Box<Groups>),
     Kept {
         groups: Box<Groups>,
-        /// The group that comes next.
+        /// The next group.
         next: usize,
         _reservation: Reservation,
     },
@@ -48,11 +48,11 @@ enum AggregateState {
 }
 
 impl Aggregate {
-    /// Groups rows. An aggregate that is `once` takes each row once; that is what DISTINCT asks for where no argument comes
-    /// twice in a group.
+    /// Groups rows. An aggregate marked in `once` takes each row once; DISTINCT means that where no argument comes twice in a
+    /// group.
     ///
     /// # Errors
-    /// If a second argument of an aggregate is none of its kind.
+    /// If a second argument of an aggregate has the wrong kind.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
@@ -131,11 +131,11 @@ impl Aggregate {
         runs.settle(&mut self.pace)
     }
 
-    /// Merges the records of the group that begins with `record`, and leaves the first of the next group there.
+    /// Merges the records of the group that begins with `record`, which becomes the first record of the next group.
     fn merge_group(&mut self, merge: &mut Merge, record: &mut Option<Record>) -> Result<Group> {
         let of = (&self.aggregation, &*self.program);
         let mut group: Option<(Vec<u8>, Group)> = None;
-        // The argument that is taken once those that are equal have come, with its key.
+        // The argument that is taken once all equal ones have come, with its key.
         let mut argument: Option<(Vec<u8>, CollectedArgument)> = None;
         while let Some(found) = record {
             self.pace.step()?;
@@ -172,7 +172,7 @@ impl Aggregate {
         Ok(group)
     }
 
-    /// Appends the groups that come next in a merge.
+    /// Appends the next groups of a merge.
     fn merge_groups(
         &mut self,
         merge: &mut Merge,

@@ -1,6 +1,6 @@
-//! GROUP BY of rows that a scan gives once for each group: every row is a group, whose size is how often the row occurs.
+//! GROUP BY of rows that a scan returns once for each group: every row is a group, whose size is the row's multiplicity.
 //!
-//! Invariant: no two rows have equal keys; the scan promises it. Nothing is kept, and the order of rows stays.
+//! Invariant: no two rows have equal keys; the scan promises it. No rows are kept, and their order stays.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(super) struct AggregateUnique {
 }
 
 impl AggregateUnique {
-    /// Of rows whose columns are all keys; those of `aggregation` that are not are left out. What is known of entries of dictionaries
-    /// takes a part of `memory` bytes.
+    /// Takes rows whose columns are all keys; those that `aggregation` lacks are left out. Values for entries of dictionaries
+    /// take a part of `memory` bytes.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
@@ -43,7 +43,7 @@ impl AggregateUnique {
         }
     }
 
-    /// The values of aggregates that are not just sizes of groups, each as a column; says for how many rows.
+    /// The values of aggregates other than sizes of groups, each as a column, and the number of rows that have them.
     fn compute(&mut self, batch: &Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
         let AggregateUnique {
             evaluator,
@@ -107,13 +107,14 @@ impl Operator for AggregateUnique {
             })
             .collect();
         let mut columns: Vec<BatchColumn> = Vec::with_capacity(self.keys.len() + aggregates.len());
-        // The scan's columns are the keys, in whatever order.
+        // The scan's columns are the keys, in some order.
         let mut given = batch.into_columns();
         for (index, &column) in self.keys.iter().enumerate() {
             let is_last = !self.keys[index + 1..].contains(&column);
-            columns.push(match is_last {
-                true => std::mem::replace(&mut given[column], BatchColumn::Values(Vec::new())),
-                false => given[column].clone(),
+            columns.push(if is_last {
+                std::mem::replace(&mut given[column], BatchColumn::Values(Vec::new()))
+            } else {
+                given[column].clone()
             });
         }
         columns.extend(aggregates);
@@ -122,7 +123,7 @@ impl Operator for AggregateUnique {
     }
 }
 
-/// How many rows there are of each group, where `times` tells it or else one; the column takes the memory of `times`.
+/// The number of rows of each group: their multiplicities, or one each; the column takes the memory of `times`.
 fn group_sizes(times: Option<Vec<u64>>, rows: usize) -> BatchColumn {
     BatchColumn::Integers(match times {
         Some(times) => times.into_iter().map(integer_of_count).collect(),
@@ -130,7 +131,7 @@ fn group_sizes(times: Option<Vec<u64>>, rows: usize) -> BatchColumn {
     })
 }
 
-/// Hands the arguments of a row to `take`, by index of their aggregates: those that are not NULL and pass their FILTER.
+/// Passes the arguments of a row to `take`, by index of their aggregates: those that are not NULL and pass their FILTER.
 fn take_arguments(
     evaluator: &mut Evaluator<Arc<Program>>,
     aggregation: &Aggregation,

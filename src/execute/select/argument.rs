@@ -1,6 +1,6 @@
-//! What aggregates take of the rows of a batch.
+//! The arguments of aggregates in the rows of a batch.
 //!
-//! Invariant: whatever is said of an aggregate holds for all rows of the batch.
+//! Invariant: a property of an aggregate holds for all rows of the batch.
 
 use zipfdb_sql::query::{Aggregate, AggregateFunction, Collation};
 
@@ -15,7 +15,7 @@ fn is_extreme_by_bytes(aggregate: &Aggregate) -> bool {
     is_extreme && aggregate.collation == Collation::Binary
 }
 
-/// The number of the text that MIN or MAX takes of some, by bytes; none if there is none, or another aggregate takes them. BLOBs come
+/// The number of the text that MIN or MAX takes of some, by bytes; none if there is none, or for another aggregate. BLOBs come
 /// after all texts.
 pub(super) fn extreme_text(
     aggregate: &Aggregate,

@@ -1,7 +1,7 @@
 //! Look-ups of many parameter sets, answered together where a device takes them, and intersections of lists everywhere.
 //!
-//! Invariant: what is known beforehand is what the scan of a set would look up in the same snapshot. A set whose question is of
-//! another kind is answered as if there were no others.
+//! Invariant: the known answers are those that the scan of a set would look up in the same snapshot. A set with a question of
+//! another kind is answered alone.
 
 use std::sync::Arc;
 
@@ -18,34 +18,33 @@ use crate::expression::ColumnFilter;
 use crate::handles::session::Session;
 use crate::{Result, Value};
 
-/// Sets that are answered together, at most.
+/// The most sets that are answered together.
 pub(super) const SETS_MAX: usize = 1 << 14;
 
-/// With fewer sets it does not pay to look at them twice.
+/// The least number of sets for which batching pays.
 const SETS_MIN: usize = 16;
 
-/// Answers that are known beforehand take at most this part of what the query may keep.
+/// Known answers take at most this part of the query's memory: 1/`MEMORY_SHARE`.
 const MEMORY_SHARE: usize = 4;
 
-/// Bytes of an occurrence that is known beforehand.
+/// Bytes of a known occurrence.
 const OCCURRENCE_BYTES: u64 = size_of::<u64>() as u64;
 
-/// What sets ask for: names of files, and words or ranges.
+/// The questions of sets: names of files, and words or ranges.
 #[derive(Default)]
 struct Questions {
     counts: Vec<(String, Vec<u8>)>,
     searches: Vec<(String, Vec<u8>)>,
     extracts: Vec<(String, u64, u64)>,
-    /// For each set how many of each there are so far.
+    /// For each set the number of questions of each kind so far.
     ends: Vec<[usize; 3]>,
 }
 
-/// Answers the look-ups of the first of some queries of one statement, as many as memory allows, the first of which has number
-/// `context.binding`; none if no device takes them.
+/// Answers the look-ups of the first queries of one statement, up to the memory limit; the first query has number
+/// `context.binding`. None if no device takes them.
 ///
 /// # Errors
-/// If a corpus is gone or damaged, a device fails that was asked for, a constant pattern is not valid, or the query has to
-/// end.
+/// If a corpus is gone or damaged, a demanded device fails, a constant pattern is not valid, or the query must end.
 pub(super) fn batch(
     session: &Arc<Session>,
     queries: &[Query],
@@ -119,7 +118,7 @@ pub(super) fn batch(
     }))
 }
 
-/// Intersects the lists of all sets at once, which all threads or a device then do. As [`batch`], for queries of `files_with`.
+/// Intersects the lists of all sets at once, on all threads or a device. As [`batch`], for queries of `files_with`.
 fn batch_intersections(
     session: &Arc<Session>,
     queries: &[Query],
@@ -129,7 +128,7 @@ fn batch_intersections(
         return Ok(None);
     };
     let reader = session.reader(corpus, &context.interrupt)?;
-    // No set has more files than there are.
+    // The result of a set has at most all files.
     let bytes = reader.view().files().len().max(1) * size_of::<usize>();
     let sets = (context.memory / MEMORY_SHARE / bytes).min(queries.len());
     let words = queries[..sets].iter().map_while(intersection_of);
@@ -178,8 +177,8 @@ fn corpus_of(query: &Query) -> Option<&str> {
 }
 
 impl Questions {
-    /// Keeps the questions of the first sets whose answers take at most so many bytes, and says how many sets these are. If not
-    /// even those of the first do, it has none: its rows are made one by one.
+    /// Keeps the questions of the first sets whose answers take at most `memory` bytes, and returns the number of these sets. If
+    /// even those of the first set take more, it has none: its rows are made one by one.
     fn keep(&mut self, occurrences: &[u64], memory: u64) -> u64 {
         let mut bytes = 0u64;
         let mut before = [0; 3];
@@ -201,7 +200,7 @@ impl Questions {
         sets.max(1) as u64
     }
 
-    /// Adds what a scan looks up, if it is told by names and words.
+    /// Adds the look-ups of a scan, if names and words define them.
     fn add(&mut self, reader: &CorpusReader, request: &ScanRequest) {
         let values = |column: usize| {
             let mut filters = request.filters.iter();
@@ -247,9 +246,10 @@ impl Questions {
                 .filters
                 .iter()
                 .any(|filter| is_place(filter.column()));
-        let questions = match asks_place {
-            true => &mut self.searches,
-            false => &mut self.counts,
+        let questions = if asks_place {
+            &mut self.searches
+        } else {
+            &mut self.counts
         };
         for file in names {
             for word in words {

@@ -1,7 +1,7 @@
-//! From a `Query` to operators: what is put on top of what, and what can be left out.
+//! From a `Query` to operators: their order, and those that can be left out.
 //!
 //! Invariant: an operator is left out only on a promise of the scan. Rows are sorted and cut before outputs are made of them,
-//! unless DISTINCT needs the outputs first, so what an output costs is paid for rows that are shown.
+//! unless DISTINCT needs the outputs first, so outputs are only computed for rows that are shown.
 
 use std::sync::Arc;
 
@@ -36,22 +36,22 @@ pub(super) struct Builder<'a> {
     pub(super) session: &'a Arc<Session>,
     pub(super) context: Context,
     pub(super) plan: Plan,
-    /// Opens scans; tests give their own.
+    /// Opens scans; tests pass their own.
     pub(super) open: OpenScan,
-    /// What is said of comparisons with the answers of subqueries.
+    /// Notices on comparisons with the answers of subqueries.
     pub(super) notices: UnmatchedNotices,
 }
 
 pub(super) type OpenScan = fn(&Arc<Session>, scan::ScanRequest, &Context) -> Result<Box<dyn Scan>>;
 
-/// What a block reads, ready.
+/// The input of a block, ready.
 struct Ready {
     input: Input,
     /// The block's expressions on rows of the input.
     expressions: Vec<Expression>,
-    /// How many columns the input has.
+    /// The number of columns of the input.
     width: usize,
-    /// Conditions that are left.
+    /// Conditions that the input does not decide.
     rest: Vec<ExpressionId>,
     properties: Properties,
     fetch: Option<Box<dyn Fetch>>,
@@ -71,7 +71,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Builds a block, by index, and those that it reads. As deep as blocks read one another, which binding bounds.
+    /// Builds a block, by index, and those that it reads. Recursion is as deep as blocks read one another, which binding bounds.
     pub(super) fn block(&mut self, query: &Query, index: usize) -> Result<Input> {
         let written = &query.blocks[index];
         if !has_subqueries(written) {
@@ -176,7 +176,7 @@ impl Builder<'_> {
                 Source::Values { width, values } => {
                     columns = *width;
                     let program = self.program(&block.expressions, &Layout::whole(*width, 0))?;
-                    // As many rows as there are in memory.
+                    // The number of rows in memory.
                     let rows = (values.len() / width.max(&1)) as u64;
                     let values = Values::new(program, values.clone(), *width, self.context.pace());
                     (self.plan).add(Box::new(values), |_| {
@@ -252,7 +252,7 @@ impl Builder<'_> {
             let about = |_| Description::new("filter", "nothing passes".into(), Some(0));
             return self.plan.add(Box::new(nothing), about);
         }
-        /// The share of rows that a condition is assumed to pass.
+        /// A condition is assumed to pass 1/`SHARE` of the rows.
         const SHARE: u64 = 4;
         let count = conditions.len();
         let filter = Filter::new(input, program.clone(), conditions, &self.context);
@@ -281,7 +281,7 @@ impl Builder<'_> {
             let about = |rows| Description::new("group rows as they are", detail(), rows);
             return Ok(self.plan.add(Box::new(groups), about));
         }
-        /// The share of rows that are assumed to be the first of their group.
+        /// 1/`SHARE` of the rows are assumed to be the first of their group.
         const SHARE: u64 = 10;
         let rows_of = move |rows: Option<u64>| match keys {
             0 => Some(1),
@@ -358,7 +358,7 @@ impl Builder<'_> {
     }
 }
 
-/// How many operators of a query may keep rows, those of blocks that are read several times as often.
+/// The number of operators of a query that may keep rows, those of blocks that are read several times counted each time.
 fn keeping_operators(query: &Query) -> usize {
     let mut keeping: Vec<usize> = Vec::with_capacity(query.blocks.len());
     for block in &query.blocks {
@@ -390,7 +390,7 @@ fn has_subqueries(block: &Block) -> bool {
     })
 }
 
-/// An operator and the memory that values of its subqueries take.
+/// An operator with the memory of the values of its subqueries.
 struct Reserved {
     input: Input,
     _reservation: Reservation,
@@ -448,7 +448,7 @@ fn distinct_once(
     aggregation.aggregates.iter().map(is_once).collect()
 }
 
-/// How many of the first keys of ORDER BY rows come in order of already.
+/// The number of first keys of ORDER BY by which rows come in order already.
 fn given_keys(
     block: &Block,
     expressions: &[Expression],

@@ -1,7 +1,7 @@
-//! Rows as bytes, for what is kept or spilled.
+//! Rows as bytes, to keep or spill them.
 //!
-//! Invariant: decoding what was encoded gives the same row; decoding anything else gives an error or some row, and never
-//! takes more memory than the bytes it reads.
+//! Invariant: decoding an encoded row gives the same row; decoding other bytes gives an error or some row, and never takes more
+//! memory than the bytes it reads.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use super::row::{BATCH_BYTES, value_size};
 use crate::batch::{Batch, BatchColumn};
 use crate::{Error, Result, Value};
 
-/// What stands before a value.
+/// The tags of values.
 const NULL: u8 = 0;
 const INTEGER: u8 = 1;
 const REAL: u8 = 2;
 const TEXT: u8 = 3;
 const BLOB: u8 = 4;
-/// What stands before numbers in a dictionary: one, or those of the words of an n-gram.
+/// The tag of numbers in a dictionary: one, or those of the words of an n-gram.
 const NUMBERS: u8 = 5;
 
 /// Tag and number of a value.
@@ -60,7 +60,7 @@ impl Encoder {
     }
 }
 
-/// Reads what an `Encoder` wrote.
+/// Reads the output of an `Encoder`.
 #[derive(Debug)]
 pub(super) struct Decoder<'a> {
     pub(super) bytes: &'a [u8],
@@ -103,7 +103,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Numbers of texts, all of which a dictionary of so many has.
+    /// Numbers of texts, checked against the size of their dictionary.
     fn texts(
         &mut self,
         count: usize,
@@ -118,7 +118,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Rows of batches as bytes. What is the number of a text in a batch is one in the bytes.
+/// Rows of batches as bytes. The number of a text in a batch is a number in the bytes too.
 #[derive(Debug)]
 pub(super) struct RowCodec {
     /// Empty columns of batches. Values of columns of another kind are written as values.
@@ -126,14 +126,14 @@ pub(super) struct RowCodec {
 }
 
 impl RowCodec {
-    /// Writes the first columns of batches, which are as these.
+    /// A codec of the first columns of batches, which are of the kinds of these.
     pub(super) fn of(columns: &[BatchColumn]) -> RowCodec {
         RowCodec {
             kinds: columns.iter().map(BatchColumn::empty).collect(),
         }
     }
 
-    /// Writes a row, and nothing else. Values that the batch holds are taken out, so that they are in memory once.
+    /// Writes a row, and nothing else. Values in the batch are taken out, so that they are in memory once.
     pub(super) fn write(&self, batch: &mut Batch, row: usize, encoder: &mut Encoder) {
         encoder.bytes.clear();
         encoder.number(batch.times_of(row));
@@ -166,7 +166,7 @@ impl RowCodec {
         }
     }
 
-    /// A batch that rows can be read into.
+    /// A batch to read rows into.
     pub(super) fn rows(&self) -> DecodedRows {
         DecodedRows {
             columns: self.kinds.clone(),
@@ -175,7 +175,7 @@ impl RowCodec {
         }
     }
 
-    /// Appends a row that was written.
+    /// Appends an encoded row.
     pub(super) fn read(&self, bytes: &[u8], rows: &mut DecodedRows) -> io::Result<()> {
         let mut decoder = Decoder { bytes };
         let times = decoder.number()?;
@@ -221,8 +221,8 @@ impl RowCodec {
         Ok(())
     }
 
-    /// Rows that were written, as many as a batch may have: `next` puts the bytes of one after the other into what it is given, until
-    /// it says that there are no more. None if there are none. `failed` is what is said of bytes that are none of a row.
+    /// Reads written rows up to the limits of a batch: `next` stores the bytes of one after the other in its argument, and
+    /// returns false at the end. None if there are none. `failed` makes the error for bytes that encode no row.
     pub(super) fn read_batch(
         &self,
         rows_max: usize,
@@ -243,12 +243,12 @@ impl RowCodec {
 pub(super) struct DecodedRows {
     columns: Vec<BatchColumn>,
     times: Vec<u64>,
-    /// What texts that are no numbers take.
+    /// Bytes of texts that are not numbers.
     bytes: usize,
 }
 
 impl DecodedRows {
-    /// Whether there are so many rows, or their texts take as much as those of a batch may.
+    /// Whether there are `rows_max` rows, or their texts reach the limit of a batch.
     pub(super) fn is_full(&self, rows_max: usize) -> bool {
         self.times.len() >= rows_max.max(1) || self.bytes >= BATCH_BYTES
     }
@@ -302,7 +302,7 @@ mod tests {
         for index in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[index] ^= 0xff;
-            // Whatever it says, it says it without a panic.
+            // Any result is right, but a panic is not.
             let _ = read(&flipped);
         }
     }

@@ -1,7 +1,7 @@
-//! What all operators of one query share.
+//! The state that all operators of one query share.
 //!
-//! Invariant: operators that keep rows share the memory limit in equal parts, so together they stay within it. A single row
-//! may be larger than a part: it is spilled alone.
+//! Invariant: operators that keep rows share the memory limit in equal parts, so together they stay within it. A single row may
+//! be larger than a part: it is spilled alone.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;
 use crate::segment::cache::{Cache, Reservation};
 
-/// What all operators of one query share.
+/// The state that all operators of one query share.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) interrupt: Interrupt,
-    /// Where operators do what many threads do.
+    /// The pool for the parallel work of operators.
     pub(super) pool: Arc<ThreadPool>,
     pub(crate) settings: Settings,
-    /// Whether scans say what they do.
+    /// Whether scans describe themselves for EXPLAIN.
     pub(super) is_explained: bool,
     /// 0-based number of the parameter set.
     pub(crate) binding: u64,
@@ -35,16 +35,16 @@ pub(crate) struct Context {
     pub(crate) spill: SpillDirectory,
     /// Bytes that one operator may keep.
     pub(crate) memory: usize,
-    /// What operators keep is taken of the memory of this.
+    /// The cache whose limit covers what operators keep.
     cache: Arc<Cache>,
-    /// What values of rows may take.
+    /// The limit for values of rows.
     pub(crate) values: ValueMemory,
-    /// What the query sees of the corpora that it has opened so far: all its scans see the same.
+    /// The readers of the corpora that the query has opened so far: all its scans see the same snapshots.
     snapshots: Arc<Mutex<Vec<(String, CorpusReader)>>>,
 }
 
 impl Context {
-    /// For a statement and its first parameter set.
+    /// The context of a statement and its first parameter set.
     pub(crate) fn new(session: &Arc<Session>, interrupt: &Interrupt) -> Context {
         let settings = *session.shared().runtime.settings.lock();
         Context {
@@ -62,7 +62,7 @@ impl Context {
         }
     }
 
-    /// The same, whose scans say what they do.
+    /// The same for EXPLAIN.
     pub(super) fn explained(self) -> Context {
         Context {
             is_explained: true,
@@ -70,7 +70,7 @@ impl Context {
         }
     }
 
-    /// What the query sees of a corpus.
+    /// The reader of a corpus for this query.
     pub(super) fn reader(&self, session: &Arc<Session>, corpus: &str) -> Result<CorpusReader> {
         let known = self.batch.as_ref().and_then(|batch| batch.reader(corpus));
         if let Some(known) = known {
@@ -90,7 +90,7 @@ impl Context {
         self.snapshots = Arc::default();
     }
 
-    /// What plans of scans depend on.
+    /// The settings of plans of scans.
     pub(super) fn plan_settings(&self) -> PlanSettings {
         PlanSettings {
             forced: self.settings.strategy,
@@ -99,7 +99,7 @@ impl Context {
         }
     }
 
-    /// For what an operator keeps: nothing yet.
+    /// An empty reservation for an operator.
     pub(super) fn reservation(&self) -> Reservation {
         self.cache.reservation()
     }
@@ -107,7 +107,7 @@ impl Context {
     /// Expressions that are the columns of rows of `width` columns.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn columns(&self, width: usize) -> Result<Arc<Program>> {
         let columns: Vec<Expression> = (0..width).map(Expression::Column).collect();
         let layout = Layout::whole(width, 0);
@@ -126,22 +126,22 @@ impl Context {
     }
 }
 
-/// A snapshot of a corpus that knows the answers to look-ups.
+/// A snapshot of a corpus with known answers to look-ups.
 #[derive(Clone)]
 pub(crate) struct KnownLookups {
     pub(super) corpus: String,
     pub(super) reader: CorpusReader,
-    /// For so many sets.
+    /// The number of parameter sets with known answers.
     pub(super) sets: u64,
 }
 
 impl KnownLookups {
-    /// For how many sets, from the first, answers are known.
+    /// The number of sets, from the first, with known answers.
     pub(super) fn sets(&self) -> u64 {
         self.sets
     }
 
-    /// The snapshot, if it is of this corpus.
+    /// The reader, if it is of this corpus.
     pub(super) fn reader(&self, corpus: &str) -> Option<CorpusReader> {
         (self.corpus == corpus).then(|| self.reader.clone())
     }

@@ -1,7 +1,7 @@
-//! DISTINCT: equal rows are given once.
+//! DISTINCT: returns equal rows once.
 //!
-//! Rows that are new are given at once, as long as their numbers fit into memory. From then on, rows that are not known are
-//! sorted, and given at the end. Invariant: of equal rows the first is given, once.
+//! New rows are returned at once, as long as their numbers fit into memory. From then on, unknown rows are sorted, and returned
+//! at the end. Invariant: of equal rows the first is returned, once.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ use crate::expression::{Evaluator, Program, compare};
 use crate::runtime::interrupt::Pace;
 use crate::segment::cache::Reservation;
 
-/// The part of memory that numbers for the texts of a dictionary may take.
+/// Numbers for the texts of a dictionary may take 1/`TEXTS_SHARE` of memory.
 const TEXTS_SHARE: usize = 8;
 
 pub(super) struct Distinct {
     state: DistinctState,
-    /// Rows that were given.
+    /// The returned rows.
     keys: RowKeys,
     known: GroupIndex,
     evaluator: Evaluator<Arc<Program>>,
-    /// Takes what they do.
+    /// The memory of `keys` and `known`.
     reservation: Reservation,
     steps: RowSteps,
     /// Rows for which there was no room.
     rest: Option<ExternalSort>,
-    /// Rows that are new and not given yet.
+    /// New rows that are not returned yet.
     new: BatchRest,
     late: LateError,
     pace: Pace,
     context: Context,
 }
 
-/// Rows of which no two are equal: each is given once, however often it occurs.
+/// Rows of which no two are equal: each is returned once, with any multiplicity.
 pub(super) struct Once(pub(super) Input);
 
 impl Operator for Once {
@@ -63,10 +63,10 @@ enum DistinctState {
 }
 
 impl Distinct {
-    /// Of rows of `width` columns. It lies on the heap, since blocks are built as deep as they read one another.
+    /// Takes rows of `width` columns. It lies on the heap, since blocks are built as deep as they read one another.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn new(input: Input, width: usize, context: &Context) -> Result<Box<Distinct>> {
         let program = context.columns(width)?;
         let share = context.memory / 2 / TEXTS_SHARE / width.max(1);
@@ -90,7 +90,7 @@ impl Distinct {
         }))
     }
 
-    /// Finds the rows of a batch that are new; where there is no room for more, they go to the rest.
+    /// Finds the new rows of a batch; without room for more, unknown rows go to the rest.
     fn take(&mut self, batch: &Batch, new: &mut Vec<u32>) -> Result<()> {
         let memory = self.context.memory / 2;
         let Distinct { keys, known, .. } = self;
@@ -202,7 +202,7 @@ impl Operator for Distinct {
                     self.state = DistinctState::Taking(input);
                     let made = (!new.is_empty()).then(|| batch.select(&new));
                     self.new = BatchRest::of(self.late.after(made, ended)?);
-                    // Where few rows are new, as many more are looked at as have been.
+                    // Where few rows are new, the number of rows to read doubles.
                     wanted = wanted.saturating_mul(2).min(BATCH_ROWS.max(rows_max));
                 }
                 DistinctState::Giving { mut rest, mut last } => {

@@ -1,7 +1,7 @@
-//! EXPLAIN: what each operator of a query does and, with ANALYZE, how many rows it gave and how long it took.
+//! EXPLAIN: the operators of a query and, with ANALYZE, their numbers of rows and times.
 //!
-//! Invariant: the lines are those of the query that was built, outermost first, each operator's inputs indented below it.
-//! Times contain those of the operators below. Of a query that is not explained nothing is written down.
+//! Invariant: the lines are those of the query that was built, outermost first, each operator's inputs indented below it. Times
+//! contain those of the operators below. A query without EXPLAIN records nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,20 +12,20 @@ use crate::Result;
 use crate::answer::path::{Run, RunLog};
 use crate::batch::Batch;
 
-/// Says what an operator or a scan does.
+/// Describes an operator or a scan.
 pub(crate) trait Describe: Send + Sync {
-    /// What it does; after the last row, what it has done.
+    /// The description; after the last row, with what was done.
     fn describe(&self) -> Description;
 }
 
-/// What an operator or a scan does.
+/// The description of an operator or a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Description {
     /// One word.
     pub(crate) name: &'static str,
     /// On what; may be empty.
     pub(crate) detail: String,
-    /// How many rows it is estimated to give.
+    /// The estimated number of rows.
     pub(crate) rows: Option<u64>,
     /// Further lines, such as `strategy: weights` and `device: cpu` of a scan.
     pub(crate) lines: Vec<String>,
@@ -48,10 +48,10 @@ impl Describe for Description {
     }
 }
 
-/// What a scan does, and where its question was answered.
+/// The description of a scan, and the record of its runs.
 #[derive(Default)]
 pub(crate) struct Answered {
-    /// None if the query is not explained.
+    /// None without EXPLAIN.
     planned: Option<Description>,
     log: RunLog,
 }
@@ -64,7 +64,7 @@ impl Answered {
         })
     }
 
-    /// For what is done until the flag is set; it is recorded if the query is explained.
+    /// A run until the flag is set; it is recorded with EXPLAIN.
     pub(crate) fn until<'a>(&'a self, stop: &'a Arc<AtomicBool>) -> Run<'a> {
         match self.planned {
             Some(_) => self.log.until(stop),
@@ -86,19 +86,19 @@ impl Describe for Answered {
 /// The operators of a query, each after its inputs.
 pub(super) struct Plan {
     steps: Vec<PlanStep>,
-    /// The operator that the next one is put on.
+    /// The operator below the next one.
     top: Option<usize>,
-    /// What the next operator reads beside that: operands of UNION, subqueries of its block.
+    /// Further inputs of the next operator: operands of UNION, subqueries of its block.
     beside: Vec<usize>,
     wanted: Explained,
 }
 
-/// What is wanted of a plan.
+/// The parts of a plan to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Explained {
     Nothing,
     Operators,
-    /// Also their rows and times.
+    /// Also rows and times.
     Analyzed,
 }
 
@@ -106,11 +106,11 @@ pub(super) enum Explained {
 struct PlanStep {
     about: Arc<dyn Describe>,
     measure: Arc<Measure>,
-    /// What it reads, by index.
+    /// Its inputs, by index.
     inputs: Vec<usize>,
 }
 
-/// What an operator has done.
+/// The work of an operator.
 #[derive(Debug, Default)]
 struct Measure {
     rows: AtomicU64,
@@ -135,8 +135,8 @@ impl Plan {
         self.wanted == Explained::Analyzed
     }
 
-    /// Adds the operator above the others, and measures it if that is wanted; `about` is given how many rows the topmost one is
-    /// estimated to give.
+    /// Adds the operator above the others, and measures it with ANALYZE; `about` gets the estimated number of rows of the topmost
+    /// one.
     pub(super) fn add(
         &mut self,
         operator: Input,
@@ -163,19 +163,20 @@ impl Plan {
             inputs: inputs.collect(),
         });
         self.top = Some(self.steps.len() - 1);
-        match self.is_analyzed() {
-            true => Box::new(Measured { operator, measure }),
-            false => operator,
+        if self.is_analyzed() {
+            Box::new(Measured { operator, measure })
+        } else {
+            operator
         }
     }
 
-    /// Begins the operators of a subquery; gives what `end_subquery` wants.
+    /// Begins the operators of a subquery; returns the argument of `end_subquery`.
     pub(super) fn begin_subquery(&mut self) -> Vec<usize> {
         self.top = None;
         std::mem::take(&mut self.beside)
     }
 
-    /// Ends the operators of a subquery, which has given so many rows.
+    /// Ends the operators of a subquery, which has returned `rows` rows.
     pub(super) fn end_subquery(&mut self, beside: Vec<usize>, kind: &'static str, rows: u64) {
         if !self.is_wanted() {
             return;
@@ -195,12 +196,12 @@ impl Plan {
         self.beside.push(self.steps.len() - 1);
     }
 
-    /// Begins the operands of UNION; gives what `add_union` wants.
+    /// Begins the operands of UNION; returns the argument of `add_union`.
     pub(super) fn begin_union(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.beside)
     }
 
-    /// Ends an operand of UNION, and gives its index.
+    /// Ends an operand of UNION, and returns its index.
     pub(super) fn end_operand(&mut self) -> Option<usize> {
         self.top.take()
     }
@@ -224,7 +225,7 @@ impl Plan {
         self.add(union, |_| Description::new("union", String::new(), rows))
     }
 
-    /// How many rows the topmost operator is estimated to give.
+    /// The estimated number of rows of the topmost operator.
     fn estimate(&self) -> Option<u64> {
         self.steps[self.top?].about.describe().rows
     }
@@ -241,7 +242,7 @@ impl Plan {
         walked
     }
 
-    /// One line for each operator and for what a scan adds.
+    /// One line for each operator, and the further lines of scans.
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (depth, PlanStep { about, measure, .. }) in self.walk() {
@@ -344,7 +345,7 @@ impl Operator for Measured {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let start = Instant::now();
         let batch = self.operator.next_batch(rows_max);
-        // 500 years fit.
+        // The count has room for 500 years.
         let taken = start.elapsed().as_nanos() as u64;
         self.measure.nanoseconds.fetch_add(taken, Ordering::Relaxed);
         if let Ok(Some(batch)) = &batch {

@@ -1,10 +1,10 @@
 //! `ExternalSort`: rows in order of some keys, within a limit of memory.
 //!
 //! Rows stay columns as they come, and row numbers are sorted. A key becomes one or more numbers a row that compare as its values
-//! (`sort_column.rs`, `number_keys.rs`). Where rows come in order of the first keys already, only rows that are
-//! equal in these are sorted. With a limit, rows that cannot be among the first are dropped now and then. Rows that do not fit
-//! into memory are sorted and written as a run, by numbers that mean the same in all runs and otherwise by bytes. Invariant: the order
-//! is that of `key.rs`, and equal rows keep theirs.
+//! (`sort_column.rs`, `number_keys.rs`). Where rows come in order of the first keys already, only rows that are equal in these
+//! are sorted. With a limit, rows that cannot be among the first are dropped from time to time. Rows that do not fit into memory
+//! are sorted and written as a run, by numbers that mean the same in all runs and otherwise by bytes. Invariant: the order is
+//! that of `key.rs`, and equal rows keep theirs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,19 +24,19 @@ use crate::runtime::interrupt::check;
 use crate::segment::cache::Reservation;
 use crate::{Result, Value};
 
-/// What sorting takes for a row beside its columns: a pair of number and row, and a place.
+/// Bytes of a row while it is sorted, beside its columns: a pair of number and row, and a place.
 const ROW_BYTES: usize = size_of::<(u64, u32)>() + size_of::<u32>();
 
-/// Bytes that keys of rows that were dropped take at most, about.
+/// The most bytes of the keys of dropped rows, about.
 const DROPPED_KEY_BYTES_MAX: usize = 4 << 20;
 
-/// The part of memory that they take at most.
+/// The keys of dropped rows take at most this part of memory: 1/`DROPPED_KEYS_SHARE`.
 const DROPPED_KEYS_SHARE: usize = 8;
 
-/// Takes batches.
+/// Sorts batches.
 pub(super) struct ExternalSort {
     keys: Vec<SortColumn>,
-    /// The number of first keys that rows come in order of already.
+    /// The number of first keys by which rows come in order already.
     given: usize,
     /// Columns behind these are keys alone, in the order of the keys that have columns of their own.
     width: usize,
@@ -44,16 +44,16 @@ pub(super) struct ExternalSort {
     evaluator: Evaluator<Arc<Program>>,
     context: Context,
     reservation: Reservation,
-    /// Rows that were pushed and are not taken yet.
+    /// Rows that were pushed and not taken yet.
     pushed: RowCollector,
-    /// What was taken, and may be among the first.
+    /// The taken rows that may be among the first.
     kept: Option<Batch>,
     kept_bytes: usize,
-    /// What keys took beside columns when the first rows were kept last.
+    /// Bytes of keys beside columns after rows were last dropped.
     first_key_bytes: usize,
     /// A row whose first key is beyond this is not among the first.
     bound: Option<SortBound>,
-    /// What was taken before that and did not fit.
+    /// Earlier rows that did not fit.
     spilled: Option<SpilledRows>,
 }
 
@@ -64,8 +64,8 @@ struct SpilledRows {
 }
 
 impl ExternalSort {
-    /// Sorts rows of `width` columns by `keys`, by the first `given` of which they come in order already; `limit` is how many
-    /// rows are asked for at most.
+    /// Sorts rows of `width` columns by `keys`, given that they come in order of the first `given` of them; `limit` is the most
+    /// rows that are used.
     pub(super) fn new(
         (program, width): (&Arc<Program>, usize),
         keys: &[SortKey],
@@ -82,7 +82,7 @@ impl ExternalSort {
             keys: keys.collect(),
             given,
             width,
-            // A limit that is larger than memory is as good as none.
+            // A limit that is larger than memory is none.
             limit: limit.and_then(|limit| usize::try_from(limit).ok()),
             evaluator: Evaluator::of_batches(program.clone(), context.memory / ENTRIES_SHARE),
             reservation: context.reservation(),
@@ -99,7 +99,7 @@ impl ExternalSort {
     /// Sorts rows of `width` columns by the first `keys` of them, as grouping does.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn by_columns(keys: usize, width: usize, context: &Context) -> Result<ExternalSort> {
         let program = context.columns(width)?;
         // Far fewer columns than 2^32 fit into a statement.
@@ -122,7 +122,7 @@ impl ExternalSort {
     /// Takes a row of values.
     ///
     /// # Errors
-    /// As `take`.
+    /// Those of `take`.
     pub(super) fn push(&mut self, values: impl IntoIterator<Item = Value>) -> Result<()> {
         self.pushed.push(values);
         if self.pushed.is_full(BATCH_ROWS) {
@@ -172,7 +172,7 @@ impl ExternalSort {
             }
         }
         let rows = self.kept.as_ref().map_or(0, Batch::len);
-        // Ranking keys takes as long as sorting as many rows.
+        // Ranking keys takes as long as sorting the same number of rows.
         let keys = self.keys.iter().map(SortColumn::key_count).max();
         let least = keys.unwrap_or_default().max(BATCH_ROWS);
         let most = self.limit.map(|limit| limit.max(least));
@@ -185,13 +185,13 @@ impl ExternalSort {
         Ok(())
     }
 
-    /// Makes room for a batch that takes `bytes` bytes; says whether keys of its rows have been forgotten.
+    /// Makes room for a batch of `bytes` bytes. Returns whether keys of its rows have been forgotten.
     fn make_room(&mut self, batch: &Batch, bytes: usize) -> Result<bool> {
         let Some(before) = self.kept.as_ref().map(Batch::len) else {
             return Ok(false);
         };
         self.keep_first(true)?;
-        // What is behind the limit has gone; soon there would be no room again if that was little.
+        // Rows behind the limit were dropped; if they were few there would soon be no room again.
         let is_cut = self.kept.as_ref().is_some_and(|kept| kept.len() < before);
         let is_large = self.kept_bytes > self.context.memory / 2;
         if !is_cut || is_large || !self.has_room(batch, bytes) {
@@ -200,11 +200,11 @@ impl ExternalSort {
         Ok(true)
     }
 
-    /// Takes all rows anew, and a batch behind them, with bytes for the values of a key.
+    /// Takes all rows again, and a batch behind them, with bytes for the values of a key.
     fn take_as_bytes(&mut self, key: usize, batch: Batch) -> Result<()> {
         let before = self.finish()?;
         self.keys[key].keep_keys();
-        // What was taken comes before the batch, and equal rows stay in order.
+        // Earlier rows come before the batch, and equal rows stay in order.
         if let Some(mut before) = before {
             while let Some(batch) = before.next_batch(BATCH_ROWS)? {
                 self.take(batch)?;
@@ -213,7 +213,7 @@ impl ExternalSort {
         self.take(batch)
     }
 
-    /// All rows that were taken, in order; with a limit perhaps more than it. None if there are none. Others may be taken from now on.
+    /// All taken rows, in order; with a limit there may be more. None if there are none. Further rows may be taken from now on.
     pub(super) fn finish(&mut self) -> Result<Option<SortedRows>> {
         self.take_pushed()?;
         if self.spilled.is_some() {
@@ -246,24 +246,24 @@ impl ExternalSort {
         })))
     }
 
-    /// About how many bytes is taken.
+    /// The memory of taken rows, in bytes, about.
     fn bytes(&self) -> usize {
         let keys = self.keys.iter().map(SortColumn::bytes);
         self.kept_bytes + self.evaluator.entry_bytes() + keys.sum::<usize>()
     }
 
-    /// About how many bytes keys take that are not in columns.
+    /// The memory of keys that are not in columns, in bytes, about.
     fn key_bytes(&self) -> usize {
         self.keys.iter().map(SortColumn::key_bytes).sum()
     }
 
-    /// Whether keys of rows that were dropped take much.
+    /// Whether keys of dropped rows take much memory.
     fn has_many_keys(&self) -> bool {
         let dropped_max = DROPPED_KEY_BYTES_MAX.min(self.context.memory / DROPPED_KEYS_SHARE);
         self.key_bytes() > 2 * self.first_key_bytes + dropped_max
     }
 
-    /// Whether a batch that takes `bytes` bytes fits beside what is kept.
+    /// Whether a batch of `bytes` bytes fits beside the kept rows.
     fn has_room(&self, batch: &Batch, bytes: usize) -> bool {
         let rows = self.kept.as_ref().map_or(0, Batch::len) + batch.len();
         let numbers = self.keys.iter().map(SortColumn::key_count).chain([rows]);
@@ -273,7 +273,7 @@ impl ExternalSort {
         self.bytes() + bytes <= self.context.memory && are_numbered
     }
 
-    /// Writes what is kept as a run.
+    /// Writes the kept rows as a run.
     fn spill(&mut self) -> Result<()> {
         let Some(mut batch) = self.kept.take() else {
             return Ok(());
@@ -312,7 +312,7 @@ impl ExternalSort {
         Ok(())
     }
 
-    /// Appends the keys of rows as they stand in a run, and where each ends.
+    /// Appends the keys of rows in the form of a run, and the end of each.
     fn add_run_keys(
         &self,
         batch: &Batch,
@@ -338,13 +338,13 @@ impl ExternalSort {
         Ok(())
     }
 
-    /// Forgets what is kept of rows that are kept no more.
+    /// Forgets the keys of dropped rows.
     fn forget(&mut self) {
         (self.kept_bytes, self.first_key_bytes) = (0, 0);
         (self.keys.iter_mut()).for_each(|key| key.forget_others(None));
     }
 
-    /// The rows of a batch that may be among the first; none if all may.
+    /// The rows of a batch that may be among the first; none for all.
     fn within_bound(&mut self, batch: &Batch) -> Option<Vec<u32>> {
         let (bound, key) = (self.bound.as_mut()?, self.keys.first()?);
         let column = columns_of(&self.keys, self.width, batch).next()?;
@@ -352,8 +352,8 @@ impl ExternalSort {
         (rows.len() < batch.len()).then_some(rows)
     }
 
-    /// Drops what cannot be among the first rows, and if `forget` keys of rows that were dropped. Rows to come may have the same
-    /// values, whose keys are known until then.
+    /// Drops rows that cannot be among the first, and if `forget` the keys of dropped rows. Later rows may have the same values,
+    /// whose keys are known until then.
     fn keep_first(&mut self, forget: bool) -> Result<()> {
         let Some(limit) = self.limit else {
             return Ok(());
@@ -397,7 +397,7 @@ impl ExternalSort {
     fn order(&self, batch: &Batch) -> Result<Vec<u32>> {
         let rows = batch.len();
         if self.keys.is_empty() || batch.is_empty() {
-            // Rows are numbered by u32: `has_room` saw to it.
+            // Rows are numbered by u32: `has_room` ensures it.
             return Ok((0..rows as u32).collect());
         }
         let columns: Vec<&BatchColumn> = columns_of(&self.keys, self.width, batch).collect();
@@ -427,7 +427,7 @@ impl ExternalSort {
     }
 }
 
-/// The columns of keys in a batch that has `width` columns before those that keys have for themselves.
+/// The columns of keys in a batch that has `width` columns before the keys' own ones.
 fn columns_of<'a>(
     keys: &'a [SortColumn],
     width: usize,
@@ -440,14 +440,14 @@ fn columns_of<'a>(
     })
 }
 
-/// The rows that differ from those before them in columns of numbers, and the first.
+/// The first row, and the rows that differ from the row before in columns of numbers.
 fn changes(columns: &[&BatchColumn], rows: usize) -> Vec<u32> {
     let changes = |&row: &u32| {
         let row = row as usize;
         let mut columns = columns.iter();
         row == 0 || columns.any(|column| column.has_equal_numbers(row - 1, row) == Some(false))
     };
-    // Rows are numbered by u32: `has_room` saw to it.
+    // Rows are numbered by u32: `has_room` ensures it.
     (0..rows as u32).filter(changes).collect()
 }
 
@@ -465,14 +465,14 @@ fn sorted_within_runs(
     Ok(spans.order)
 }
 
-/// Rows of a span that are sorted with their first numbers beside them; more by digits.
+/// The most rows of a span that are sorted with their first numbers beside them; larger ones are sorted by digits.
 const SPAN_ROWS_MAX: usize = 1 << 12;
 
 /// Sorts one span of rows after the other.
 struct SpanSort<'a> {
     keys: &'a [RowKey<'a>],
     order: Vec<u32>,
-    /// Of the rows at hand: their first numbers and themselves.
+    /// The rows of the span with their first numbers.
     span: Vec<(u64, u32)>,
 }
 
@@ -515,11 +515,11 @@ impl<'a> SpanSort<'a> {
 
 /// The first row behind a run.
 fn end_of(starts: &[u32], run: u32, rows: usize) -> u32 {
-    // Rows are numbered by u32: `has_room` saw to it.
+    // Rows are numbered by u32: `has_room` ensures it.
     (starts.get(run as usize + 1).copied()).unwrap_or(rows as u32)
 }
 
-/// What a batch takes while it is kept, and sorting it.
+/// The memory of a batch while it is kept and sorted, in bytes.
 fn bytes_of(batch: &Batch) -> usize {
     let columns = batch.columns().iter().map(BatchColumn::bytes);
     columns.sum::<usize>() + batch.len() * (size_of::<u64>() + ROW_BYTES)
@@ -553,19 +553,19 @@ impl SortedRows {
     }
 }
 
-/// Gives rows in order. Those of many are gathered by the threads of the pool, some batches ahead.
+/// Returns rows in order. Many rows are gathered by the threads of the pool, some batches ahead.
 pub(super) struct KeptRows {
     batch: Arc<Batch>,
     order: Arc<Vec<u32>>,
     /// The first place in `order` that is not begun.
     next: usize,
     ahead: WorkAhead<Batch>,
-    /// What was gathered and is not given yet.
+    /// Rows that were gathered and not returned yet.
     rest: BatchRest,
     _reservation: Reservation,
 }
 
-/// Fewer rows are gathered when they are asked for.
+/// The least number of rows that is gathered ahead.
 const AHEAD_ROWS_MIN: usize = 1 << 16;
 
 impl KeptRows {

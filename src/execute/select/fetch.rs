@@ -25,7 +25,7 @@ impl FetchDeferred {
         }
     }
 
-    /// Reads the content of the first rows of a batch, as many as may be in memory together.
+    /// Reads the content of the first rows of a batch, up to the limit of a batch.
     fn read(&mut self, batch: &Batch, fetched: &mut [ColumnBuilder]) -> (usize, Result<()>) {
         self.fetch.forget();
         let deferred = self.fetch.columns().to_vec();

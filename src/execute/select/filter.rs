@@ -17,7 +17,7 @@ pub(super) struct Filter {
     input: Input,
     evaluator: Evaluator<Arc<Program>>,
     conditions: Vec<ExpressionId>,
-    /// Rows that passed and are not given yet.
+    /// Rows that passed and are not returned yet.
     rest: BatchRest,
     late: LateError,
     pace: Pace,
@@ -73,7 +73,7 @@ impl Operator for Filter {
                 _ => Some(batch.select(&passing)),
             };
             self.rest = BatchRest::of(self.late.after(passed, ended)?);
-            // Where few rows pass, as many more are looked at as have been.
+            // Where few rows pass, the number of rows to read doubles.
             wanted = wanted.saturating_mul(2).min(BATCH_ROWS.max(rows_max));
         }
     }

@@ -1,9 +1,9 @@
 //! A group with its state, and the records of a run that are made of groups.
 //!
-//! A record of a run is the state of a group, or one argument of an aggregate that is DISTINCT or needs order, with how often it
-//! occurs. Its key is the group's key, the number of the aggregate (0 for the state), and the key of the argument behind those of
-//! its order. Invariant: in the merge of runs all records of a group are together, states first, arguments in order, and equal
-//! arguments are neighbours; a group's arguments never stand without its state.
+//! A record of a run is the state of a group, or one argument of an aggregate that is DISTINCT or needs order, with its
+//! multiplicity. Its key is the group's key, the number of the aggregate (0 for the state), and the key of the argument behind
+//! those of its order. Invariant: in the merge of runs all records of a group are together, states first, arguments in order, and
+//! equal arguments are neighbours; a group's arguments never stand without its state.
 
 use std::io;
 
@@ -45,10 +45,10 @@ impl Group {
         self.states[index].take(&aggregation.aggregates[index], value, times);
     }
 
-    /// Takes an argument that was collected.
+    /// Takes a collected argument.
     ///
     /// # Errors
-    /// If it takes too much memory.
+    /// If it exceeds the memory.
     pub(super) fn take_collected(
         &mut self,
         aggregation: &Aggregation,
@@ -65,7 +65,7 @@ impl Group {
         state.take_in_order(aggregate, &argument.value, times, context)
     }
 
-    /// Takes another part of the same group.
+    /// Merges another part of the same group.
     pub(super) fn merge(&mut self, aggregation: &Aggregation, other: Group) {
         self.show_smaller(other.keys);
         let pairs = self.states.iter_mut().zip(&other.states);
@@ -109,8 +109,8 @@ impl Group {
     }
 }
 
-/// Whether an aggregate has to know the arguments it has taken: those that count once, and those that are taken in order. The
-/// smallest and greatest do not change with repetition.
+/// Whether an aggregate collects its arguments: those that count once, and those that are taken in order. MIN and MAX do not
+/// change with repetition.
 pub(super) fn collects(aggregate: &Aggregate) -> bool {
     let is_extreme = matches!(
         aggregate.function,
@@ -127,13 +127,13 @@ pub(super) fn number_of(aggregate: u32) -> [u8; 4] {
     (aggregate + 1).to_be_bytes()
 }
 
-/// A record of a run, read.
+/// A decoded record of a run.
 pub(super) enum GroupRecord {
     State(Group),
     Argument(CollectedArgument),
 }
 
-/// An argument that was collected.
+/// A collected argument.
 pub(super) struct CollectedArgument {
     /// By index.
     pub(super) aggregate: usize,
@@ -142,7 +142,7 @@ pub(super) struct CollectedArgument {
 }
 
 impl CollectedArgument {
-    /// Adds an equal argument of the same aggregate: of the two values the smaller is taken.
+    /// Adds an equal argument of the same aggregate: the smaller of the two values stays.
     pub(super) fn add(&mut self, other: CollectedArgument) {
         self.times += other.times;
         if tie(&other.value, &self.value).is_lt() {
@@ -151,7 +151,7 @@ impl CollectedArgument {
     }
 }
 
-/// Takes a record apart: the group's key and what it says of the group.
+/// Splits a record: the group's key and its part of the group.
 pub(super) fn read_part<'a>(
     (aggregation, program): (&Aggregation, &Program),
     record: &'a Record,

@@ -1,9 +1,9 @@
 //! `GroupIndex`: groups of rows by the values of their keys.
 //!
-//! `RowKeys` makes numbers of values. `GroupIndex` interns rows of such numbers: a row gets the number of its group, and groups are
-//! numbered in the order in which they first came; where no different numbers are equal, it works without the keys. Groups are
-//! given back by number, as columns (`RowKeys::columns`) or in order of their keys (`RowKeys::sorted`). Invariant: rows whose keys
-//! compare equal have one group, which shows the smallest value of each key.
+//! `RowKeys` turns values into numbers. `GroupIndex` interns rows of such numbers: a row gets the number of its group, and groups
+//! are numbered in the order in which they first came; where no different numbers are equal, it works without the keys. Groups
+//! are returned by number, as columns (`RowKeys::columns`) or in order of their keys (`RowKeys::sorted`). Invariant: rows whose
+//! keys compare equal have one group, which shows the smallest value of each key.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,13 +20,13 @@ use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
-/// Rows that are looked at together at first.
+/// Rows in the first step.
 const FIRST_ROWS: usize = 16;
 
-/// Where rows that are looked at together take more bytes than this, it is fewer the next time.
+/// Bytes of a step above which the next one has fewer rows.
 const STEP_BYTES: usize = 1 << 20;
 
-/// How many rows are looked at together: few where they take much memory, which is counted in between.
+/// The number of rows in a step: few where they take much memory, which is counted between steps.
 #[derive(Debug)]
 pub(super) struct RowSteps {
     rows: usize,
@@ -39,17 +39,17 @@ impl Default for RowSteps {
 }
 
 impl RowSteps {
-    /// The rows from `first` on that are looked at next, of a batch of `rows` rows.
+    /// The rows of the next step, from `first` on, of a batch of `rows` rows.
     pub(super) fn next(&self, first: usize, rows: usize) -> Range<usize> {
         first..rows.min(first + self.rows)
     }
 
-    /// Whether all rows of a batch are looked at together.
+    /// Whether a step has all rows of a batch.
     pub(super) fn are_whole(&self) -> bool {
         self.rows == BATCH_ROWS
     }
 
-    /// Adapts to the `bytes` that the last rows took.
+    /// Adapts to the `bytes` that the last step took.
     pub(super) fn grow(&mut self, bytes: usize) {
         self.rows = if bytes > STEP_BYTES {
             (self.rows / 2).max(1)
@@ -59,26 +59,26 @@ impl RowSteps {
     }
 }
 
-/// A group, with the hash of its numbers, which would have to be read for it.
+/// A group, with the hash of its numbers, so that they need not be read.
 #[derive(Clone, Copy, Debug)]
 struct GroupPlace {
     group: u32,
     hash: u32,
 }
 
-/// What a group takes in the table, which is at least 7/16 full, with a byte beside each place.
+/// Bytes of a group in the table, which is at least 7/16 full, with a byte beside each place.
 const PLACE_BYTES: usize = (size_of::<GroupPlace>() + 1) * 16 / 7;
 
-/// What sorting takes for a row beside a number for each key.
+/// Bytes of a row while it is sorted, beside a number for each key.
 const SORT_BYTES: usize = size_of::<(u64, u32)>() + 2 * size_of::<u32>();
 
 /// Keys of rows, as numbers.
 #[derive(Debug)]
 pub(super) struct RowKeys {
-    /// Numbers that the caller gives come before those of the keys.
+    /// The number of numbers from the caller, before those of the keys.
     given: usize,
     keys: Vec<KeyNumbers>,
-    /// How many numbers a row has.
+    /// The number of numbers of a row.
     width: usize,
     /// Whether equal values may have different numbers.
     has_equals: bool,
@@ -102,13 +102,13 @@ impl RowKeys {
         }
     }
 
-    /// Goes on to a batch; says whether its numbers mean what those of the batches before do.
+    /// Begins a batch. Returns whether its numbers mean the same as those of the batches before.
     pub(super) fn begin(&mut self, batch: &Batch) -> bool {
         let are_alike = self.keys.iter_mut().map(|key| key.begin(batch));
         are_alike.fold(true, |all, is_alike| all & is_alike)
     }
 
-    /// Appends the numbers of rows of a batch that was begun, those of a row one after the other, to `numbers`.
+    /// Appends the numbers of rows of the current batch, row by row, to `numbers`.
     ///
     /// # Errors
     /// Those of the evaluator, and if there is no memory for a value.
@@ -132,17 +132,17 @@ impl RowKeys {
         Ok(())
     }
 
-    /// How many numbers a row has.
+    /// The number of numbers of a row.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// What tells rows with different numbers to be equal, if some may be.
+    /// The keys that compare different numbers, if some may be equal.
     pub(super) fn equals(&self) -> Option<&RowKeys> {
         self.has_equals.then_some(self)
     }
 
-    /// The value of a key of a row that has some numbers.
+    /// The value of a key of a row with these numbers.
     ///
     /// # Panics
     /// If there is no such key.
@@ -151,7 +151,7 @@ impl RowKeys {
         key.value(&numbers[own])
     }
 
-    /// The value of the last key of a row that has some numbers.
+    /// The value of the last key of a row with these numbers.
     pub(super) fn last(&self, numbers: &[u64]) -> Cow<'_, Value> {
         self.value(numbers, self.keys.len() - 1)
     }
@@ -165,10 +165,10 @@ impl RowKeys {
         columns.collect()
     }
 
-    /// The groups of an index, by what is given and then by keys, each in its order.
+    /// The groups of an index, sorted by the given number and then by keys, each in its order.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn sorted(
         &self,
         index: &GroupIndex,
@@ -192,10 +192,10 @@ impl RowKeys {
         })
     }
 
-    /// Appends the bytes of a key of a row that has some numbers, which compare as its values do.
+    /// Appends the bytes of a key of a row with these numbers, which compare as its values do.
     ///
     /// # Errors
-    /// If the key is longer than all values of a row may be.
+    /// If the key is longer than the limit for all values of a row.
     pub(super) fn add_key(
         &self,
         numbers: &[u64],
@@ -214,18 +214,18 @@ impl RowKeys {
         self.keys.iter().any(KeyNumbers::has_values)
     }
 
-    /// Bytes that the keys of a row that has some numbers take in columns beside numbers.
+    /// Bytes that the keys of a row with these numbers take in columns beside numbers.
     pub(super) fn text_bytes(&self, numbers: &[u64]) -> usize {
         let keys = self.parts().map(|(key, own)| key.text_bytes(&numbers[own]));
         keys.sum()
     }
 
-    /// About how many bytes values take.
+    /// The memory of values, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         self.keys.iter().map(KeyNumbers::bytes).sum()
     }
 
-    /// Prepares keys to be given as columns; no row is looked at any more.
+    /// Prepares keys to be returned as columns; no further rows are numbered.
     pub(super) fn finish(&mut self) {
         self.keys.iter_mut().for_each(KeyNumbers::finish);
     }
@@ -240,13 +240,13 @@ impl RowKeys {
         self.keys.iter().any(KeyNumbers::has_null)
     }
 
-    /// Whether the last key of a row that has some numbers is NULL.
+    /// Whether the last key of a row with these numbers is NULL.
     pub(super) fn ends_with_null(&self, numbers: &[u64]) -> bool {
         let last = self.parts().last();
         last.is_some_and(|(key, own)| key.is_null(&numbers[own]))
     }
 
-    /// The keys, each with where its numbers are among those of a row.
+    /// The keys, each with the range of its numbers among those of a row.
     fn parts(&self) -> impl Iterator<Item = (&KeyNumbers, Range<usize>)> {
         self.keys.iter().scan(self.given, |offset, key| {
             let own = *offset..*offset + key.width();
@@ -255,7 +255,7 @@ impl RowKeys {
         })
     }
 
-    /// The numbers of a row, each that of the first value that is equal.
+    /// The numbers of a row, each that of the first equal value.
     fn firsts<'a>(&'a self, numbers: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
         let given = numbers[..self.given].iter().copied();
         let of_keys = self.parts().flat_map(|(key, own)| {
@@ -265,7 +265,7 @@ impl RowKeys {
         given.chain(of_keys)
     }
 
-    /// Of values that are equal the smallest is shown.
+    /// Of equal values the smallest is shown.
     fn show_smaller(&self, shown: &mut [u64], numbers: &[u64]) {
         for (key, own) in self.parts() {
             let (shown, numbers) = (&mut shown[own.clone()], &numbers[own]);
@@ -276,12 +276,12 @@ impl RowKeys {
     }
 }
 
-/// Groups of rows that have equal numbers.
+/// Groups of rows with equal numbers.
 #[derive(Debug, Default)]
 pub(super) struct GroupIndex {
-    /// `[groups * width]`: for each group what is given, and the numbers of its keys.
+    /// `[groups * width]`: for each group the given number, and the numbers of its keys.
     numbers: Vec<u64>,
-    /// How many numbers a row has.
+    /// The number of numbers of a row.
     width: usize,
     groups: usize,
     /// Groups by their hash.
@@ -289,7 +289,8 @@ pub(super) struct GroupIndex {
 }
 
 impl GroupIndex {
-    /// The group of a row with some numbers, and whether it was there; if not, it is added. All rows have as many numbers.
+    /// The group of a row with the numbers `wanted`, and whether it was there; if not, it is added. All rows have `width`
+    /// numbers.
     #[inline]
     pub(super) fn intern(&mut self, wanted: &[u64], equals: Option<&RowKeys>) -> (usize, bool) {
         self.width = wanted.len();
@@ -304,11 +305,11 @@ impl GroupIndex {
             .entry(spread(hash), is_it, |place| spread(place.hash))
         {
             Entry::Vacant(vacant) => {
-                // Groups are kept in memory, which has no room for 2^32.
+                // Groups are in memory, which has no room for 2^32.
                 let group = self.groups as u32;
                 vacant.insert(GroupPlace { group, hash });
                 reserve_on_huge_pages(numbers, width);
-                // There are few, for which calling a copy of memory takes longer.
+                // There are few numbers: a call of memcpy takes longer.
                 wanted.iter().for_each(|&number| numbers.push(number));
                 self.groups += 1;
                 (self.groups - 1, false)
@@ -323,7 +324,7 @@ impl GroupIndex {
         }
     }
 
-    /// Whether the group of a row with some numbers is there.
+    /// Whether the group of a row with the numbers `wanted` is there.
     pub(super) fn contains(&self, wanted: &[u64], equals: Option<&RowKeys>) -> bool {
         let hash = hash(wanted, equals);
         let is_it = |place: &GroupPlace| {
@@ -332,7 +333,7 @@ impl GroupIndex {
         self.places.find(spread(hash), is_it).is_some()
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.groups
     }
@@ -342,23 +343,23 @@ impl GroupIndex {
         &self.numbers[group * self.width..(group + 1) * self.width]
     }
 
-    /// About how many bytes it takes.
+    /// The memory that it takes, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         let group = 2 * self.width * size_of::<u64>() + PLACE_BYTES;
         self.groups * group
     }
 
-    /// About how many bytes sorting the groups takes.
+    /// The memory for sorting the groups, in bytes, about.
     pub(super) fn sort_bytes(&self) -> usize {
         self.groups * (self.width * size_of::<u64>() + SORT_BYTES)
     }
 
-    /// No row is looked for any more.
+    /// Frees the table: no further rows are searched.
     pub(super) fn finish(&mut self) {
         self.places = HashTable::new();
     }
 
-    /// Gives numbers to values of keys instead of columns, where numbers of another batch mean something else.
+    /// Gives numbers to values of keys instead of columns, where numbers of another batch have another meaning.
     ///
     /// # Errors
     /// If there is no memory for a value.
@@ -396,28 +397,28 @@ fn hash(numbers: &[u64], equals: Option<&RowKeys>) -> u32 {
     }
 }
 
-/// Whether rows with some numbers are equal.
+/// Whether rows with these numbers are equal.
 #[inline]
 fn is_same(kept: &[u64], wanted: &[u64], equals: Option<&RowKeys>) -> bool {
-    // There are few numbers, for which calling a comparison of memory takes longer.
+    // There are few numbers: a call of memcmp takes longer.
     let are_same = kept.iter().zip(wanted).all(|(kept, wanted)| kept == wanted);
     are_same || equals.is_some_and(|keys| keys.firsts(kept).eq(keys.firsts(wanted)))
 }
 
-/// Mixes numbers that are no attack: who could choose them has chosen the text, and may as well ask for all of it.
+/// Mixes numbers without a secret: an attacker that chooses the numbers has chosen the text, and could ask for all of it.
 #[inline]
 fn mix(mixed: u64, number: u64) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     (mixed.rotate_left(23) ^ number).wrapping_mul(FACTOR)
 }
 
-/// The hash of numbers that were mixed: all of its bits depend on all of them.
+/// The hash of mixed numbers: all of its bits depend on all of them.
 #[inline]
 fn finished(mixed: u64) -> u32 {
     (mixed ^ mixed >> 32) as u32
 }
 
-/// A hash for tables that take some of its highest bits beside the lowest.
+/// A hash for tables that use some of its highest bits beside the lowest.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << u32::BITS | u64::from(hash)
@@ -438,7 +439,7 @@ mod tests {
     use crate::expression::{Evaluator, Layout, Program};
     use crate::runtime::interrupt::Interrupts;
 
-    /// A column of one kind or another, which the number says, with values that are equal here and there.
+    /// A column of the kind that the number says, with some equal values.
     fn column(kind: u8, values: &[u8], dictionaries: &[TextDictionary]) -> BatchColumn {
         const TEXTS: [&str; 4] = ["a", "A", "b", "1"];
         let mut column = ColumnBuilder::default();
@@ -484,9 +485,12 @@ mod tests {
             let expressions = [Expression::Column(0), Expression::Column(1), lower];
             let program = Program::new(&expressions, &Layout::whole(2, 0), 0, &interrupt, &ValueMemory::default()).unwrap();
             let program = std::sync::Arc::new(program);
-            let collation_of = |key: usize| match are_nocase[key] {
-                true => Collation::NoCase,
-                false => Collation::Binary,
+            let collation_of = |key: usize| {
+                if are_nocase[key] {
+                    Collation::NoCase
+                } else {
+                    Collation::Binary
+                }
             };
             let mut evaluator = Evaluator::of(program.clone());
             let keys = (0..3).map(|key| {
@@ -494,7 +498,7 @@ mod tests {
             });
             let (mut keys, mut index) = (RowKeys::new(keys.collect()), GroupIndex::default());
             let memory = ValueMemory::default();
-            // By key of values the number and the values that are shown.
+            // By key of values the number and the shown values.
             let mut expected: BTreeMap<Vec<u8>, (usize, Vec<Value>)> = BTreeMap::new();
             for (left, right, values) in batches {
                 let (lefts, rights): (Vec<u8>, Vec<u8>) = values.into_iter().unzip();

@@ -1,7 +1,7 @@
-//! `GroupKeys`: what an aggregation tells rows apart by, as numbers.
+//! `GroupKeys`: the numbers by which an aggregation distinguishes rows.
 //!
-//! These are the keys of groups and the arguments that aggregates collect, each behind the keys of its order. Invariant: what FILTER
-//! refuses is not computed, and a row that is no argument has no number.
+//! These are the keys of groups and the arguments that aggregates collect, each behind the keys of its order. Invariant:
+//! arguments refused by FILTER are not computed, and a row that is no argument has no number.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::batch::Batch;
 use crate::expression::{Evaluator, Program};
 use crate::runtime::memory::ValueMemory;
 
-/// What rows are told apart by.
+/// The keys by which rows are distinguished.
 pub(super) struct GroupKeys {
     pub(super) keys: RowKeys,
     pub(super) aggregates: Vec<AggregateKeys>,
-    /// Whether no aggregate looks at the values of arguments when it collects them.
+    /// Whether all aggregates collect arguments without their values.
     only_collects: bool,
     evaluator: Evaluator<Arc<Program>>,
     memory: ValueMemory,
 }
 
-/// What is looked at for an aggregate.
+/// The keys of an aggregate.
 pub(super) struct AggregateKeys {
     filter: Option<ExpressionId>,
     /// The argument behind the number of its group and the keys of its order, if the aggregate collects it.
@@ -37,7 +37,7 @@ pub(super) struct AggregateKeys {
     pub(super) orders: Vec<KeyOrder>,
 }
 
-/// Rows of a batch as numbers.
+/// The rows of a batch as numbers.
 pub(super) struct NumberedBatch {
     pub(super) rows: Range<usize>,
     /// The numbers of their keys, row by row.
@@ -48,15 +48,14 @@ pub(super) struct NumberedBatch {
 /// The rows of a batch that an aggregate takes.
 #[derive(Default)]
 pub(super) struct AggregateRows {
-    /// Which they are; none if all.
+    /// Their numbers; none for all.
     pub(super) passing: Option<Vec<usize>>,
-    /// Of an aggregate that collects the numbers of their arguments, row by row, each behind room for the number of the group.
+    /// For an aggregate that collects, the numbers of their arguments, row by row, each behind room for the number of the group.
     pub(super) arguments: Vec<u64>,
 }
 
 impl GroupKeys {
-    /// What an aggregation tells rows apart by. What is known of the entries of a dictionary for an
-    /// expression may take `share` bytes.
+    /// The keys of an aggregation. Values for the entries of a dictionary for an expression may take `share` bytes.
     pub(super) fn new(
         aggregation: &Aggregation,
         program: &Arc<Program>,
@@ -117,13 +116,13 @@ impl GroupKeys {
         }
     }
 
-    /// Goes on to a batch; says whether its numbers mean what those of the batches before do.
+    /// Begins a batch. Returns whether its numbers mean the same as those of the batches before.
     pub(super) fn begin(&mut self, batch: &Batch) -> bool {
         self.all_mut()
             .fold(true, |all, keys| all & keys.begin(batch))
     }
 
-    /// Makes numbers of rows of a batch that was begun.
+    /// Numbers rows of the current batch.
     ///
     /// # Errors
     /// Those of the evaluator, and if there is no memory for a value.
@@ -147,19 +146,19 @@ impl GroupKeys {
         Ok(numbered)
     }
 
-    /// Whether rows can be added to groups without these keys: different numbers are different values, and no value of a number is asked
-    /// for.
+    /// Whether rows can be added to groups without these keys: different numbers are different values, and no value of a number
+    /// is needed.
     pub(super) fn are_dispensable(&self) -> bool {
         self.only_collects && self.all().all(|keys| keys.equals().is_none())
     }
 
-    /// About how many bytes values take.
+    /// The memory of values, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         let keys = self.all().map(RowKeys::bytes);
         self.evaluator.entry_bytes() + keys.sum::<usize>()
     }
 
-    /// Ends looking at rows. Arguments that were collected have their values yet.
+    /// Ends numbering rows. Collected arguments keep their values.
     pub(super) fn finish(&mut self) {
         self.evaluator.forget_entries();
         self.keys.finish();

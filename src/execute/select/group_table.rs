@@ -1,8 +1,8 @@
 //! `GroupTable`: groups by the numbers of their keys, with the states of aggregates.
 //!
-//! The states of an aggregate are an array: rows of a batch are taken key by key, then aggregate by aggregate. Invariant: a row adds
-//! to the group whose keys are equal to its own, and its arguments count once if they are DISTINCT. What numbers of keys mean is not
-//! known here, so that rows can be taken on another thread than the one that makes numbers.
+//! The states of an aggregate are an array: rows of a batch are taken key by key, then aggregate by aggregate. Invariant: a row
+//! adds to the group whose keys are equal to its own, and its arguments count once if they are DISTINCT. The meaning of the
+//! numbers of keys is not known here, so that rows can be taken on another thread than the one that numbers them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::batch::{Batch, BatchColumn};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::memory::ValueMemory;
 
-/// The groups in memory, without what their numbers mean.
+/// The groups in memory, without the meaning of their numbers.
 pub(super) struct GroupTable {
     pub(super) rows: GroupIndex,
     pub(super) aggregates: Vec<GroupedAggregate>,
     aggregation: Arc<Aggregation>,
     evaluator: Evaluator<Arc<Program>>,
-    /// The groups of the rows at hand.
+    /// The groups of the current rows.
     group_of: Vec<u32>,
 }
 
 impl GroupTable {
-    /// A table without groups. What is known of entries of dictionaries may take `share` bytes for each aggregate.
+    /// A table without groups. Values for entries of dictionaries may take `share` bytes for each aggregate.
     pub(super) fn new(
         aggregation: &Arc<Aggregation>,
         program: &Arc<Program>,
@@ -49,8 +49,7 @@ impl GroupTable {
         }
     }
 
-    /// Adds rows of a batch to their groups. Without `keys` different numbers are different values, and no value is
-    /// asked for.
+    /// Adds rows of a batch to their groups. Without `keys` different numbers are different values, and no value is needed.
     ///
     /// # Errors
     /// If an argument cannot be computed, or there is no memory for it.
@@ -116,12 +115,12 @@ impl GroupTable {
         Ok(())
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// About how many bytes all this takes, while it is written too.
+    /// The memory of all of it while it is written, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         let aggregates = self.aggregates.iter().map(GroupedAggregate::bytes);
         let rows = self.rows.bytes() + self.rows.sort_bytes();
@@ -141,18 +140,18 @@ impl GroupTable {
         self.aggregates.iter_mut().for_each(GroupedAggregate::end);
     }
 
-    /// Sorts the arguments that aggregates have collected, once no more rows are taken.
+    /// Sorts the collected arguments of aggregates, once all rows are taken.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn sort(&mut self, keys: &GroupKeys, context: &Context) -> Result<()> {
         let groups = self.rows.len();
         let mut aggregates = self.aggregates.iter_mut().zip(&keys.aggregates);
         aggregates.try_for_each(|(aggregate, keys)| aggregate.sort(keys, groups, context))
     }
 
-    /// Has the next groups take their arguments in order, up to one that fails, or until their texts are as many as a batch may have;
-    /// says how many groups have.
+    /// Lets the next groups take their arguments in order, up to one that fails, or until their texts reach the limit of a batch.
+    /// Returns the number of groups that have.
     pub(super) fn take_in_order(
         &mut self,
         groups: Range<usize>,
@@ -179,8 +178,8 @@ impl GroupTable {
         (groups.len(), Ok(()))
     }
 
-    /// The values of aggregates of groups, of which those in order have taken their arguments last, as columns, up to the first that
-    /// fails, and how many rows they have.
+    /// The values of aggregates of groups, of which those in order have taken their arguments last, as columns, up to the first
+    /// that fails, and the number of rows.
     pub(super) fn columns(
         &mut self,
         groups: Range<usize>,
@@ -205,7 +204,7 @@ impl GroupTable {
         self.aggregates.iter().all(GroupedAggregate::is_count)
     }
 
-    /// Bytes that the states of a group keep outside of themselves.
+    /// Bytes that the states of a group have on the heap.
     pub(super) fn kept_bytes(&self, group: usize) -> usize {
         let aggregates = self.aggregates.iter();
         aggregates

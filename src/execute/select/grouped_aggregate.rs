@@ -1,7 +1,7 @@
 //! `GroupedAggregate`: an aggregate of all groups in memory.
 //!
-//! Rows are taken as a batch, aggregate by aggregate. Invariant: a row adds to its own group; its argument counts once if it is DISTINCT,
-//! and where an aggregate needs order, arguments are collected and taken when all of a group are there.
+//! Rows are taken as a batch, aggregate by aggregate. Invariant: a row adds to its own group; its argument counts once if it is
+//! DISTINCT, and where an aggregate needs order, arguments are collected and taken when all of a group are there.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::{Result, Value};
 pub(super) struct GroupedAggregate {
     aggregate: Aggregate,
     program: Arc<Program>,
-    /// Whether a row counts once, however often it occurs.
+    /// Whether a row counts once, with any multiplicity.
     is_once: bool,
-    /// By group; where order is needed, of the groups that are given next.
+    /// The states by group; where order is needed, of the next groups to be returned.
     states: Vec<Accumulator>,
-    /// What states keep outside of themselves.
+    /// Bytes that states have on the heap.
     kept_bytes: usize,
     pub(super) collected: Option<Collected>,
 }
 
-/// Rows of a batch whose groups are known.
+/// Rows of a batch with their groups.
 pub(super) struct GroupedRows<'a> {
     pub(super) batch: &'a Batch,
     pub(super) rows: Range<usize>,
@@ -49,7 +49,7 @@ impl GroupedRows<'_> {
         self.group_of[row - self.rows.start]
     }
 
-    /// How often a row counts.
+    /// The number of times that a row counts.
     fn times(&self, row: usize, is_once: bool) -> u64 {
         if is_once { 1 } else { self.batch.times_of(row) }
     }
@@ -107,8 +107,7 @@ impl GroupedAggregate {
         self.kept_bytes = self.kept_bytes + state.kept_bytes() - before;
     }
 
-    /// Collects the arguments of rows. Those that their groups do not have yet are taken, if no order is needed; without `keys` they only
-    /// count.
+    /// Collects the arguments of rows. New arguments of a group are taken, if no order is needed; without `keys` they only count.
     pub(super) fn collect(
         &mut self,
         rows: &GroupedRows<'_>,
@@ -142,7 +141,7 @@ impl GroupedAggregate {
         self.collected = Some(collected);
     }
 
-    /// Takes the arguments of rows, or of those `passing`, each as often as it occurs or once.
+    /// Takes the arguments of rows, or of those `passing`, each with its multiplicity or once.
     ///
     /// # Errors
     /// If one cannot be computed.
@@ -177,7 +176,7 @@ impl GroupedAggregate {
         }
     }
 
-    /// Takes rows that are all of the first group, if columns tell their arguments; says whether it did.
+    /// Takes rows that are all of the first group, if their arguments are columns. Returns whether it did.
     fn take_together(&mut self, rows: &GroupedRows<'_>) -> bool {
         let GroupedRows { batch, rows, .. } = rows;
         let times = batch.times.as_deref().filter(|_| !self.is_once);
@@ -209,10 +208,10 @@ impl GroupedAggregate {
         true
     }
 
-    /// Sorts the arguments of `groups` groups that were collected, once no more rows are taken.
+    /// Sorts the collected arguments of `groups` groups, once all rows are taken.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn sort(
         &mut self,
         keys: &AggregateKeys,
@@ -225,7 +224,7 @@ impl GroupedAggregate {
         }
     }
 
-    /// Forgets the states of groups that have been given, where order is needed.
+    /// Forgets the states of returned groups, where order is needed.
     pub(super) fn forget_given(&mut self) {
         if self.waits() {
             self.states.clear();
@@ -233,10 +232,10 @@ impl GroupedAggregate {
         }
     }
 
-    /// Has a group take the arguments that it has collected in order, if that is needed; gives the bytes that states keep.
+    /// Lets a group take its collected arguments in order, if needed. Returns the bytes that states have on the heap.
     ///
     /// # Errors
-    /// If one takes too much memory.
+    /// If one exceeds the memory.
     pub(super) fn take_in_order(
         &mut self,
         group: u32,
@@ -278,7 +277,7 @@ impl GroupedAggregate {
         (column.finish(), Ok(()))
     }
 
-    /// Writes the state of a group. What it has collected, which is sorted, is taken in the merge.
+    /// Writes the state of a group. Collected arguments, which are sorted, are taken in the merge.
     pub(super) fn encode(&self, group: u32, encoder: &mut Encoder) {
         match &self.collected {
             None => self.states[group as usize].encode(encoder),
@@ -290,7 +289,7 @@ impl GroupedAggregate {
         }
     }
 
-    /// Bytes that the state of a group keeps outside of itself.
+    /// Bytes that the state of a group has on the heap.
     pub(super) fn kept_bytes(&self, group: usize) -> usize {
         if self.waits() {
             return 0;
@@ -298,14 +297,14 @@ impl GroupedAggregate {
         self.states[group].kept_bytes()
     }
 
-    /// About how many bytes all this takes, while it is written too.
+    /// The memory of all of it while it is written, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         let collected = self.collected.as_ref().map_or(0, Collected::bytes);
         let states = 2 * self.states.len() * Accumulator::size(self.aggregate.function);
         states + self.kept_bytes + collected
     }
 
-    /// Ends taking rows: what is collected for order alone is needed yet.
+    /// Ends taking rows: only arguments collected for their order are needed further.
     pub(super) fn end(&mut self) {
         if self.waits() {
             (self.collected.iter_mut()).for_each(|collected| collected.rows.finish());
@@ -320,12 +319,12 @@ impl GroupedAggregate {
     }
 }
 
-/// The arguments that an aggregate has collected.
+/// The collected arguments of an aggregate.
 #[derive(Default)]
 pub(super) struct Collected {
     /// Each behind its group and the keys of its order.
     pub(super) rows: GroupIndex,
-    /// How often each occurs, if the aggregate needs order and is not DISTINCT.
+    /// The multiplicity of each, if the aggregate needs order and is not DISTINCT.
     times: Vec<u64>,
     /// Once they are sorted, rows by group and then in order, and where those of each group begin.
     order: Vec<u32>,
@@ -337,7 +336,7 @@ impl Collected {
         2 * size_of_val(&self.times[..]) + self.rows.bytes() + self.rows.sort_bytes()
     }
 
-    /// Counts a row that was interned.
+    /// Counts an interned row.
     fn count(&mut self, row: usize, is_known: bool, times: u64) {
         if is_known {
             self.times[row] += times;
@@ -346,7 +345,7 @@ impl Collected {
         }
     }
 
-    /// How often a row occurs; once with DISTINCT.
+    /// The multiplicity of a row; 1 with DISTINCT.
     pub(super) fn times_of(&self, row: u32) -> u64 {
         self.times.get(row as usize).map_or(1, |&times| times)
     }
@@ -354,7 +353,7 @@ impl Collected {
     /// Sorts arguments by group, of which there are `groups`, and by their order.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     fn sort(&mut self, keys: &AggregateKeys, groups: usize, context: &Context) -> Result<()> {
         if let Some(argument) = &keys.argument {
             self.order = argument.sorted(&self.rows, &keys.orders, context)?;
@@ -376,7 +375,7 @@ impl Collected {
         &self.order[start..end]
     }
 
-    /// How many arguments of a group there are.
+    /// The number of arguments of a group.
     fn total(&self, group: u32) -> u64 {
         let rows = self.of_group(group).iter();
         rows.map(|&row| self.times_of(row)).sum()

@@ -1,8 +1,8 @@
 //! `Groups`: the groups of an aggregation that are in memory, and how they are written to a run.
 //!
-//! Groups are told apart by the numbers of their keys (`group_index.rs`). Where there are many rows of numbers, a thread of the pool
-//! adds those that were looked at to their groups (`group_table.rs`) while the thread of the statement reads and looks at more.
-//! Invariant: rows are added in the order in which they come, on whatever thread.
+//! The numbers of their keys distinguish groups (`group_index.rs`). Where there are many rows of numbers, a thread of the pool
+//! adds numbered rows to their groups (`group_table.rs`) while the thread of the statement reads and numbers further ones.
+//! Invariant: rows are added in the order in which they come, on any thread.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::runtime::beside::Beside;
 use crate::runtime::interrupt::Pace;
 use crate::{Result, Value};
 
-/// The part of memory that what is known of texts may take, of all expressions together.
+/// Values for texts of dictionaries may take 1/`TEXTS_SHARE` of memory, of all expressions together.
 const TEXTS_SHARE: usize = 4;
 
-/// Batches that are added to their groups together by a thread of the pool: milliseconds of work.
+/// Batches that a thread of the pool adds to their groups at a time: milliseconds of work.
 pub(super) const BATCHES_APART: usize = 8;
 
 /// The groups in memory.
@@ -35,9 +35,9 @@ pub(super) struct Groups {
     aggregation: Arc<Aggregation>,
     keys: GroupKeys,
     table: Beside<Box<GroupTable>>,
-    /// What the table took when it was here last.
+    /// The memory of the table when it was last here.
     table_bytes: usize,
-    /// Batches that were looked at and not added yet.
+    /// Batches that were numbered and not added yet.
     looked_at: Vec<(Batch, NumberedBatch)>,
     context: Context,
 }
@@ -77,7 +77,7 @@ impl Groups {
         self.add(batch, numbered)
     }
 
-    /// Whether adding the rows of a batch to their groups is work for a thread of its own, and takes little memory.
+    /// Whether adding the rows of a batch to their groups pays for another thread, and takes little memory.
     pub(super) fn pays_apart(&self, batch: &Batch) -> bool {
         let finds_rows =
             !self.aggregation.keys.is_empty() || self.aggregation.aggregates.iter().any(collects);
@@ -85,10 +85,10 @@ impl Groups {
         finds_rows && self.keys.are_dispensable() && columns.iter().all(BatchColumn::is_of_numbers)
     }
 
-    /// As `take`, for all rows of a batch, which may be added later, in the order of batches, by a thread of the pool.
+    /// As `take`, for all rows of a batch, which a thread of the pool may add later, in the order of batches.
     ///
     /// # Errors
-    /// As `take`, also those of batches before.
+    /// As `take`, also for earlier batches.
     pub(super) fn take_apart(&mut self, batch: Batch) -> Result<()> {
         self.begin(&batch)?;
         let rows = 0..batch.len();
@@ -106,7 +106,7 @@ impl Groups {
         self.table.begin(|table| add_all(table, looked_at))
     }
 
-    /// Adds what was looked at.
+    /// Adds all numbered rows.
     ///
     /// # Errors
     /// As `take`.
@@ -118,7 +118,7 @@ impl Groups {
         Ok(())
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     ///
     /// # Errors
     /// As `settle`.
@@ -127,7 +127,7 @@ impl Groups {
         Ok(self.table.here()?.len())
     }
 
-    /// About how many bytes all this takes, while it is written too; without what a thread of the pool adds.
+    /// The memory of all of it while it is written, in bytes, about; without what a thread of the pool adds.
     pub(super) fn bytes(&self) -> usize {
         self.keys.bytes() + self.table_bytes
     }
@@ -166,7 +166,7 @@ impl Groups {
     /// Writes all groups as a run and forgets them.
     ///
     /// # Errors
-    /// If the run cannot be written, or the query has to end; also as `settle`.
+    /// If the run cannot be written, or the query must end; also as `settle`.
     pub(super) fn write(&mut self, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
         self.settle()?;
         let table = self.table.here()?;
@@ -183,7 +183,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Goes on to a batch.
+    /// Begins a batch.
     fn begin(&mut self, batch: &Batch) -> Result<()> {
         if !self.keys.begin(batch) {
             self.settle()?;
@@ -210,8 +210,7 @@ fn add_all(table: &mut GroupTable, looked_at: Vec<(Batch, NumberedBatch)>) -> Re
     Ok(())
 }
 
-/// The group behind the last one of a batch that begins with `first` and ends with `most` at the latest, sooner where texts take much
-/// memory.
+/// The end of the groups of a batch that begins with `first`: at most `most`, less where texts take much memory.
 fn end_of_batch(keys: &RowKeys, table: &GroupTable, first: usize, most: usize) -> usize {
     if table.is_of_counts() && !keys.has_texts() {
         return most;
@@ -225,7 +224,7 @@ fn end_of_batch(keys: &RowKeys, table: &GroupTable, first: usize, most: usize) -
     first + (first..most).take_while(fits).count()
 }
 
-/// Groups that are written.
+/// Groups in the form of a run.
 struct Written<'a> {
     aggregation: &'a Aggregation,
     keys: &'a GroupKeys,
@@ -278,7 +277,7 @@ impl Written<'_> {
                     encoder.number(group_key.len() as u64);
                     encoder.number(collected.times_of(row));
                     if state.is_count() {
-                        // COUNT does not look at what it counts.
+                        // The values that COUNT takes do not matter.
                         encoder.value(&Value::Integer(1));
                     } else {
                         encoder.value(&argument.last(numbers));
@@ -368,7 +367,7 @@ mod tests {
             column.push(Value::Text(format!("{number:0LENGTH$}")));
             let batch = Batch::new(vec![column.finish()], 1, Some(vec![2]));
             groups.take(&batch, 0..1).unwrap();
-            // What is shown, two arguments and the greatest.
+            // The shown value, two arguments and the greatest.
             let kept = groups.len().unwrap() * 4 * LENGTH;
             assert!((kept..kept + kept / 10).contains(&groups.bytes()));
             if number == 39 {

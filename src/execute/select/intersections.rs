@@ -1,8 +1,8 @@
-//! Groups that have all of some words, asked for as files that do: `WHERE word IN ('a', 'b') GROUP BY file HAVING
-//! COUNT(DISTINCT word) = 2` becomes a read of `files_with('corpus', 'a', 'b')`, which counts nothing.
+//! Groups that have all of some words, written as files that do: `WHERE word IN ('a', 'b') GROUP BY file HAVING COUNT(DISTINCT
+//! word) = 2` becomes a read of `files_with('corpus', 'a', 'b')`, which counts nothing.
 //!
 //! Invariant: a block is rewritten only where both mean the same: it groups by `file` alone, uses no other aggregate, and has no
-//! other condition. What stood for the group's file becomes the column, what stood for the count the number of words.
+//! other condition. The group's file becomes the column, the count the number of words.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use zipfdb_sql::query::{
 
 use crate::Value;
 
-/// Has blocks that ask for files with all of some words read these.
+/// Rewrites blocks that ask for files with all of some words.
 pub(super) fn settle(queries: &mut [Query]) {
     let blocks = queries.iter_mut().flat_map(|query| &mut query.blocks);
     for block in blocks {
@@ -23,7 +23,7 @@ pub(super) fn settle(queries: &mut [Query]) {
     }
 }
 
-/// The corpus and the words, distinct, of a block that asks for files that have all of them.
+/// The corpus and the distinct words of a block that asks for files with all of them.
 fn intersection(block: &Block) -> Option<(String, Vec<Vec<u8>>)> {
     let Source::Relation(Relation::Words { corpus }) = &block.source else {
         return None;
@@ -80,7 +80,7 @@ fn intersection(block: &Block) -> Option<(String, Vec<Vec<u8>>)> {
         return None;
     };
     let is_all = |id: ExpressionId| match of(id) {
-        // As many as there are in memory.
+        // The number of words in memory.
         Expression::Value(value) => **value == Value::Integer(words.len() as i64),
         _ => false,
     };
@@ -97,13 +97,13 @@ fn intersection(block: &Block) -> Option<(String, Vec<Vec<u8>>)> {
 }
 
 fn rewrite(block: &mut Block, corpus: String, words: Vec<Vec<u8>>) {
-    // As many as there are in memory.
+    // The number of words in memory.
     let count = Value::Integer(words.len() as i64);
     for expression in &mut block.expressions {
         *expression = match expression {
             Expression::Key(_) => Expression::Column(FilesWithColumn::File as usize),
             Expression::Aggregate(_) => Expression::Value(Arc::new(count.clone())),
-            // Of what is left nothing looks at words.
+            // The rest of the block does not use words.
             Expression::Column(_) => Expression::Value(Arc::new(Value::Null)),
             _ => continue,
         };

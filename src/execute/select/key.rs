@@ -1,8 +1,8 @@
 //! Values as bytes that compare as the values do, for sorting, grouping and DISTINCT.
 //!
-//! Invariant: of two values of one column, under one collation and direction, the keys compare as the values, are equal
-//! exactly if the values are, and neither is a proper prefix of the other. So keys of several columns may be put one behind
-//! the other. Values cannot be read back.
+//! Invariant: of two values of one column, under one collation and direction, the keys compare as the values, are equal exactly
+//! if the values are, and neither is a proper prefix of the other. So keys of several columns may be concatenated. Values cannot
+//! be read back.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ const TEXT: u8 = 0x20;
 const BLOB: u8 = 0x30;
 const NULL_LAST: u8 = 0xff;
 
-/// How one column is ordered.
+/// The order of one column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyOrder {
     pub(super) collation: Collation,
@@ -50,7 +50,7 @@ impl KeyOrder {
         }
     }
 
-    /// An order in which only values that are the same are equal.
+    /// An order in which only identical values are equal.
     pub(super) fn exact() -> KeyOrder {
         KeyOrder {
             is_exact: true,
@@ -65,10 +65,10 @@ pub(super) fn tie(a: &Value, b: &Value) -> Ordering {
     compare(a, b, Collation::Binary).then_with(|| is_real(a).cmp(&is_real(b)))
 }
 
-/// Appends the key of a value, and says before that it may take the memory for it.
+/// Appends the key of a value, after a check of its memory.
 ///
 /// # Errors
-/// If the key is longer than all values of a row may be.
+/// If the key is longer than the limit for all values of a row.
 pub(super) fn add_key(
     value: &Value,
     order: KeyOrder,
@@ -91,9 +91,9 @@ pub(super) fn add_key(
     Ok(())
 }
 
-/// How long the key of a TEXT or BLOB is at most.
+/// The most bytes of the key of a TEXT or BLOB.
 fn key_bytes(value: &Value, collation: Collation) -> u64 {
-    /// A letter of two bytes is folded to one of three at most, or to several.
+    /// A letter of two bytes is folded to at most three bytes, or to several letters.
     const FOLDED: u64 = 3;
     let zeros = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == 0).count() as u64;
     let ends = 3;
@@ -117,7 +117,7 @@ pub(super) fn push_key(value: &Value, order: KeyOrder, key: &mut Vec<u8>) {
             });
             return;
         }
-        // Rounded to a real; what rounding lost decides between numbers that round to the same real.
+        // Rounded to a real; the rounding error decides between numbers that round to the same real.
         Value::Integer(integer) => {
             let real = *integer as f64;
             // At most 512 apart.

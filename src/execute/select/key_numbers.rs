@@ -1,8 +1,8 @@
 //! `KeyNumbers`: the values of an expression on rows, as numbers.
 //!
 //! Numbers of columns are taken as they are; other values get numbers when they are first met, once for each text where a column
-//! of numbered texts alone decides. Invariant: values that are the same have the same numbers, and values that compare equal
-//! have a first in common.
+//! of numbered texts alone decides. Invariant: identical values have the same numbers, and values that compare equal have a first
+//! in common.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,14 +23,14 @@ use crate::{Result, Value};
 /// Words of an n-gram that are one number.
 const WORDS: usize = (u64::BITS / u32::BITS) as usize;
 
-/// Instead of the number of a value that has none.
+/// The mark of a value without a number.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What rows are looked at with.
+/// The means to number rows.
 pub(super) struct Look<'a> {
     pub(super) evaluator: &'a mut Evaluator<Arc<Program>>,
     pub(super) memory: &'a ValueMemory,
-    /// Whether new values get numbers; or else rows that have one are new too.
+    /// Whether new values get numbers; otherwise rows with a new value are new too.
     pub(super) keeps: bool,
 }
 
@@ -48,30 +48,29 @@ pub(super) struct KeyNumbers {
     entries_max: usize,
 }
 
-/// What numbers are for.
+/// The use of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyUse {
-    /// To tell values apart that are not equal by a collation.
+    /// To distinguish values that are not equal by a collation.
     Equality(Collation),
-    /// To tell values apart that are not the same.
+    /// To distinguish values that are not identical.
     Identity,
-    /// To tell numbers apart that are not the same; texts and BLOBs are the numbers that they begin with.
+    /// To distinguish different numbers; texts and BLOBs are the numbers that they begin with.
     Number,
 }
 
-/// What numbers mean.
+/// The meaning of numbers.
 #[derive(Debug)]
 enum KeyForm {
-    /// No batch was there yet.
+    /// No batch has come yet.
     Unknown,
-    /// What those of the column do, which is of the kind of this empty one.
+    /// That of the column, which is of the kind of this empty one.
     Column(BatchColumn),
     Values(ValueNumbers),
 }
 
 impl KeyNumbers {
-    /// Numbers the values of `expression`. What is known of the texts of a dictionary takes at most
-    /// `bytes_max` bytes.
+    /// Numbers the values of `expression`. Values for the texts of a dictionary take at most `bytes_max` bytes.
     pub(super) fn new(
         expression: ExpressionId,
         what_for: KeyUse,
@@ -89,7 +88,7 @@ impl KeyNumbers {
         }
     }
 
-    /// Goes on to a batch; says whether its numbers mean what those of the batches before do.
+    /// Begins a batch. Returns whether its numbers mean the same as those of the batches before.
     pub(super) fn begin(&mut self, batch: &Batch) -> bool {
         let column = self.column.map(|column| &batch.columns()[column]);
         match (&self.form, column) {
@@ -114,7 +113,7 @@ impl KeyNumbers {
         }
     }
 
-    /// How many numbers a value has.
+    /// The number of numbers of a value.
     pub(super) fn width(&self) -> usize {
         match &self.form {
             KeyForm::Column(BatchColumn::Ngrams { n, .. }) => n.div_ceil(WORDS),
@@ -122,7 +121,7 @@ impl KeyNumbers {
         }
     }
 
-    /// The numbers of rows of a batch that was begun: those of each at `offset` of its `width` ones in `target`.
+    /// Writes the numbers of rows of the current batch: those of each row at `offset` of its `width` ones in `target`.
     ///
     /// # Errors
     /// Those of the evaluator, and if there is no memory for a value.
@@ -156,7 +155,7 @@ impl KeyNumbers {
         }
         for (row, text, target) in unknown {
             *target = match self.entries.get(text) {
-                // A row before has the same text.
+                // An earlier row has the same text.
                 Some(known) => u64::from(known),
                 None => self.number_row(batch, row, Some(text), look)?,
             };
@@ -164,7 +163,7 @@ impl KeyNumbers {
         Ok(())
     }
 
-    /// The number of a row that is computed, or is that of its value, and is known of its text from then on.
+    /// The number of a row by its value, which is stored for its text.
     fn number_row(
         &mut self,
         batch: &Batch,
@@ -193,7 +192,7 @@ impl KeyNumbers {
         Ok(number.map_or(UNKNOWN, u64::from))
     }
 
-    /// The value that has some numbers.
+    /// The value with these numbers.
     pub(super) fn value(&self, numbers: &[u64]) -> Cow<'_, Value> {
         match &self.form {
             KeyForm::Values(values) => Cow::Borrowed(values.value(numbers[0] as u32)),
@@ -209,7 +208,7 @@ impl KeyNumbers {
         }
     }
 
-    /// The values that have some numbers, one after the other.
+    /// The values with these numbers, one after the other.
     pub(super) fn column<'a>(&self, numbers: impl Iterator<Item = &'a [u64]>) -> BatchColumn {
         match &self.form {
             KeyForm::Column(kind) => {
@@ -237,7 +236,7 @@ impl KeyNumbers {
         self.null().is_some()
     }
 
-    /// Whether the value with some numbers is NULL.
+    /// Whether the value with these numbers is NULL.
     pub(super) fn is_null(&self, numbers: &[u64]) -> bool {
         self.null().map(u64::from) == Some(numbers[0])
     }
@@ -254,7 +253,7 @@ impl KeyNumbers {
         matches!(self.form, KeyForm::Values(_))
     }
 
-    /// Bytes that a value with some numbers takes outside of a column of numbers.
+    /// Bytes that a value with these numbers takes outside of a column of numbers.
     pub(super) fn text_bytes(&self, numbers: &[u64]) -> usize {
         match &self.form {
             KeyForm::Values(values) => value_size(values.value(numbers[0] as u32)),
@@ -270,7 +269,7 @@ impl KeyNumbers {
         }
     }
 
-    /// The number of the first value that is equal to one with a number.
+    /// The number of the first value that is equal to the one with this number.
     pub(super) fn first(&self, number: u64) -> u64 {
         match &self.form {
             KeyForm::Values(values) if number != UNKNOWN => u64::from(values.first(number as u32)),
@@ -278,7 +277,7 @@ impl KeyNumbers {
         }
     }
 
-    /// From now on values have numbers of their own. Gives what tells values by the numbers of the column before, if they had those.
+    /// Gives values numbers of their own from now on. Returns the numbers of the column before, if values had those.
     pub(super) fn number_values(&mut self) -> Option<KeyNumbers> {
         if let KeyForm::Values(_) = self.form {
             return None;
@@ -306,7 +305,7 @@ impl KeyNumbers {
         }
     }
 
-    /// Makes a dictionary of values that are all texts; no row is looked at any more.
+    /// Makes a dictionary of values that are all texts; no further rows are numbered.
     pub(super) fn finish(&mut self) {
         self.entries = EntryNumbers::default();
         self.form = match std::mem::replace(&mut self.form, KeyForm::Unknown) {
@@ -329,7 +328,7 @@ impl KeyNumbers {
     /// the numbers of the rows.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn ordered<'a>(
         &self,
         rows: impl Iterator<Item = &'a [u64]>,
@@ -347,7 +346,7 @@ impl KeyNumbers {
         }
     }
 
-    /// About how many bytes it takes.
+    /// The memory that it takes, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         let values = match &self.form {
             KeyForm::Values(values) => values.bytes(),
@@ -365,7 +364,7 @@ impl KeyNumbers {
     }
 }
 
-/// The numbers of rows of a column, those of each at `offset` of its `width` ones in `target`.
+/// Writes the numbers of rows of a column: those of each row at `offset` of its `width` ones in `target`.
 fn take_numbers(
     column: &BatchColumn,
     rows: Range<usize>,
@@ -410,7 +409,7 @@ fn pack(words: &[u32]) -> u64 {
     words.fold(0, |packed, &word| packed << u32::BITS | u64::from(word))
 }
 
-/// Appends the value that has some numbers in a column of its kind.
+/// Appends the value with these numbers to a column of its kind.
 fn push_numbers(column: &mut BatchColumn, numbers: &[u64]) {
     match column {
         BatchColumn::Integers(integers) => integers.push(numbers[0].cast_signed()),

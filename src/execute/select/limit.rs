@@ -1,6 +1,6 @@
 //! LIMIT and OFFSET.
 //!
-//! Invariant: rows are counted with how often they occur; a row may be cut to fewer times. Once the limit is reached, no
+//! Invariant: rows are counted with their multiplicities; the multiplicity of a row may be cut. Once the limit is reached, no
 //! further row is asked for.
 
 use super::row::{Input, Operator};
@@ -10,9 +10,9 @@ use crate::runtime::interrupt::Pace;
 
 pub(super) struct Limit {
     input: Input,
-    /// Rows still to leave out.
+    /// Rows still to skip.
     offset: u64,
-    /// Rows still to give.
+    /// Rows still to return.
     limit: u64,
     pace: Pace,
 }
@@ -37,7 +37,7 @@ impl Operator for Limit {
             let Some(mut batch) = self.input.next_batch(wanted)? else {
                 return Ok(None);
             };
-            // So many rows are left out whole, and of the next one so many.
+            // The number of rows to skip whole, and the part of the next one's multiplicity to skip.
             let (mut first, mut skipped) = (0, 0);
             while first < batch.len() {
                 skipped = batch.times_of(first).min(self.offset);

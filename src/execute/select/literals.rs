@@ -1,7 +1,7 @@
 //! Literals that are compared with n-grams, cut into words as the corpus cuts its texts.
 //!
-//! A literal that is compared with `ngram` means the n-gram that its words make: `'The-of'` and `'the  of'` find what stands
-//! there. Which comparisons can be true of no word or n-gram is told by `unmatched.rs`.
+//! A literal that is compared with `ngram` means the n-gram that its words make: `'The-of'` and `'the  of'` find the n-gram of
+//! these words. `unmatched.rs` finds comparisons that are true of no word or n-gram.
 //!
 //! Invariant: a literal that some n-gram equals byte for byte stays as it is.
 
@@ -16,10 +16,10 @@ use super::word_text::{is_plain_word, is_sequence, words_of};
 use crate::Value;
 use crate::handles::session::Session;
 
-/// Longest literal that is cut into words: no word of prose is as long.
+/// The longest literal that is cut into words: no word of prose is as long.
 pub(super) const LITERAL_BYTES_MAX: usize = 1 << 16;
 
-/// Makes literals that are compared with n-grams those n-grams.
+/// Replaces literals that are compared with n-grams by those n-grams.
 pub(super) fn settle(session: &Session, queries: &mut [Query]) {
     let blocks = queries.iter_mut().flat_map(|query| &mut query.blocks);
     for block in blocks {
@@ -28,7 +28,7 @@ pub(super) fn settle(session: &Session, queries: &mut [Query]) {
         };
         let tokenizer = OnceCell::new();
         let tokenizer = || {
-            // If there is no such corpus, opening the scan is an error.
+            // For a missing corpus, opening the scan is the error.
             let asked = || session.corpus(corpus).and_then(|corpus| corpus.settings());
             *tokenizer.get_or_init(|| asked().ok().map(|settings| settings.tokenizer))
         };
@@ -49,11 +49,11 @@ struct LiteralChange {
 enum Operand {
     Left,
     Right,
-    /// Of the list of IN.
+    /// An item of the list of IN.
     Item(usize),
 }
 
-/// What literals of a block that are compared with n-grams of `n` words become, where the corpus has a tokenizer.
+/// The changes of the literals of a block that are compared with n-grams of `n` words, where the corpus has a tokenizer.
 fn changes(
     block: &Block,
     n: usize,
@@ -103,7 +103,7 @@ fn changes(
     changes
 }
 
-/// Whether an expression is the n-gram, of a row or as what rows are grouped by.
+/// Whether an expression is the n-gram, of a row or as a key of groups.
 fn is_ngram(block: &Block, id: ExpressionId) -> bool {
     let column = Expression::Column(NgramsColumn::Ngram as usize);
     let is_column = |id: ExpressionId| block.expressions[id.0 as usize] == column;
@@ -117,7 +117,7 @@ fn is_ngram(block: &Block, id: ExpressionId) -> bool {
     }
 }
 
-/// The n-gram that a literal means and is not.
+/// The n-gram that a literal means, if it differs from the literal.
 fn meant_ngram(tokenizer: Tokenizer, n: usize, literal: &str) -> Option<String> {
     if literal.len() > LITERAL_BYTES_MAX || is_sequence(tokenizer, literal, n) {
         return None;
@@ -126,7 +126,7 @@ fn meant_ngram(tokenizer: Tokenizer, n: usize, literal: &str) -> Option<String> 
     (words.len() == n).then(|| words.join(" "))
 }
 
-/// Puts texts where literals of a block are.
+/// Replaces literals of a block by texts.
 fn put_texts(block: &mut Block, changes: Vec<LiteralChange>) {
     let moved = changes.len();
     let (mut places, mut texts) = (Vec::new(), Vec::new());
@@ -160,7 +160,7 @@ mod tests {
         database
     }
 
-    /// The first value, and what is said.
+    /// The first value, and the notices.
     fn asked(database: &Database, sql: &str) -> (Value, Vec<String>) {
         let mut rows = database.query(sql).unwrap();
         let notices = rows.notices().iter().map(ToString::to_string).collect();

@@ -1,8 +1,8 @@
 //! SELECT: operators that pull rows from one another, one operator per file.
 //!
-//! `build` puts them together, `scan` is where rows come from, `external_sort`, `spill`, `key` and `codec` carry those that keep rows.
-//! Invariant: what is kept stays within the memory limit and spills beyond it; every loop over rows can be interrupted. How
-//! text is read from a grammar is not known here.
+//! `build` connects them, `scan` makes rows, `external_sort`, `spill`, `key` and `codec` serve those that keep rows. Invariant:
+//! kept rows stay within the memory limit and spill beyond it; every loop over rows can be interrupted. How text is read from a
+//! grammar is not known here.
 
 mod accumulate;
 mod aggregate;
@@ -70,7 +70,7 @@ pub(crate) fn select(session: &Arc<Session>, query: Query, interrupt: &Interrupt
 }
 
 /// Answers the queries of one statement with many parameter sets, in their order, as one statement: it has one timeout and is
-/// interrupted as a whole. A query is begun when the rows of those before it are out.
+/// interrupted as a whole. A query begins when the rows of those before it are returned.
 ///
 /// # Errors
 /// As `select`, for the first query.
@@ -111,7 +111,7 @@ fn select_from(
         ahead: 1,
         notices,
     };
-    // So that what is wrong with a query is known before its rows are asked for.
+    // So that an error in a query is known before its rows are asked for.
     answers.begin()?;
     let notices = std::mem::take(&mut answers.notices).into_notices();
     let rows = Rows::of(columns, answers).with_interrupt(handle);
@@ -119,10 +119,10 @@ fn select_from(
 }
 
 /// EXPLAIN: the operators of a query as an indented tree, one line a row, or as one row of JSON. With `analyze` the query runs
-/// first; subqueries in expressions always do, since how the query is answered depends on their values.
+/// first; subqueries in expressions always do, since the plan of the query depends on their values.
 ///
 /// # Errors
-/// As `select`, and with `analyze` all that its rows can fail with.
+/// As `select`, and with `analyze` the errors of its rows.
 pub(crate) fn explain(
     session: &Arc<Session>,
     query: &Query,
@@ -151,9 +151,10 @@ fn explain_from(
     let mut builder = Builder {
         session,
         context,
-        plan: Plan::new(match analyze {
-            true => Explained::Analyzed,
-            false => Explained::Operators,
+        plan: Plan::new(if analyze {
+            Explained::Analyzed
+        } else {
+            Explained::Operators
         }),
         open,
         notices: UnmatchedNotices::default(),
@@ -173,37 +174,37 @@ fn explain_from(
     Ok(rows.with_notices(notices.into_notices()))
 }
 
-/// The rows of one query after the other, each as often as it occurs.
+/// The rows of one query after the other, each with its multiplicity.
 struct QueryRows {
     session: Arc<Session>,
     /// For the next query; its binding is the number of that query.
     context: Context,
     open: OpenScan,
-    /// The first query that nothing is known of beforehand.
+    /// The first query without known answers.
     batch_end: u64,
-    /// What has not begun.
+    /// The queries that have not begun.
     queries: std::vec::IntoIter<Query>,
-    /// The query that gives rows.
+    /// The current query.
     input: Option<Input>,
     /// Rows that come before those of the input.
     rest: Option<RestOfBatch>,
-    /// Rows to ask for when the next one is wanted: few at first, for few may be wanted.
+    /// The number of rows to ask for next: few at first, as few may be wanted.
     ahead: usize,
     pace: Pace,
-    /// What is said of the queries that have begun, until the first rows are asked for.
+    /// The notices of the queries that have begun, until the first rows are asked for.
     notices: UnmatchedNotices,
 }
 
-/// How many times as many rows are asked for when so many were not enough.
+/// The growth of the number of rows to ask for, each time that all were used.
 const AHEAD_FACTOR: usize = 8;
 
 impl QueryRows {
-    /// Begins the next query; says whether there is one.
+    /// Begins the next query. Returns whether there is one.
     fn begin(&mut self) -> Result<bool> {
         if self.context.binding == self.batch_end {
             let queries = self.queries.as_slice();
             let next = &queries[..queries.len().min(batch::SETS_MAX)];
-            // What is known is dropped before more is.
+            // The known answers are dropped before new ones are made.
             self.context.batch = None;
             let batch = batch::batch(&self.session, next, &self.context)?;
             self.batch_end += batch
@@ -231,10 +232,10 @@ impl QueryRows {
     fn next_of_queries(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         loop {
             let Some(input) = &mut self.input else {
-                match self.begin()? {
-                    true => continue,
-                    false => return Ok(None),
+                if !self.begin()? {
+                    return Ok(None);
                 }
+                continue;
             };
             match input.next_batch(rows_max)? {
                 Some(batch) => return Ok(Some(batch)),
@@ -261,12 +262,12 @@ impl QueryRows {
     }
 }
 
-/// Rows of a batch, each as often as it occurs.
+/// Rows of a batch, each with its multiplicity.
 struct RestOfBatch {
     batch: Batch,
-    /// None if each occurs once.
+    /// None if each is 1.
     times: Option<Vec<u64>>,
-    /// The row that comes next, and how often it has been given.
+    /// The next row, and how often it was returned.
     row: usize,
     given: u64,
 }
@@ -281,7 +282,7 @@ impl RestOfBatch {
         }
     }
 
-    /// The row that comes next.
+    /// The next row.
     fn take(&mut self) -> Option<usize> {
         while self.row < self.batch.len() {
             let times = self.times.as_ref().map_or(1, |times| times[self.row]);

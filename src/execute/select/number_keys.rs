@@ -1,8 +1,8 @@
 //! Numbers of rows that compare as the values of a sort key do, and rows in their order.
 //!
-//! A key is one or more numbers a row, of which the first decide first. They are told from the columns as they are, without an
-//! array of them; neighbouring ones that fit into 64 bits together are sorted as one. Invariant: the order is that of `key.rs`,
-//! and equal rows keep theirs.
+//! A key is one or more numbers a row, of which the first decide first. They are computed from the columns, without an array of
+//! them; neighbouring ones that fit into 64 bits together are sorted as one. Invariant: the order is that of `key.rs`, and equal
+//! rows keep theirs.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use crate::Result;
 use crate::batch::BatchColumn;
 use crate::runtime::interrupt::{Interrupt, NEVER};
 
-/// Fewer rows are sorted by comparing them, on the thread that asks.
+/// The least number of rows that are sorted by digits; fewer are sorted by comparing, on the calling thread.
 pub(super) const RADIX_ROWS_MIN: usize = 1 << 12;
 
-/// A task looks at least at so many rows.
+/// The least number of rows of a task.
 const TASK_ROWS_MIN: usize = 1 << 14;
 
 /// The highest bit: with it changed, integers compare as unsigned numbers.
@@ -37,11 +37,11 @@ pub(super) struct RowKey<'a> {
     pub(super) descending: bool,
 }
 
-/// What tells the number of a row.
+/// The source of the numbers of rows.
 pub(super) enum RowKeyNumbers<'a> {
     Integers(&'a [i64]),
     Reals(&'a [f64]),
-    /// Texts, and the place of each in order of bytes if that is not its number.
+    /// Texts, and the rank of each in order of bytes if that is not its number.
     Texts(&'a [u32], Option<&'a [u32]>),
     /// Numbers of values, and the rank of each value.
     Ranked(&'a [i64], &'a [u32]),
@@ -57,7 +57,7 @@ pub(super) struct NgramPart<'a> {
     n: usize,
     part: Range<usize>,
     ranks: &'a [u32],
-    /// So many for each rank.
+    /// Bits of each rank.
     bits: u32,
 }
 
@@ -134,7 +134,7 @@ fn ngram_keys<'a>(
     parts.collect()
 }
 
-/// N-grams of `n` words, of which there are fewer than 2^32, in order of the ranks of their words, by number.
+/// N-grams of `n` words, fewer than 2^32, in order of the ranks of their words, by number.
 pub(super) fn sorted_ngrams(
     words: &[u32],
     n: usize,
@@ -144,8 +144,8 @@ pub(super) fn sorted_ngrams(
     sorted_rows(words.len() / n, &ngram_keys(words, n, ranks, false), stop)
 }
 
-/// The numbers of n-grams of `n` words, sorted by count, the greatest first if the flag is set. N-grams with equal counts are sorted by
-/// the ranks of their words; without ranks they keep their order. There are fewer than 2^32 n-grams.
+/// The numbers of n-grams of `n` words, sorted by count, the greatest first if the flag is set. N-grams with equal counts are
+/// sorted by the ranks of their words; without ranks they keep their order. There are fewer than 2^32 n-grams.
 pub(super) fn sorted_by_counts(
     words: &[u32],
     n: usize,
@@ -163,18 +163,18 @@ pub(super) fn sorted_by_counts(
     sorted_rows(counts.len(), &keys, stop)
 }
 
-/// Runs work that sorts so many rows where [`sorted_rows`] may be called: on the pool, if there are many. Gives it a flag that is
-/// set when the query has to end.
+/// Runs work that sorts `rows` rows where [`sorted_rows`] may be called: on the pool, if there are many. The work gets a flag
+/// that is set when the query must end.
 ///
 /// # Errors
-/// As the work, and as `Interrupt::check`.
+/// Those of the work, and of `Interrupt::check`.
 pub(super) fn where_rows_are_sorted<A: Send>(
     rows: usize,
     pool: &rayon::ThreadPool,
     interrupt: &Interrupt,
     work: impl FnOnce(&AtomicBool) -> Result<A> + Send,
 ) -> Result<A> {
-    // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
+    // A thread of the pool would wait for itself, for example a host that queries from its progress callback.
     let is_here = rows < RADIX_ROWS_MIN || pool.current_thread_index().is_some();
     if is_here {
         work(&NEVER)
@@ -183,7 +183,7 @@ pub(super) fn where_rows_are_sorted<A: Send>(
     }
 }
 
-/// The rows, of which there are fewer than 2^32, in order of their numbers, equal ones in their own order.
+/// The rows, fewer than 2^32, in order of their numbers, equal ones in their own order.
 ///
 /// # Errors
 /// `Interrupted` if `stop` is set.
@@ -221,7 +221,7 @@ fn compare(keys: &[RowKey<'_>], left: u32, right: u32) -> Ordering {
 /// Keys one after the other whose numbers fit into 64 bits together.
 #[derive(Default)]
 struct KeyGroup<'a> {
-    /// Each with its least number, and how many bits others take above that.
+    /// Each with its least number, and the number of bits above that.
     keys: Vec<(&'a RowKey<'a>, u64, u32)>,
 }
 

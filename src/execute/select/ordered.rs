@@ -1,7 +1,7 @@
 //! A stable sort that can be interrupted.
 //!
-//! Parts are sorted as the standard library does it and then merged. Invariant: the same order as that of
-//! `sort_by`; between two looks whether to go on lies the work on one part at most.
+//! Parts are sorted by the standard library and then merged. Invariant: the same order as that of `sort_by`; between two checks
+//! for interruption lies at most the work on one part.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -16,7 +16,7 @@ const PART: usize = 1 << 18;
 /// Sorts as `sort_by` does.
 ///
 /// # Errors
-/// If the statement has to end; there are no items then.
+/// If the statement must end; there are no items then.
 pub(super) fn sort_until<T>(
     items: &mut Vec<T>,
     pace: &mut Pace,

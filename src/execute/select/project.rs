@@ -1,6 +1,6 @@
-//! The SELECT list: a row of outputs of each row.
+//! The SELECT list: computes a row of outputs for each row.
 //!
-//! Invariant: as many rows, in the same order.
+//! Invariant: every row has one row of outputs, in the same order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// Makes `outputs` of rows; what is known of entries of dictionaries takes a part of `memory` bytes.
+    /// Makes `outputs` of rows; values for entries of dictionaries take a part of `memory` bytes.
     pub(super) fn new(
         input: Input,
         program: Arc<Program>,
@@ -58,7 +58,7 @@ impl Project {
         }
     }
 
-    /// Computes outputs of the first rows of a batch, as many as their texts take not too much memory; says how many.
+    /// Computes outputs of the first rows of a batch, up to the limit of texts in a batch. Returns the number of rows.
     fn compute(&mut self, batch: &Batch, columns: &mut [ColumnBuilder]) -> (usize, Result<()>) {
         if self.computed.is_empty() {
             return (batch.len(), Ok(()));

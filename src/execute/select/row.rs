@@ -1,31 +1,31 @@
-//! What operators pass on: batches of rows with how often they occur.
+//! Batches of rows with multiplicities, as operators pass them on.
 //!
-//! Invariant: `times` is at least 1, and a row with `times` n means exactly n equal rows. An operator may look at more rows than
-//! it gives, but at no more than a batch of them. An error comes after the rows before it. After an error an operator is not
-//! asked again; after the end it gives nothing.
+//! Invariant: `times` is at least 1, and a row with `times` n means exactly n equal rows. An operator may read more rows than it
+//! returns, but at most a batch more. An error comes after the rows before it. After an error an operator is not called again;
+//! after the end it returns nothing.
 
 use crate::Result;
 use crate::batch::Batch;
 
 pub(super) use crate::batch::{BATCH_BYTES, LateError, RowCollector, value_size};
 
-/// Gives rows.
+/// Returns rows.
 pub(crate) trait Operator: Send {
     /// The next rows, at least one and at most `rows_max`; none at the end.
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>>;
 }
 
-/// Where an operator takes its rows from.
+/// The input of an operator.
 pub(super) type Input = Box<dyn Operator>;
 
-/// The part of its memory that an operator gives to values for entries of dictionaries.
+/// Values for entries of dictionaries take 1/`ENTRIES_SHARE` of the memory of an operator.
 pub(super) const ENTRIES_SHARE: usize = 8;
 
-/// A batch that is given in parts.
+/// A batch that is returned in parts.
 #[derive(Debug, Default)]
 pub(super) struct BatchRest {
     batch: Option<Batch>,
-    /// The row that comes next.
+    /// The next row.
     next: usize,
 }
 
@@ -35,7 +35,7 @@ impl BatchRest {
         BatchRest { batch, next: 0 }
     }
 
-    /// The rows that come next, at most `rows_max`; none if there are no more.
+    /// The next rows, at most `rows_max`; none at the end.
     pub(super) fn take(&mut self, rows_max: usize) -> Option<Batch> {
         let batch = self.batch.as_ref()?;
         let (first, rows) = (self.next, batch.len());
@@ -51,7 +51,7 @@ impl BatchRest {
         (!part.is_empty()).then_some(part)
     }
 
-    /// Takes back the last rows of what was taken last.
+    /// Puts back the last rows of the last part.
     pub(super) fn put_back(&mut self, rows: Batch) {
         match &self.batch {
             Some(_) => self.next -= rows.len(),

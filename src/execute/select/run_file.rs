@@ -1,9 +1,9 @@
 //! The format of runs: sorted records, in blocks.
 //!
-//! A block has its length, a checksum and records; a record has how many bytes of its key the one before in the block has too
-//! (front coding), the length of the others, the length of its payload, these bytes, and the payload. A payload of more than a part
-//! of a block stands behind the block that its record ends, with a checksum of its own. Invariants: a reader keeps a block, a key
-//! and one payload; nothing is given that has not been checked; nothing is allocated that the file does not hold.
+//! A block has its length, a checksum and records; a record has the number of bytes of its key that it shares with the one before
+//! in the block (front coding), the length of the others, the length of its payload, these bytes, and the payload. A payload of
+//! more than a part of a block stands behind the block that its record ends, with a checksum of its own. Invariants: a reader
+//! keeps a block, a key and one payload; no unchecked byte is returned; no more is allocated than the file holds.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -16,11 +16,11 @@ use super::codec::damaged;
 use crate::merge::MergeSource;
 use crate::{Error, Result};
 
-/// A payload of more than this part of a block stands behind it.
+/// A payload of more than 1/`INSIDE_SHARE` of a block stands behind it.
 const INSIDE_SHARE: usize = 4;
 /// Length and checksum of a block or payload.
 const HEADER_BYTES: usize = 12;
-/// What a number takes at most.
+/// The most bytes of a number.
 const NUMBER_BYTES_MAX: usize = 10;
 
 pub(super) fn spill_error(directory: &Path) -> impl Fn(io::Error) -> Error + '_ {
@@ -30,7 +30,7 @@ pub(super) fn spill_error(directory: &Path) -> impl Fn(io::Error) -> Error + '_ 
     }
 }
 
-/// A temporary file, which is there as long as any run lies in it.
+/// A temporary file, which exists as long as any run lies in it.
 #[derive(Debug, Clone)]
 pub(super) struct SpillFile {
     pub(super) file: Arc<File>,
@@ -50,11 +50,11 @@ impl SpillFile {
     }
 }
 
-/// A run that has been written.
+/// A written run.
 #[derive(Debug)]
 pub(super) struct SpilledRun {
     pub(super) file: SpillFile,
-    /// Where in the file it begins and ends.
+    /// Its start and end in the file.
     start: u64,
     pub(super) end: u64,
     pub(super) longest_key: usize,
@@ -70,7 +70,7 @@ fn push_number(target: &mut Vec<u8>, mut number: u64) {
     target.push(number as u8);
 }
 
-/// Takes a number; none if the bytes end before it, or are none.
+/// Takes a number; none if the bytes are not one.
 fn take_number(source: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
     for index in 0..NUMBER_BYTES_MAX as u32 {
@@ -91,13 +91,13 @@ pub(super) struct RunWriter {
     block_bytes: usize,
     /// The header and the records of the block that is being filled.
     block: Vec<u8>,
-    /// The key of the last of them, and the one that is pushed.
+    /// The key of the last record, and the one that is pushed.
     last: Vec<u8>,
     key: Vec<u8>,
 }
 
 impl RunWriter {
-    /// Blocks take about so many bytes, more only for one large record.
+    /// Blocks have about `block_bytes` bytes, more only for one large record.
     pub(super) fn new(file: SpillFile, start: u64, block_bytes: usize) -> RunWriter {
         RunWriter {
             target: Section {
@@ -178,7 +178,7 @@ impl RunWriter {
     }
 }
 
-/// Length and checksum of some bytes.
+/// The length and checksum of some bytes.
 fn header_of(bytes: &[u8]) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     let (length, checksum) = header.split_at_mut(size_of::<u64>());
@@ -187,7 +187,7 @@ fn header_of(bytes: &[u8]) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// A stretch of a file that is read or written from its beginning. Others may move the file's position in between.
+/// A part of a file that is read or written from its start. Other sections may move the file's position in between.
 struct Section {
     file: SpillFile,
     position: u64,
@@ -211,9 +211,10 @@ impl Section {
             .map_err(|_| io::ErrorKind::OutOfMemory)?;
         target.resize(length, 0);
         self.read_exact(target)?;
-        match crc32fast::hash(target) == checksum {
-            true => Ok(()),
-            false => Err(damaged()),
+        if crc32fast::hash(target) == checksum {
+            Ok(())
+        } else {
+            Err(damaged())
         }
     }
 
@@ -223,9 +224,10 @@ impl Section {
         let (length, checksum) = header.split_at(size_of::<u64>());
         let length = u64::from_le_bytes(length.first_chunk().copied().unwrap_or_default());
         let checksum = u32::from_le_bytes(checksum.first_chunk().copied().unwrap_or_default());
-        match length <= self.end - self.position {
-            true => Ok((usize::try_from(length).map_err(|_| damaged())?, checksum)),
-            false => Err(damaged()),
+        if length <= self.end - self.position {
+            Ok((usize::try_from(length).map_err(|_| damaged())?, checksum))
+        } else {
+            Err(damaged())
         }
     }
 }
@@ -252,10 +254,10 @@ impl Write for Section {
     }
 }
 
-/// Where the payload of a record is.
+/// The place of the payload of a record.
 enum Payload {
     InBlock(Range<usize>),
-    /// It comes next in the file, and has so many bytes.
+    /// Next in the file; its number of bytes.
     Behind(u64),
 }
 
@@ -263,7 +265,7 @@ enum Payload {
 pub(super) struct RunReader {
     source: Section,
     block: Vec<u8>,
-    /// Where in the block the next record begins.
+    /// The next record in the block.
     next: usize,
     key: Vec<u8>,
     payload: Payload,
@@ -297,7 +299,7 @@ impl RunReader {
         Ok(true)
     }
 
-    /// None if the block is not one of records.
+    /// None if the block has no valid records.
     fn take_record(&mut self) -> Option<()> {
         let mut at = self.next;
         let mut number = || take_number(&self.block, &mut at);
@@ -328,7 +330,7 @@ impl RunReader {
         &self.key
     }
 
-    /// Puts the payload of the record into `target`, once, before the next record is asked for.
+    /// Moves the payload of the record into `target`, once, before the next record is read.
     pub(super) fn take_payload(&mut self, target: &mut Vec<u8>) -> Result<()> {
         match std::mem::replace(&mut self.payload, Payload::InBlock(0..0)) {
             Payload::InBlock(range) => {
@@ -338,9 +340,12 @@ impl RunReader {
             }
             Payload::Behind(length) => {
                 let taken = self.source.take_checked(target);
-                let taken = taken.and_then(|()| match target.len() as u64 == length {
-                    true => Ok(()),
-                    false => Err(damaged()),
+                let taken = taken.and_then(|()| {
+                    if target.len() as u64 == length {
+                        Ok(())
+                    } else {
+                        Err(damaged())
+                    }
                 });
                 taken.map_err(self.source.file.failed())
             }

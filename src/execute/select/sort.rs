@@ -1,8 +1,7 @@
 //! ORDER BY.
 //!
-//! Rows are taken before the first is given, within the limit of memory (`external_sort.rs`). Of rows that come in the order of the
-//! first keys already, only as many are taken at a time as lie between two changes of these keys. Invariant: rows with equal keys
-//! keep their order.
+//! Rows are taken before the first is returned, within the limit of memory (`external_sort.rs`). If rows come in the order of the
+//! first keys already, a part ends where these keys change. Invariant: rows with equal keys keep their order.
 
 use std::sync::Arc;
 
@@ -28,12 +27,12 @@ pub(super) struct Sort {
     pace: Pace,
 }
 
-/// Rows that are sorted at a time at least, if they come in order of the first keys.
+/// The least number of rows that are sorted at a time, if they come in order of the first keys.
 const PART_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
 
 impl Sort {
-    /// Sorts rows of `width` columns by `keys`, by the first `given` of which they come in order already; `limit` is how many
-    /// rows are asked for at most.
+    /// Sorts rows of `width` columns by `keys`, given that they come in order of the first `given` of them; `limit` is the most
+    /// rows that are used.
     pub(super) fn new(
         input: Input,
         (program, width): (Arc<Program>, usize),
@@ -86,7 +85,7 @@ impl Sort {
         columns.any(|column| column.has_equal_numbers(row - 1, row) == Some(false))
     }
 
-    /// Takes and sorts the rows that come before all that follow.
+    /// Takes and sorts the rows of the next part.
     fn sort_part(&mut self) -> Result<Option<SortedRows>> {
         let mut taken = 0;
         while let Some((batch, is_last)) = self.next_of_part(taken)? {

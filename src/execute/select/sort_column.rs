@@ -1,8 +1,8 @@
 //! `SortColumn`: a key of a sort, whose values become numbers that compare as they do.
 //!
-//! Integers, reals and texts whose numbers tell their order are those of a column. Other values are kept as bytes (`key.rs`), once
-//! for each entry of a dictionary where its column alone decides, and are ranked when rows are sorted. Invariant: numbers and bytes
-//! compare as `key.rs` says, whatever batches they are of.
+//! Integers, reals and texts whose numbers give their order are those of a column. Other values are kept as bytes (`key.rs`),
+//! once for each entry of a dictionary where its column alone decides, and are ranked when rows are sorted. Invariant: numbers
+//! and bytes compare as `key.rs` defines, in all batches.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextColumn};
 use crate::expression::{EntryNumbers, Evaluator, Program};
 use crate::{Result, Value};
 
-/// What rows are sorted by.
+/// A key of a sort.
 pub(super) struct SortColumn {
     expression: ExpressionId,
     /// The column of the rows that it is.
@@ -33,13 +33,13 @@ pub(super) struct SortColumn {
     entries_max: usize,
 }
 
-/// How the values of a key are kept.
+/// The form of the values of a key.
 enum SortForm {
-    /// No row was there yet.
+    /// No row has come yet.
     Unknown,
-    /// As numbers of a column of the kind of this empty one, and how those of texts tell their order.
+    /// Numbers of a column of the kind of this empty one, and the order of numbered texts.
     Numbers(BatchColumn, Option<TextOrder>),
-    /// As bytes, their numbers in a column that only the key has.
+    /// Bytes, with numbers in a column that only the key has.
     Keys,
 }
 
@@ -48,13 +48,13 @@ pub(super) enum SortBound {
     Number(u64),
     Bytes {
         bound: Vec<u8>,
-        /// Whether keys are not beyond it, by number, as far as they have been compared.
+        /// For each number of a key whether it is not beyond the bound, as far as compared.
         within: Vec<bool>,
     },
 }
 
 impl SortBound {
-    /// Forgets which numbers keys have.
+    /// Forgets the numbers of keys.
     pub(super) fn forget(&mut self) {
         if let SortBound::Bytes { within, .. } = self {
             within.clear();
@@ -62,11 +62,11 @@ impl SortBound {
     }
 }
 
-/// What a key takes beside its bytes: where it ends, its rank, and its first bytes and number where it is ranked.
+/// Bytes of a key beside its own: its end, its rank, and its first bytes and number while it is ranked.
 const KEY_BYTES: usize = size_of::<u64>() + size_of::<u32>() + size_of::<(u64, u32)>();
 
 impl SortColumn {
-    /// No values yet of a key of ORDER BY.
+    /// A key of ORDER BY without values.
     pub(super) fn new(key: &SortKey, program: &Program, context: &Context) -> SortColumn {
         SortColumn {
             expression: key.expression,
@@ -90,7 +90,8 @@ impl SortColumn {
         self.column.filter(|_| self.is_of_numbers())
     }
 
-    /// Takes the values of a batch, and appends the key's own column if it has one; says whether values have the form of those before.
+    /// Takes the values of a batch, and appends the key's own column if it has one. Returns whether values have the form of those
+    /// before.
     ///
     /// # Errors
     /// Those of the evaluator, and if there is no memory for a key.
@@ -135,7 +136,7 @@ impl SortColumn {
         Ok(true)
     }
 
-    /// Keeps the values of a batch as bytes, and gives their numbers.
+    /// Stores the values of a batch as bytes, and returns their numbers.
     fn numbered(
         &mut self,
         batch: &Batch,
@@ -155,7 +156,7 @@ impl SortColumn {
             let value = evaluator.computed((batch, row), self.expression)?;
             key.clear();
             add_key(value, self.order, &mut key, &context.values)?;
-            // There are fewer than 2^32: `has_room` sees to it.
+            // There are fewer than 2^32: `has_room` ensures it.
             let number = self.keys.len() as u32;
             self.keys.push(&key);
             if let Some(entry) = entry {
@@ -166,27 +167,27 @@ impl SortColumn {
         Ok(BatchColumn::Integers(numbers))
     }
 
-    /// From now on values are kept as bytes.
+    /// Stores values as bytes from now on.
     pub(super) fn keep_keys(&mut self) {
         self.form = SortForm::Keys;
     }
 
-    /// How many values are kept as bytes.
+    /// The number of values stored as bytes.
     pub(super) fn key_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// About how many bytes keys take.
+    /// The memory of keys, in bytes, about.
     pub(super) fn key_bytes(&self) -> usize {
         self.keys.bytes.len() + self.keys.len() * KEY_BYTES
     }
 
-    /// About how many bytes it takes beside its column.
+    /// The memory beside its column, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         self.key_bytes() + self.entries.bytes()
     }
 
-    /// Forgets the bytes of values that are not in its column any more.
+    /// Forgets the bytes of values that are no longer in its column.
     pub(super) fn forget_others(&mut self, column: Option<&mut BatchColumn>) {
         let before = std::mem::take(&mut self.keys);
         self.entries = EntryNumbers::default();
@@ -203,15 +204,15 @@ impl SortColumn {
         }
     }
 
-    /// The ranks of values that are kept as bytes.
+    /// The ranks of values stored as bytes.
     ///
     /// # Errors
-    /// If the query has to end.
+    /// If the query must end.
     pub(super) fn ranks(&self, context: &Context) -> Result<Vec<u32>> {
         ranks_of(&self.keys, context)
     }
 
-    /// The numbers of rows whose values are in `column`, which compare as these do; `ranks` are those of values kept as bytes.
+    /// The numbers of rows whose values are in `column`, which compare as these do; `ranks` are those of values stored as bytes.
     pub(super) fn numbers<'a>(
         &'a self,
         column: &'a BatchColumn,
@@ -230,7 +231,7 @@ impl SortColumn {
         }
     }
 
-    /// The bytes of a row whose values are in `column`, if they are kept as bytes.
+    /// The bytes of a row whose values are in `column`, if they are stored as bytes.
     pub(super) fn bytes_of<'a>(&'a self, column: &'a BatchColumn, row: u32) -> Option<&'a [u8]> {
         match (&self.form, column) {
             (SortForm::Keys, BatchColumn::Integers(numbers)) => {
@@ -289,10 +290,10 @@ fn ranks_of(keys: &TextColumn, context: &Context) -> Result<Vec<u32>> {
     })
 }
 
-/// The place of each value in an order; equal ones have one place.
+/// The rank of each value in an order; equal ones have one rank.
 ///
 /// # Errors
-/// If there is no memory for a key, or the query has to end.
+/// If there is no memory for a key, or the query must end.
 pub(super) fn ranked<V: Borrow<Value>>(
     values: impl Iterator<Item = V>,
     order: KeyOrder,
@@ -307,7 +308,8 @@ pub(super) fn ranked<V: Borrow<Value>>(
     ranks_of(&keys, context)
 }
 
-/// Numbers of the rows of a column that compare as their values in an order, one or more for each row, of which the first decide first.
+/// Numbers of the rows of a column that compare as their values in an order, one or more for each row, of which the first decide
+/// first.
 ///
 /// # Errors
 /// As [`ranked`].

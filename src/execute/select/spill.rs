@@ -1,9 +1,9 @@
 //! Runs: sorted records in temporary files, and their merge.
 //!
-//! A record is a key and a payload. Runs are merged as they accumulate: `fan_in` runs of a level become one of the next. The
-//! runs of a level lie in one file one behind the other, so there are as many files as levels, however many runs. Invariants: a
-//! run's keys ascend, and the merge of runs gives equal keys in the order of the runs; a merge keeps one block and one key for each
-//! run in memory, and one payload. Files have no name where the system allows it and are gone when they are dropped.
+//! A record is a key and a payload. Runs are merged as they accumulate: `fan_in` runs of a level become one of the next. The runs
+//! of a level lie in one file one behind the other, so there is one file for each level, however many runs. Invariants: a run's
+//! keys ascend, and the merge of runs returns equal keys in the order of the runs; a merge keeps one block and one key for each
+//! run in memory, and one payload. Files have no name where the system allows it and are removed when they are dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use crate::merge::KWayMerge;
 use crate::runtime::interrupt::Pace;
 use crate::{Error, Result};
 
-/// How many runs are read at a time, at least and at most; more are merged into fewer first.
+/// The least and the most runs that are read at a time; more are merged into fewer first.
 const FAN_IN_MIN: usize = 4;
 const FAN_IN_MAX: usize = 64;
-/// What a block of a run takes, at least and at most.
+/// The least and the most bytes of a block of a run.
 const BLOCK_BYTES_MIN: usize = 4 << 10;
 const BLOCK_BYTES_MAX: usize = 64 << 10;
-/// The blocks of a merge take this part of an operator's memory.
+/// The blocks of a merge take 1/`BLOCKS_SHARE` of an operator's memory.
 const BLOCKS_SHARE: usize = 8;
-/// All keys that a merge compares take at most this part of it, and as much in blocks, unless there are only two.
+/// All keys that a merge compares take at most 1/`KEYS_SHARE` of it, and the same in blocks, unless there are only two.
 const KEYS_SHARE: usize = 8;
 
-/// Where temporary files are made.
+/// The directory of temporary files.
 #[derive(Debug, Clone)]
 pub(crate) struct SpillDirectory {
     /// Tried one after the other.
@@ -34,13 +34,14 @@ pub(crate) struct SpillDirectory {
 }
 
 impl SpillDirectory {
-    /// Beside the database; or the system's directory if nothing can be written there or there is no database on disk.
+    /// The directory beside the database; or the system's directory if it cannot be written or there is no database on disk.
     pub(crate) fn beside(database: Option<&Path>) -> SpillDirectory {
         let beside = database.and_then(Path::parent).map(|parent| {
             // The parent of a relative path may be empty.
-            match parent.as_os_str().is_empty() {
-                true => PathBuf::from("."),
-                false => parent.to_path_buf(),
+            if parent.as_os_str().is_empty() {
+                PathBuf::from(".")
+            } else {
+                parent.to_path_buf()
             }
         });
         SpillDirectory {
@@ -55,7 +56,7 @@ impl SpillDirectory {
         }
     }
 
-    /// A new file.
+    /// Creates a file.
     fn create(&self) -> Result<SpillFile> {
         let mut failure = None;
         for directory in self.directories.iter() {
@@ -74,21 +75,21 @@ pub(super) fn spill_error_in(directory: &SpillDirectory, source: io::Error) -> E
     spill_error(directory.map_or(Path::new(""), PathBuf::as_path))(source)
 }
 
-/// A key and what belongs to it.
+/// A key and its payload.
 pub(super) type Record = (Vec<u8>, Vec<u8>);
 
 /// The runs of one operator, the oldest first.
 #[derive(Debug)]
 pub(super) struct SpilledRuns {
     directory: SpillDirectory,
-    /// What a merge may keep.
+    /// Bytes that a merge may keep.
     memory: usize,
     /// The newest runs are in level 0; those of each further level are merged from those of the level before, and older.
     levels: Vec<Vec<SpilledRun>>,
 }
 
 impl SpilledRuns {
-    /// None yet. Merging them takes at most about half of `memory`, unless two keys are longer than that.
+    /// No runs yet. Merging takes at most about half of `memory`, unless two keys are longer than that.
     pub(super) fn new(memory: usize, directory: &SpillDirectory) -> SpilledRuns {
         SpilledRuns {
             directory: directory.clone(),
@@ -129,7 +130,7 @@ impl SpilledRuns {
         Ok(RunWriter::new(file, 0, self.block_bytes()))
     }
 
-    /// What a block takes, of as many as are read at a time.
+    /// The size of a block, so that the blocks of a merge stay within their share of memory.
     fn block_bytes(&self) -> usize {
         let share = self.memory / BLOCKS_SHARE / self.fan_in();
         share.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)
@@ -154,7 +155,7 @@ impl SpilledRuns {
         keys.fold(0, usize::saturating_add) <= self.memory / KEYS_SHARE
     }
 
-    /// Merges the runs of each level that has many into one of the next.
+    /// Merges the runs of each full level into one of the next.
     pub(super) fn settle(&mut self, pace: &mut Pace) -> Result<()> {
         let mut level = 0;
         while level < self.levels.len() && self.are_full(&self.levels[level]) {
@@ -172,10 +173,11 @@ impl SpilledRuns {
         let mut runs: Vec<SpilledRun> = levels.into_iter().rev().flatten().collect();
         let fan_in = self.fan_in();
         while runs.len() > 2 && (runs.len() > fan_in || !self.fit(&runs)) {
-            // The newest are the shortest, and one takes their place, so the order of equal keys stays.
-            let most = match self.fit(&runs) {
-                true => fan_in.min(runs.len() - fan_in + 1),
-                false => fan_in.min(runs.len() - 1),
+            // The newest runs are the shortest, and the merged one takes their place, so the order of equal keys stays.
+            let most = if self.fit(&runs) {
+                fan_in.min(runs.len() - fan_in + 1)
+            } else {
+                fan_in.min(runs.len() - 1)
             };
             let fits = |count: &usize| self.fit(&runs[runs.len() - count..]);
             let count = (2..=most).take_while(fits).last().unwrap_or(2);
@@ -187,7 +189,7 @@ impl SpilledRuns {
         Merge::new(runs)
     }
 
-    /// How many files are open.
+    /// The number of open files.
     #[cfg(test)]
     pub(super) fn files(&self) -> usize {
         let levels = self.levels.iter();
@@ -217,7 +219,7 @@ impl Merge {
         KWayMerge::new(runs.into_iter().map(RunReader::new).collect()).map(Merge)
     }
 
-    /// Puts the next record into `key` and `payload`; false at the end.
+    /// Moves the next record into `key` and `payload`; false at the end.
     pub(super) fn read_next(&mut self, key: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<bool> {
         let Some(reader) = self.0.next()? else {
             return Ok(false);
@@ -351,7 +353,7 @@ mod tests {
             let error = merge.and_then(read).unwrap_err().to_string();
             assert!(error.starts_with("cannot spill to"), "{error}");
             assert!(!error.contains("free space"), "{error}");
-            // Few of the bytes of the large payload.
+            // A few of the bytes of the large payload.
             index += if index < 100 { 1 } else { 97 };
         }
     }

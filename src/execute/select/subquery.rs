@@ -1,7 +1,7 @@
 //! Subqueries in expressions: each is answered once, before the block that it stands in, and its answer takes its place.
 //!
-//! Invariant: a block that has been through here has no subquery in its expressions. A set of values stays within the memory of an
-//! operator, or the query fails; equal values are kept once.
+//! Invariant: the returned block has no subquery in its expressions. A set of values stays within the memory of an operator, or
+//! the query fails; equal values are stored once.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::expression::{apply_affinity, compare};
 use crate::segment::cache::Reservation;
 use crate::{Error, Result, Value};
 
-/// What a value of a set takes beside its bytes: itself, the counts of its `Arc`, and its places in the lists that hold it.
+/// Bytes of a value of a set beside its own: itself, the counts of its `Arc`, and its places in the lists that hold it.
 const VALUE_BYTES: usize = size_of::<Value>() + 6 * size_of::<usize>();
 
 impl Builder<'_> {
-    /// The block with answers in place of subqueries, and what their values take.
+    /// The block with answers in place of subqueries, and the memory of their values.
     ///
     /// # Errors
-    /// As those of the subqueries, and if a set of values does not fit into memory.
+    /// Those of the subqueries, and if a set of values does not fit into memory.
     pub(super) fn answered(
         &mut self,
         query: &Query,
@@ -75,7 +75,7 @@ impl Builder<'_> {
         Ok(value.unwrap_or(Value::Null))
     }
 
-    /// The values of the only output, sorted, each once; `bytes` grows by what they take.
+    /// The distinct values of the only output, sorted; `bytes` grows by their size.
     fn values_of(
         &mut self,
         query: &Query,
@@ -115,7 +115,7 @@ impl Builder<'_> {
         Ok(values)
     }
 
-    /// Builds a subquery, and gives what `end_subquery` wants.
+    /// Builds a subquery, and returns the argument of `end_subquery` with it.
     fn subquery(&mut self, query: &Query, block: usize) -> Result<(Input, Vec<usize>)> {
         let below = self.plan.begin_subquery();
         let input = self.block(query, block)?;

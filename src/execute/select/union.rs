@@ -1,7 +1,7 @@
 //! UNION ALL: the rows of several inputs, one input after the other.
 //!
-//! Invariant: an input is dropped when its rows are out. Texts pass on as texts: their numbers in a dictionary mean something else in
-//! each input.
+//! Invariant: an input is dropped when its rows are returned. Texts pass on as texts: their numbers in a dictionary have another
+//! meaning in each input.
 
 use super::row::{Input, Operator};
 use crate::Result;

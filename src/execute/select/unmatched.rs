@@ -1,10 +1,10 @@
-//! Comparisons that can be true of no word or n-gram, as notices: `word = 'the of'`, `ngram LIKE 'the  of'`.
+//! Notices on comparisons that are true of no word or n-gram: `word = 'the of'`, `ngram LIKE 'the  of'`.
 //!
-//! Compared are words and n-grams, also those that a subquery or view gives and those in lower or upper case, with values that do
-//! not depend on the row: literals, parameters, what is computed of them, and answers of subqueries.
+//! Words and n-grams are compared, also those of a subquery or view and those in lower or upper case, with values that do not
+//! depend on the row: literals, parameters, results computed from them, and answers of subqueries.
 //!
-//! Invariant: a comparison that a notice speaks of is true of no row, whatever the corpus holds. Where that is not certain there
-//! is no notice. Nothing is changed.
+//! Invariant: a comparison with a notice is true of no row, in any corpus. Where that is not certain there is no notice. Plans
+//! are not changed.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -27,10 +27,10 @@ use crate::notice::Notice;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
 
-/// Most notices of a statement: a list of IN may have many literals.
+/// The most notices of a statement: a list of IN may have many literals.
 pub(super) const NOTICES_MAX: usize = 5;
 
-/// Most words of an n-gram.
+/// The most words of an n-gram.
 const NGRAM_WORDS_MAX: usize = 8;
 
 /// The notices of the queries of a statement.
@@ -48,16 +48,16 @@ pub(super) fn notices(
     found
 }
 
-/// What is said of a statement, each thing once.
+/// The notices of a statement, each once.
 #[derive(Default)]
 pub(super) struct UnmatchedNotices {
     notices: Vec<Notice>,
-    /// The tokenizers of corpora, by name; none of one that is gone.
+    /// The tokenizers of corpora, by name; none for a corpus that is gone.
     tokenizers: RefCell<HashMap<String, Option<Tokenizer>>>,
 }
 
 impl UnmatchedNotices {
-    /// Looks at a block of a query, perhaps with answers in place of subqueries; `binding` is the number of its parameter set.
+    /// Checks a block of a query, perhaps with answers in place of subqueries; `binding` is the number of its parameter set.
     pub(super) fn look_at(
         &mut self,
         session: &Session,
@@ -89,7 +89,7 @@ impl UnmatchedNotices {
         }
     }
 
-    /// Takes up what was said elsewhere of the same statement.
+    /// Adds notices on the same statement from elsewhere.
     pub(super) fn add_all(&mut self, others: UnmatchedNotices) {
         others
             .notices
@@ -102,13 +102,13 @@ impl UnmatchedNotices {
     }
 }
 
-/// A text that is compared.
+/// A text in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ComparedText<'a> {
     corpus: &'a str,
     /// Words of an n-gram; none for a word.
     n: Option<usize>,
-    /// In which case it is compared, if not as it is.
+    /// The case in which it is compared, if not its own.
     case: Option<LetterCase>,
 }
 
@@ -134,30 +134,30 @@ impl LetterCase {
     }
 }
 
-/// Why nothing equals a value.
+/// The reason why nothing equals a value.
 enum ValueFault {
-    /// It is a text of so many words.
+    /// A text with this number of words, which differs.
     Words(usize),
-    /// It is in another case than what it is compared with.
+    /// A text in another case than that of the comparison.
     Case(LetterCase),
-    /// It is a number.
+    /// A number.
     Number,
-    /// It is a BLOB of this text.
+    /// A BLOB of this text.
     TextAsBlob(String),
-    /// It is a BLOB that is no word.
+    /// A BLOB that is no word.
     Blob,
 }
 
-/// A block whose comparisons are looked at.
+/// A block whose comparisons are checked.
 struct ComparedBlock<'a> {
     session: &'a Session,
     query: &'a Query,
     block: &'a Block,
     binding: u64,
     interrupt: &'a Interrupt,
-    /// What values and compiled patterns may take.
+    /// The memory of values and compiled patterns.
     values: ValueMemory,
-    /// What values that do not depend on the row are known by; none if it cannot be made, which building the query tells.
+    /// The program with the values that do not depend on the row; none if it cannot be made, which building the query reports.
     program: OnceCell<Option<Program>>,
     tokenizers: &'a RefCell<HashMap<String, Option<Tokenizer>>>,
 }
@@ -237,14 +237,14 @@ impl<'a> ComparedBlock<'a> {
         notices
     }
 
-    /// What is said of a list of corpora, of which there are none as there is no database.
+    /// The notice on a list of corpora, which is empty as there is no database.
     fn of_missing_database(&self) -> Option<Notice> {
         let path = self.session.missing_directory()?;
         let text = format!("there is no database at {} yet", PathText(&path));
         Some(Notice::new(text, Some("the first change makes it".into())))
     }
 
-    /// The words or n-grams that an expression is, whatever the row; empty if it may be something else.
+    /// The words or n-grams that an expression is for every row; empty if it may be something else.
     fn texts(&self, id: ExpressionId) -> Vec<ComparedText<'a>> {
         texts_of(self.query, self.block, id)
     }
@@ -275,7 +275,7 @@ impl<'a> ComparedBlock<'a> {
         if let Some(known) = self.tokenizers.borrow().get(corpus) {
             return *known;
         }
-        // If there is no such corpus, opening the scan is an error.
+        // For a missing corpus, opening the scan is the error.
         let corpus_of = |name| {
             self.session
                 .corpus(name)
@@ -287,7 +287,7 @@ impl<'a> ComparedBlock<'a> {
         tokenizer
     }
 
-    /// What is said of a value that none of the texts equals.
+    /// The notice on a value that none of the texts equals.
     fn of_value(
         &self,
         texts: &[ComparedText<'_>],
@@ -333,7 +333,7 @@ impl<'a> ComparedBlock<'a> {
         })
     }
 
-    /// What is said of the values of a subquery if none of the texts equals any of them.
+    /// The notice on the values of a subquery if none of the texts equals any of them.
     fn of_values(
         &self,
         texts: &[ComparedText<'_>],
@@ -362,7 +362,7 @@ impl<'a> ComparedBlock<'a> {
         Some(Notice::new(text, notice.hint().map(str::to_owned)))
     }
 
-    /// Why none of the texts equals a value; none if one may.
+    /// The reason why none of the texts equals a value; none if one may.
     fn fault(
         &self,
         texts: &[ComparedText<'_>],
@@ -417,7 +417,7 @@ impl<'a> ComparedBlock<'a> {
         }
     }
 
-    /// What is said of a pattern that none of the texts matches.
+    /// The notice on a pattern that none of the texts matches.
     fn of_pattern(
         &self,
         texts: &[ComparedText<'_>],
@@ -506,7 +506,7 @@ impl<'a> ComparedBlock<'a> {
         Some(Notice::new(said, hint))
     }
 
-    /// What finds the words of a literal.
+    /// The hint that finds the words of a literal.
     fn hint(&self, text: &ComparedText<'_>, literal: &str, words: usize) -> Option<String> {
         let tokenizer = self.tokenizer(text.corpus)?;
         let joined = Value::Text(words_of(tokenizer, literal).join(" "));
@@ -531,7 +531,7 @@ impl<'a> ComparedBlock<'a> {
 }
 
 impl ComparedText<'_> {
-    /// As SQL writes it.
+    /// The column in SQL.
     fn column(&self) -> String {
         let column = match self.n {
             None => "word",
@@ -543,7 +543,7 @@ impl ComparedText<'_> {
         }
     }
 
-    /// As a notice calls it.
+    /// The name in a notice.
     fn name(&self) -> String {
         let column = self.column();
         match self.n {
@@ -553,8 +553,8 @@ impl ComparedText<'_> {
     }
 }
 
-/// The words or n-grams that an expression of a block is, whatever the row; empty if it may be something else. As deep as blocks
-/// read one another, which binding bounds.
+/// The words or n-grams that an expression of a block is for every row; empty if it may be something else. Recursion is as deep
+/// as blocks read one another, which binding bounds.
 fn texts_of<'a>(query: &'a Query, block: &'a Block, id: ExpressionId) -> Vec<ComparedText<'a>> {
     match &block.expressions[id.0 as usize] {
         Expression::Column(column) => texts_of_column(query, &block.source, *column),
@@ -636,7 +636,7 @@ fn texts_of_column<'a>(
     }
 }
 
-/// So many words.
+/// The number of words, with its noun.
 fn counted(words: usize) -> String {
     match words {
         0 => "no word".to_owned(),
@@ -645,7 +645,7 @@ fn counted(words: usize) -> String {
     }
 }
 
-/// A value as SQL writes it, shortened.
+/// A value in SQL, shortened.
 fn written(value: &Value) -> String {
     const SHOWN: usize = 60;
     let Value::Text(text) = value else {

@@ -1,7 +1,7 @@
 //! `ValueNumbers`: values with a number each.
 //!
-//! Invariant: values have equal numbers if they are the same, byte by byte and of one type. Values that are equal otherwise,
-//! by collation or as INTEGER and REAL, have a first in common.
+//! Invariant: values have equal numbers if they are identical, byte by byte and of one type. Values that are equal otherwise, by
+//! collation or as INTEGER and REAL, have a first in common.
 
 use std::hash::BuildHasher;
 
@@ -16,13 +16,13 @@ use crate::runtime::memory::ValueMemory;
 use crate::tokenize::fold;
 use crate::{Result, Value};
 
-/// What a value takes beside its bytes: itself, its first, its place in a table that may be half empty, and an allocation.
+/// Bytes of a value beside its own: itself, its first, its place in a table that may be half empty, and an allocation.
 const VALUE_BYTES: usize = size_of::<Value>() + 4 * size_of::<u32>() + 16;
 
 /// Values, and the number of each.
 #[derive(Debug)]
 pub(super) struct ValueNumbers {
-    /// By which values are equal that are not the same; none if no others are.
+    /// The collation by which different values are equal; none if they are not.
     collation: Option<Collation>,
     values: Vec<Value>,
     /// For each value the first that is equal to it.
@@ -31,7 +31,7 @@ pub(super) struct ValueNumbers {
     /// The firsts of texts that a collation makes equal, by their folded bytes.
     folded: HashTable<u32>,
     hasher: RandomState,
-    /// Whether a value is equal to one before it.
+    /// Whether a value is equal to an earlier one.
     has_equals: bool,
     /// The number of NULL.
     null: Option<u32>,
@@ -39,7 +39,7 @@ pub(super) struct ValueNumbers {
 }
 
 impl ValueNumbers {
-    /// No values yet, of which some are equal by `collation`.
+    /// No values yet; values are equal by `collation`.
     pub(super) fn new(collation: Option<Collation>) -> ValueNumbers {
         ValueNumbers {
             collation,
@@ -54,7 +54,7 @@ impl ValueNumbers {
         }
     }
 
-    /// The number of a value, which is kept if it is new.
+    /// The number of a value, which is stored if it is new.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -63,7 +63,7 @@ impl ValueNumbers {
         if let Some(number) = self.find(hash, value) {
             return Ok(number);
         }
-        // Values are kept in memory, which has no room for 2^32.
+        // Values are in memory, which has no room for 2^32.
         let number = self.values.len() as u32;
         self.bytes += VALUE_BYTES + value_size(value);
         self.values.push(memory.copy(value)?);
@@ -90,12 +90,12 @@ impl ValueNumbers {
         &self.values[number as usize]
     }
 
-    /// The number of the first value that is equal to one.
+    /// The number of the first value that is equal to the one with this number.
     pub(super) fn first(&self, number: u32) -> u32 {
         self.firsts[number as usize]
     }
 
-    /// The number of NULL, if it is there.
+    /// The number of NULL, if there is one.
     pub(super) fn null(&self) -> Option<u32> {
         self.null
     }
@@ -125,7 +125,7 @@ impl ValueNumbers {
         self.values.iter()
     }
 
-    /// About how many bytes all this takes.
+    /// The memory of all of it, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -139,7 +139,7 @@ impl ValueNumbers {
         self.numbers.find(hash, is_it).copied()
     }
 
-    /// The first value that is equal to the one that was pushed last.
+    /// The first value that is equal to the last one.
     fn first_equal(&mut self, number: u32) -> u32 {
         let value = &self.values[number as usize];
         match value {
@@ -156,7 +156,7 @@ impl ValueNumbers {
 
     /// The INTEGER that is equal to a REAL, and the other way around.
     fn find_other(&self, value: &Value) -> Option<u32> {
-        // Rounding makes them unequal, which comparing tells.
+        // Rounding may make them unequal: the comparison decides.
         let other = match value {
             Value::Integer(integer) => Value::Real(*integer as f64),
             Value::Real(real) => Value::Integer(*real as i64),

@@ -21,7 +21,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The rows that `values` make, `width` for each.
+    /// The rows of `values`, `width` values each.
     pub(super) fn new(
         program: Arc<Program>,
         values: Vec<ExpressionId>,

@@ -1,4 +1,4 @@
-//! How numbers of texts tell the order of the texts: by themselves, or by a rank for each.
+//! The order of texts by their numbers: by the numbers themselves, or by a rank for each.
 //!
 //! Invariant: where there is an order, comparing ranks is comparing values by the collation, for texts alone or for n-grams word
 //! by word.
@@ -16,16 +16,16 @@ use crate::batch::{TextColumn, TextDictionary};
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::tokenize::fold;
 
-/// Words that one task looks at, at least.
+/// The least number of words of a task.
 const TASK_WORDS: usize = 1 << 12;
 
-/// Texts that are folded between two looks whether to go on.
+/// Texts that are folded between two checks for interruption.
 const PACE_TEXTS: usize = 1 << 12;
 
-/// How numbers of texts tell their order.
+/// The order of the numbers of texts.
 #[derive(Debug, Clone)]
 pub(super) enum TextOrder {
-    /// They are in order.
+    /// The numbers are in order.
     Numbers,
     /// By the ranks of the dictionary.
     Bytes,
@@ -44,7 +44,7 @@ impl TextOrder {
     }
 }
 
-/// How the numbers of a dictionary tell the order of its texts, or of n-grams of them; none if they do not. BLOBs come after
+/// The order of the texts of a dictionary, or of n-grams of them, by their numbers; none without such an order. BLOBs come after
 /// texts whatever their bytes; a byte up to that of the space between the words of an n-gram would come before it.
 pub(super) fn text_order(
     dictionary: &TextDictionary,
@@ -86,8 +86,8 @@ pub(super) fn text_order(
     })
 }
 
-/// For each text, of which there are fewer than 2^32, its place in order of bytes; equal ones have one place. Many are sorted by
-/// the threads of the pool that it is called on.
+/// The rank of each text, of which there are fewer than 2^32, in order of bytes; equal ones have one rank. Many are sorted by the
+/// threads of the current pool.
 ///
 /// # Errors
 /// `Interrupted` if `stop` is set.

@@ -1,13 +1,13 @@
-//! Texts as words and n-grams of a tokenizer: whether one can be, and whether one can have, a text or a part of one.
+//! Texts as words and n-grams of a tokenizer: whether a text can be one, and whether one can contain a text.
 //!
-//! Invariant: what is said to be impossible is so of every text that a corpus can hold. Where that is not known a text is possible.
+//! Invariant: an impossible result holds for every text that a corpus can hold. Where that is not known a text is possible.
 
 use zipfdb_storage::Tokenizer;
 
 use crate::expression::FixedRun;
 use crate::tokenize::{Sink, has_glued_space, is_never_within_word, tokenize};
 
-/// Longest text that is taken for a word by its letters.
+/// The longest text that is taken for a word by its letters.
 const PLAIN_WORD_BYTES_MAX: usize = 64;
 
 /// Whether a text is one word for every tokenizer.
@@ -26,7 +26,7 @@ pub(super) fn is_sequence(tokenizer: Tokenizer, text: &str, words: usize) -> boo
     if words == 1 {
         return is_word(tokenizer, text.as_bytes());
     }
-    // A word may begin with a space, if a mark follows that is written onto it.
+    // A word may begin with a space, if a mark that belongs to it follows.
     text.match_indices(' ').any(|(at, _)| {
         is_word(tokenizer, &text.as_bytes()[..at])
             && is_sequence(tokenizer, &text[at + 1..], words - 1)
@@ -51,7 +51,7 @@ fn word_ranges(tokenizer: Tokenizer, text: &[u8]) -> Vec<(usize, usize)> {
     found.ranges
 }
 
-/// Where words are, without the space that was glued to them.
+/// The ranges of words, without the space that was glued to them.
 struct FoundWords {
     tokenizer: Tokenizer,
     ranges: Vec<(usize, usize)>,
@@ -66,8 +66,8 @@ impl Sink for FoundWords {
     fn gap(&mut self, _text: &[u8], _start: usize, _end: usize) {}
 }
 
-/// Whether a text of other letter case may be cut into words in another way: marks that case mappings add to letters, the iota, which
-/// is a mark in one of its cases, and a letter in a circle whose capital is a symbol too.
+/// Whether a text of other letter case may be cut into words in another way: marks that case mappings add to letters, the iota,
+/// which is a mark in one of its cases, and a letter in a circle whose capital is a symbol too.
 pub(super) fn is_cut_by_case(text: &str) -> bool {
     let is_odd = |character| {
         matches!(
@@ -78,22 +78,22 @@ pub(super) fn is_cut_by_case(text: &str) -> bool {
     text.contains(is_odd)
 }
 
-/// Why no word or n-gram matches a pattern.
+/// The reason why no word or n-gram matches a pattern.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PatternFault {
-    /// The pattern is a text, which has so many words.
+    /// The pattern is a text with this number of words, which differs.
     Words(usize),
-    /// No word has this in it.
+    /// No word contains this text.
     NeverWithin(String),
-    /// This is no word, and stands where one would.
+    /// This is no word, and stands in the place of one.
     NoWord(String),
-    /// It has a space where none stands between words.
+    /// The pattern has a space where none stands between words.
     Space,
-    /// It has more words, at least so many.
+    /// The pattern has more words than the n-gram, at least this number.
     TooMany(usize),
 }
 
-/// Why no n-gram of `n` words has all of these runs; none if one may.
+/// The reason why no n-gram of `n` words has all of these runs; none if one may.
 pub(super) fn pattern_fault(
     tokenizer: Tokenizer,
     runs: &[FixedRun],
@@ -121,7 +121,7 @@ pub(super) fn pattern_fault(
     (separators >= n).then_some(PatternFault::TooMany(separators + 1))
 }
 
-/// How many spaces of a run certainly stand between two words, or why no n-gram has the run.
+/// The number of spaces of a run that certainly stand between two words, or the reason why no n-gram has the run.
 fn separators_of(tokenizer: Tokenizer, run: &FixedRun) -> Result<usize, PatternFault> {
     let bytes = run.text.as_bytes();
     // A space is part of a word only with a mark behind it, and there is no mark in ASCII.
@@ -203,7 +203,7 @@ mod tests {
             }
         }
 
-        /// Patterns are made of n-grams of the text, with wildcards in the place of some characters: such a pattern matches.
+        /// Patterns made of n-grams of the text, with wildcards in place of some characters, match.
         #[test]
         fn a_pattern_that_an_ngram_matches_has_no_fault(
             text in any_text(),
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(blank(Tokenizer::Whitespace).as_deref(), expected);
     }
 
-    /// Letters of another case are cut like those that they become, whatever stands around them, but where the text says so.
+    /// Letters of another case are cut like the original ones in any context, except where `is_cut_by_case` says so.
     #[test]
     fn letter_case_does_not_change_words_but_where_it_is_told() {
         let contexts = ["", "a", "1", " ", ".", "\u{308}", "\u{200d}"];

@@ -1,4 +1,4 @@
-//! What a block asks of a relation, and what a scan promises.
+//! The request of a block to its relation, and the promises of a scan.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use crate::execute::select::row::Operator;
 use crate::expression::ColumnFilter;
 use crate::{Result, Value};
 
-/// What a block needs of its relation.
+/// The needs of a block from its relation.
 #[derive(Debug)]
 pub(crate) struct ScanRequest {
     pub(crate) relation: Relation,
-    /// The columns of the rows to give, in this order.
+    /// The columns of the rows, in this order.
     pub(crate) columns: Vec<RequestedColumn>,
-    /// All of these must be true, also of columns that are not asked for.
+    /// Conditions that must all be true, also on columns that are not requested.
     pub(crate) filters: Vec<ColumnFilter>,
     /// Whether merging equal rows saves work above: rows are grouped or made distinct.
     pub(crate) merge: bool,
-    /// An order that would save sorting, by index into `columns`. A scan that gives its rows so says it in `Properties`.
+    /// An order that would save sorting, by index into `columns`. A scan in this order says it in `Properties`.
     pub(crate) wanted_order: Vec<RowOrder>,
-    /// No more rows than this are used, counted with how often they occur. With a wanted order only a scan that gives its rows
-    /// in this order may stop there.
+    /// The most rows that are used, counted with their multiplicities. With a wanted order only a scan in this order may stop
+    /// there.
     pub(crate) limit: Option<u64>,
-    /// Only the rows that occur so often, or most often, or least, are used. A scan whose rows are unique may leave out the others.
+    /// The used rows by multiplicity, if not all are used. A scan whose rows are unique may leave out the others.
     pub(crate) top: Option<Top>,
 }
 
-/// A column that a scan is asked for.
+/// A requested column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestedColumn {
     pub(crate) column: ScanColumn,
-    /// Not looked at before sorting and LIMIT: the scan may give anything from which its `Fetch` can make the value. Only
-    /// what is made from content is deferred.
+    /// Not read before sorting and LIMIT: the scan may return any value from which its `Fetch` can make the requested one. Only
+    /// values made from content are deferred.
     pub(crate) is_deferred: bool,
 }
 
-/// What a scan can compute.
+/// A value that a scan can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum ScanColumn {
     /// A column of the relation, by index.
@@ -47,7 +47,7 @@ pub(crate) enum ScanColumn {
     Substr { start: i64, length: Option<i64> },
 }
 
-/// What rows are ordered by.
+/// A key of the order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowOrder {
     pub(crate) key: OrderKey,
@@ -55,12 +55,12 @@ pub(crate) struct RowOrder {
     pub(crate) descending: bool,
 }
 
-/// What a scan can order rows by.
+/// The keys by which a scan can order rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderKey {
-    /// A column, by index into those asked for.
+    /// A column, by index into the requested ones.
     Column(usize),
-    /// How often a row occurs.
+    /// The multiplicity of a row.
     Times,
 }
 
@@ -73,10 +73,10 @@ impl RowOrder {
         }
     }
 
-    /// By how often rows occur, greatest first.
+    /// By multiplicity, greatest first.
     pub(crate) const MOST_OFTEN: RowOrder = RowOrder::by_times(true);
 
-    /// By how often rows occur.
+    /// By multiplicity.
     pub(crate) const fn by_times(descending: bool) -> RowOrder {
         RowOrder {
             key: OrderKey::Times,
@@ -85,10 +85,10 @@ impl RowOrder {
     }
 }
 
-/// What a scan promises of its rows beyond the columns and filters asked for.
+/// The promises of a scan on its rows, beyond the requested columns and filters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
-    /// Rows come in this order, values compared by bytes. Only unique rows come in order of how often they occur.
+    /// The order of rows, with values compared by bytes. Only unique rows come in order of their multiplicity.
     pub(crate) order: Vec<RowOrder>,
     /// No two rows are equal.
     pub(crate) is_unique: bool,
@@ -96,42 +96,42 @@ pub(crate) struct Properties {
 
 /// Reads a relation.
 pub(crate) trait Scan: Operator {
-    /// What may be relied on, settled before the first row.
+    /// The promises, fixed before the first row.
     fn properties(&self) -> Properties {
         Properties::default()
     }
 
-    /// Makes the values of deferred columns; none if the scan defers nothing.
+    /// The reader of deferred columns; none if the scan defers nothing.
     fn fetch(&self) -> Option<Box<dyn Fetch>> {
         None
     }
 
-    /// What EXPLAIN shows of it. Asked again after the last row by EXPLAIN ANALYZE.
+    /// Its description for EXPLAIN. Read again after the last row by EXPLAIN ANALYZE.
     fn description(&self) -> Arc<dyn Describe>;
 
     /// The scan as an operator.
     fn into_operator(self: Box<Self>) -> Box<dyn Operator>;
 }
 
-/// Makes the values of deferred columns, which have something else that stands in for each until then.
+/// Makes the values of deferred columns, which have a stand-in until then.
 pub(crate) trait Fetch: Send {
     /// The deferred columns, by index.
     fn columns(&self) -> &[usize];
 
-    /// How many bytes a value takes.
+    /// The size of a value in bytes.
     fn bytes(&self, column: usize, stand_in: &Value) -> u64;
 
     /// A value, which counts as held from now on.
     ///
     /// # Errors
-    /// If it cannot be read, or takes too much memory beside what is held.
+    /// If it cannot be read, or takes too much memory beside the held values.
     fn value(&mut self, column: usize, stand_in: &Value) -> Result<Value>;
 
-    /// Counts nothing as held any longer.
+    /// Counts no values as held any longer.
     fn forget(&mut self);
 }
 
-/// Whether a row passes the filters; `value` gives the value of a column of the relation.
+/// Whether a row passes the filters; `value` returns the value of a column of the relation.
 pub(super) fn passes(filters: &[ColumnFilter], value: impl Fn(usize) -> Value) -> Result<bool> {
     for filter in filters {
         if !filter.matches(&value(filter.column()))? {

@@ -1,6 +1,7 @@
-//! The scans of `corpora()`, `segments('corpus')`, `indexes('corpus')`, `caches('corpus')`, `devices()` and `settings()`: a few rows that are made at once.
+//! The scans of `corpora()`, `segments('corpus')`, `indexes('corpus')`, `caches('corpus')`, `devices()` and `settings()`: a few
+//! rows that are made at once.
 //!
-//! Invariant: nothing of a segment is decoded.
+//! Invariant: no part of a segment is decoded.
 
 use std::sync::Arc;
 
@@ -23,14 +24,14 @@ use crate::runtime::settings::{Settings, value_text};
 use crate::segment::StructureKind;
 use crate::{Result, Value};
 
-/// Gives rows that are there already.
+/// Returns rows that were made before.
 pub(super) struct RowsScan {
     rows: BatchRest,
     description: Arc<Description>,
 }
 
 impl RowsScan {
-    /// A scan of `count` rows, of which `value` gives a value by row and column.
+    /// A scan of `count` rows; `value` returns a value by row and column.
     fn new(
         name: &'static str,
         request: &ScanRequest,
@@ -218,7 +219,7 @@ pub(super) fn indexes(
         match IndexesColumn::ALL.get(column) {
             Some(IndexesColumn::Index) => Value::Text(item.record.name.clone()),
             Some(IndexesColumn::Kind) => Value::from(item.record.kind.name()),
-            // The other kinds have no lists that are made in one way or another.
+            // The other kinds of indexes have no such options.
             Some(IndexesColumn::Codec | IndexesColumn::Unit | IndexesColumn::Reorder)
                 if item.record.kind != IndexKind::Postings =>
             {

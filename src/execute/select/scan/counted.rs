@@ -1,6 +1,6 @@
-//! Rows of counts: merged, cut to those that are used, and given.
+//! Rows of counts: merged, cut to the used ones, and returned.
 //!
-//! Invariant: what leaves here occurs, and with merged rows no two are told apart by nothing that rows tell.
+//! Invariant: no returned count is 0. After merging, no two rows are equal in all output columns.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::answer::Granularity;
 use crate::merge::sum_equal;
 use crate::runtime::interrupt::Pace;
 
-/// How often a word or n-gram occurs, in a file or altogether; what rows do not tell is empty or 0.
+/// The count of a word or n-gram, in a file or altogether; columns that rows do not have are empty or 0.
 #[derive(Clone, Copy)]
 pub(super) struct CountedRow<W> {
     pub(super) words: W,
@@ -25,7 +25,7 @@ pub(super) type CountedWord = CountedRow<[u32; 1]>;
 pub(super) type CountedNgram = CountedRow<Arc<[u32]>>;
 
 impl<W: Default> CountedRow<W> {
-    /// Of a file, whatever its words.
+    /// The row of a file, without its words.
     pub(super) fn of_file(file: u32, times: u64) -> CountedRow<W> {
         CountedRow {
             words: W::default(),
@@ -49,7 +49,7 @@ impl CountedWord {
     }
 }
 
-/// What the file table says of files.
+/// The totals of files from the file table.
 pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedRow<W>> {
     let all = question.reader.view().files();
     let files = question.asked.files.numbers().iter();
@@ -60,7 +60,7 @@ pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedR
     files.map(count).collect()
 }
 
-/// Adds up rows that do not tell words apart, and leaves out those that do not occur.
+/// Adds up rows that do not distinguish words, and leaves out counts of 0.
 pub(super) fn merge<W: Default>(
     rows: &mut Vec<CountedRow<W>>,
     granularity: Granularity,
@@ -81,7 +81,7 @@ pub(super) fn merge<W: Default>(
     Ok(())
 }
 
-/// Makes one row of equal ones that stand next to each other.
+/// Merges equal neighbours to one row.
 pub(super) fn add_up<W>(
     rows: &mut Vec<CountedRow<W>>,
     is_same: impl Fn(&CountedRow<W>, &CountedRow<W>) -> bool,
@@ -89,7 +89,7 @@ pub(super) fn add_up<W>(
     sum_equal(rows, is_same, |row, next| row.times += next.times);
 }
 
-/// Gives rows that were counted.
+/// Returns counted rows.
 pub(super) struct CountedCursor<W>(std::vec::IntoIter<CountedRow<W>>);
 
 impl<W> CountedCursor<W> {

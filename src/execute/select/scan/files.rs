@@ -1,8 +1,8 @@
-//! The scan of `files('corpus')`: names and sizes from the file table, content only where it is asked for.
+//! The scan of `files('corpus')`: names and sizes from the file table, content only where it is needed.
 //!
-//! Invariant: rows come in order of name, and errors where a scan of one file after the other would meet them.
-//! `substr(content, ...)` reads the bytes it gives and no others. Conditions on content that most files of a segment are
-//! read for are decided for many of them together, in parallel.
+//! Invariant: rows come in order of name, and errors where a scan of one file after the other would meet them. `substr(content,
+//! ...)` reads only the bytes that it returns. Conditions on content are decided for many files of a segment together, in
+//! parallel, if most of them are read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -36,15 +36,15 @@ pub(super) struct FilesScan {
     next: usize,
     /// Conditions on names and sizes.
     cheap: Arc<[ColumnFilter]>,
-    /// Conditions on content, which is read only if no other fails.
+    /// Conditions on content, which is read only if all others pass.
     costly: Arc<[ColumnFilter]>,
-    /// Whether all files that may pass are going to be read.
+    /// Whether all files that may pass will be read.
     reads_all: bool,
-    /// A string that the content of every file which passes has, as long as no file was looked for it.
+    /// A string that the content of every passing file contains, until files have been searched for it.
     literal: Option<SoughtLiteral>,
-    /// What is known of the content of files.
+    /// Facts on the content of files that are known without reading it.
     known: Arc<KnownContent>,
-    /// What was decided of the files from `next` on.
+    /// The decisions on the files from `next` on.
     decided: VecDeque<Result<bool>>,
     /// The content of the last batch.
     held: Held,
@@ -52,17 +52,17 @@ pub(super) struct FilesScan {
     description: Arc<Answered>,
 }
 
-/// A string that files are looked for.
+/// A string to search for in files.
 struct SoughtLiteral {
     literal: Arc<Literal>,
-    /// Whether all files that have it pass the conditions on content.
+    /// Whether all files with the string pass the conditions on content.
     is_enough: bool,
 }
 
-/// What is known of the content of files that was not read.
+/// Facts on the content of files that was not read.
 #[derive(Default)]
 struct KnownContent {
-    /// For each file whether it has the string that it needs; empty if nothing is known.
+    /// For each file whether it has the required string; empty if nothing is known.
     has_literal: Vec<Option<bool>>,
     is_enough: bool,
 }
@@ -88,11 +88,11 @@ struct ContentBatch {
 /// Bytes of the files of a batch, about.
 const BATCH_BYTES: u64 = 1 << 26;
 
-/// Files of more bytes are read alone: a batch holds one for each thread.
+/// Larger files are read alone: a batch holds one for each thread.
 const BATCH_FILE_BYTES_MAX: u64 = 1 << 22;
 
-/// Files are decided together if they are at least one in so many bytes of their segment: then all of its roots are
-/// worth decoding.
+/// Files are decided together if they are at least 1/`BATCH_SHARE` of the bytes of their segment: then decoding all of its roots
+/// pays.
 const BATCH_SHARE: u64 = 8;
 
 /// Reads files.
@@ -103,12 +103,12 @@ struct Content {
     memory: ValueMemory,
 }
 
-/// Reads what the scan has deferred.
+/// Reads the deferred columns of the scan.
 struct Deferred {
-    /// Which columns, by index.
+    /// The columns, by index.
     columns: Vec<usize>,
     content: Arc<Content>,
-    /// The content that was read since `forget`.
+    /// The content read since `forget`.
     held: Held,
 }
 
@@ -183,7 +183,7 @@ impl FilesScan {
 }
 
 impl FilesScan {
-    /// Whether the next file passes; decides more files, if that is better done together.
+    /// Whether the next file passes; decides more files where it is better done together.
     fn passes(&mut self) -> Result<bool> {
         if let Some(decided) = self.decided.pop_front() {
             return decided;
@@ -208,7 +208,7 @@ impl FilesScan {
             self.decided = decided.into();
             match self.decided.pop_front() {
                 Some(decided) => return decided,
-                // The segment is damaged: each file says whether that concerns it.
+                // The segment is damaged: each file that is concerned reports it.
                 None => self.reads_all = false,
             }
         }
@@ -224,7 +224,7 @@ impl FilesScan {
         !reader.knows_lookups()
             && files.any(|&index| {
                 let file = &reader.view().files()[index];
-                // An error is met when it is the file's turn.
+                // An error is reported when it is the file's turn.
                 if matches!(self.content.all_match(index, &self.cheap), Ok(true)) {
                     bytes += file.bytes;
                 }
@@ -232,8 +232,7 @@ impl FilesScan {
             })
     }
 
-    /// The files from the next one on that are better decided together: they lie in one segment, and with those after them are
-    /// a good part of it.
+    /// The next files that are better decided together: they lie in one segment, and with those after them are a good part of it.
     fn batch(&self) -> Option<ContentBatch> {
         let reader = &self.content.reader;
         if reader.knows_lookups() {
@@ -266,7 +265,7 @@ impl FilesScan {
 }
 
 impl FilesScan {
-    /// Appends the values of the files that come next, as many as may be in memory together.
+    /// Appends the values of the next files, up to the limit of memory for content.
     fn collect(&mut self, rows_max: usize, rows: &mut FileRows) -> Result<()> {
         self.held.clear();
         let content = self.content.clone();
@@ -304,7 +303,7 @@ impl FilesScan {
     }
 }
 
-/// Rows that become a batch.
+/// The rows of a batch in the making.
 #[derive(Default)]
 struct FileRows {
     /// By index.
@@ -338,7 +337,7 @@ impl Operator for FilesScan {
     }
 }
 
-/// Content of files that is in memory together takes at most so many bytes, but for that of one file.
+/// The most bytes of content in memory together, except for that of one file.
 const ROWS_BYTES: u64 = 1 << 20;
 
 impl Scan for FilesScan {
@@ -425,7 +424,7 @@ impl Content {
         Ok(true)
     }
 
-    /// Looks for a string in all files.
+    /// Searches all files for a string.
     fn seek(&self, sought: SoughtLiteral, log: &Arc<Answered>) -> Result<KnownContent> {
         let (literal, log) = (sought.literal, log.clone());
         let found = self.reader.ask(&self.interrupt, move |view, stop| {
@@ -452,7 +451,7 @@ impl Content {
         let (content, known) = (self.clone(), known.clone());
         let (cheap, costly) = (cheap.clone(), costly.clone());
         self.reader.ask(&self.interrupt, move |view, stop| {
-            // What all of them need is made once, and stays until they are decided.
+            // Shared structures are made once, and stay until all files are decided.
             let segment = SegmentView::of(&view.segments()[batch.segment as usize]);
             if segment.prepare_extracts().is_err() {
                 // The scan meets the error at the first file that it concerns.
@@ -479,7 +478,7 @@ impl Content {
         })
     }
 
-    /// What a row has before its content is read: the index of a file for a column that is deferred. Names are made of it.
+    /// The value before content is read: the index of a file for a deferred column. Names are made of it.
     fn shown(&self, index: usize, requested: &RequestedColumn) -> Result<Value> {
         if requested.is_deferred || is_name(requested) {
             Ok(from_count(index as u64))
@@ -488,7 +487,7 @@ impl Content {
         }
     }
 
-    /// Bytes of content that the row of a file has.
+    /// Bytes of content in the row of a file.
     fn bytes(&self, file: &FileSummary) -> u64 {
         let columns = self.columns.iter();
         let columns = columns.filter(|requested| !requested.is_deferred);
@@ -496,7 +495,7 @@ impl Content {
         lengths.fold(0, u64::saturating_add)
     }
 
-    /// Bytes of the content of a file that a column has.
+    /// Bytes of the content of a file in a column.
     fn length(&self, file: &FileSummary, column: ScanColumn) -> u64 {
         match content_range(file, column) {
             Some(range) => range.end - range.start,
@@ -518,7 +517,7 @@ impl Content {
             });
         };
         let length = range.end - range.start;
-        // Reading takes as much, and has no error for memory that is not there.
+        // Reading takes the same memory, and cannot report a lack of it.
         let what = format!("the content of {}", quote(&file.name));
         drop(self.memory.buffer(&what, length)?);
         let bytes = self
@@ -528,7 +527,7 @@ impl Content {
     }
 }
 
-/// The bytes of a file that a column has; none if it has no content.
+/// The bytes of a file in a column; none if it has no content.
 fn content_range(file: &FileSummary, column: ScanColumn) -> Option<Range<u64>> {
     match column {
         ScanColumn::Substr { start, length } => Some(substr_range(start, length, file.bytes)),

@@ -1,6 +1,6 @@
 //! The scan of `files_with('corpus', 'word', ...)`: the files that have all of some words.
 //!
-//! Invariant: rows come in order of file. The words are looked for when the first row is asked for, not before.
+//! Invariant: rows come in order of file. The words are searched when the first row is asked for, not before.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::{Result, Value};
 pub(super) struct FilesWithScan {
     reader: CorpusReader,
     words: Vec<Vec<u8>>,
-    /// How often rows have the file, which is the only column.
+    /// The number of columns, all of which are the file.
     columns: usize,
     filters: Vec<ColumnFilter>,
-    /// None before the words are looked for.
+    /// None before the search.
     rows: Option<BatchRest>,
     interrupt: Interrupt,
     is_explained: bool,

@@ -1,8 +1,8 @@
 //! N-grams with their counts in order of their texts, or of their counts.
 //!
-//! Invariant: parts are put together in memory and sorted by numbers, all at once by all threads: the ranks of words compare as their
-//! texts. N-grams that occur as often and have no ranks keep the order of their parts, as where a device sorts them. There are fewer
-//! than 2^32.
+//! Invariant: parts are joined in memory and sorted by numbers, all at once by all threads: the ranks of words compare as their
+//! texts. N-grams with equal counts and without ranks keep the order of their parts, as where a device sorts them. There are
+//! fewer than 2^32.
 
 use std::mem;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct JoinedNgrams {
 /// The rows of n-grams in an order, from parts that are in the order of their words' numbers.
 ///
 /// # Errors
-/// If the statement has to end.
+/// If the statement must end.
 pub(super) fn rows_of(
     question: &Arc<ScanQuestion>,
     parts: Vec<NgramsPart<WithCounts>>,

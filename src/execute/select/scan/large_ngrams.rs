@@ -1,8 +1,8 @@
-//! Rows of n-grams that together take more than memory.
+//! Rows of n-grams that together do not fit into memory.
 //!
-//! Parts of a segment are answered one after the other. With one segment and no edits these are the rows. Else each segment's
-//! are a run in a temporary file, and runs are merged on the way out, with what edits and the cuts of files change.
-//! Invariant: rows ascend by their words, then by file; each is given once, and none that does not occur.
+//! Parts of a segment are answered one after the other. With one segment and no edits these are the rows. Otherwise each
+//! segment's rows are a run in a temporary file, and runs are merged on the way out, with the changes by edits and by the cuts of
+//! files. Invariant: rows ascend by their words, then by file; each is returned once, and none with a count of 0.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::segment::SegmentView;
 use crate::segment::cache::Reservation;
 
-/// A part takes this part of the limit of memory: others go to windows, to what is derived of the segment, and to rows.
+/// A part takes 1/`PART_SHARE` of the memory limit: the others go to windows, to structures derived of the segment, and to rows.
 const PART_SHARE: u64 = 4;
 
-/// An n-gram with how often it occurs, in a file or altogether.
+/// An n-gram with its count, in a file or altogether.
 #[derive(Clone, Copy)]
 struct LargeRow {
     words: [u32; NGRAM_WORDS_MAX],
-    /// 0 if rows do not tell files apart.
+    /// 0 if rows do not distinguish files.
     file: u32,
     times: u64,
 }
@@ -41,19 +41,19 @@ struct Tables<P: NgramPayload> {
     interrupt: Interrupt,
     log: Arc<Answered>,
     parts: std::vec::IntoIter<SegmentNgrams>,
-    /// What the parts of a segment are made of, and its place.
+    /// The structures for the parts of a segment, and its place.
     pinned: Option<(usize, SegmentView)>,
-    /// Those of the part that is answered that are not read.
+    /// The unread n-grams of the current part.
     found: std::vec::IntoIter<NgramsPart<P>>,
-    /// Memory that the work takes, for which the cache makes room.
+    /// The memory of the work, for which the cache makes room.
     _reservation: Reservation,
 }
 
-/// Gives rows of merged runs.
+/// Returns the rows of merged runs.
 struct LargeNgrams {
-    /// Whether rows tell files apart.
+    /// Whether rows distinguish files.
     by_file: bool,
-    /// Which files are wanted of those that rows tell apart, by number; all if there is none.
+    /// For each file, by number, whether it is wanted where rows distinguish files; none for all.
     wanted: Option<Vec<bool>>,
     source: MergedRows,
     /// The first row of the next n-gram.
@@ -61,14 +61,14 @@ struct LargeNgrams {
     pace: Pace,
 }
 
-/// All rows of the files that are asked for.
+/// All rows of the wanted files.
 ///
 /// # Errors
-/// If a segment is damaged, a run cannot be written, or the query has to end.
+/// If a segment is damaged, a run cannot be written, or the query must end.
 pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let question = &task.question;
     let by_file = question.asked.granularity.is_by_file();
-    // Files that are gone are left out where files are told.
+    // Files that are gone are left out where rows distinguish files.
     if by_file || (question.asked.files.is_all() && question.view().has_gone_files()) {
         rows_of::<WithFiles>(task, by_file)
     } else {
@@ -79,11 +79,11 @@ pub(super) fn rows(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
 fn rows_of<P: NgramRowPayload>(task: &SequenceTask, by_file: bool) -> Result<Box<dyn RowCursor>> {
     let (question, context) = (&task.question, &task.question.context);
     let (n, reader, interrupt) = (question.asked.n, &question.reader, question.interrupt());
-    // Rows without files come of the wanted ones alone; else the lists of files of rules would be gathered for each part.
+    // Rows without files are counted in the wanted ones alone; otherwise the lists of files of rules would be made for each part.
     let is_chosen = !question.asked.files.is_all() && !by_file;
     let chosen = is_chosen.then(|| question.asked.files.numbers().to_vec());
     let bytes = context.settings.memory_limit() / PART_SHARE;
-    // A part, and what it is made of.
+    // A part, and the structures it is made of.
     let mut reservation = context.reservation();
     reservation.set(2 * bytes);
     let parts = question.ask(move |view, stop| {
@@ -179,7 +179,7 @@ impl LargeNgrams {
         Ok(Some(row))
     }
 
-    /// The next row of a file that is wanted.
+    /// The next row of a wanted file.
     fn wanted_row(&mut self) -> Result<Option<LargeRow>> {
         loop {
             self.pace.step()?;
@@ -196,10 +196,10 @@ impl LargeNgrams {
 }
 
 impl<P: NgramPayload> Tables<P> {
-    /// The next table of the parts that are left.
+    /// The next table of the remaining parts.
     fn next(&mut self) -> Result<Option<P::Table>> {
         loop {
-            // One that was read is freed before the next one is unpacked.
+            // A table that was read is freed before the next one is unpacked.
             if let Some(found) = self.found.next() {
                 return Ok(Some(found.into_plain()));
             }
@@ -239,7 +239,8 @@ impl RowCursor for LargeNgrams {
     }
 }
 
-/// Writes a row as the record of a run: its key are words, and its file if there are files; its payload how much it adds.
+/// Writes a row as a record of a run: its key is the words, and the file if rows have files; its payload is the amount that it
+/// adds.
 fn write<P: NgramPayload>(
     words: &[u32],
     file: u32,
@@ -259,13 +260,13 @@ fn write<P: NgramPayload>(
     writer.push(&[key], &bytes[..end.unwrap_or(bytes.len())])
 }
 
-/// Rows of merged runs.
+/// The rows of merged runs.
 struct MergedRows {
     merge: Merge,
     n: usize,
-    /// The key of the rows that are added up.
+    /// The key of the rows that are being added up.
     key: Vec<u8>,
-    /// The first record that has not been added up, if there is one.
+    /// The next record, if there is one.
     next: Record,
     has_next: bool,
 }
@@ -283,7 +284,7 @@ impl MergedRows {
         })
     }
 
-    /// The next row that occurs.
+    /// The next row with a count above 0.
     fn next(&mut self) -> Result<Option<LargeRow>> {
         while self.has_next {
             std::mem::swap(&mut self.key, &mut self.next.0);
@@ -316,7 +317,7 @@ impl MergedRows {
     }
 }
 
-/// What a record adds.
+/// The amount that a record adds.
 fn change_of(payload: &[u8]) -> i64 {
     let sign = match payload.last() {
         Some(&last) if last >= 0x80 => u8::MAX,

@@ -1,8 +1,8 @@
-//! The boundary between operators and what reads a relation.
+//! The boundary between operators and the readers of relations.
 //!
-//! A block says what it needs of its relation in a `ScanRequest`; a `Scan` answers with rows of exactly the columns that were
-//! asked for. Invariant: a scan gives the rows that pass all column filters, each as often as it occurs in the relation, in any
-//! order and with equal rows merged or not, unless its `Properties` promise more.
+//! A block states its needs in a `ScanRequest`; a `Scan` returns rows of exactly the requested columns. Invariant: a scan returns
+//! the rows that pass all column filters, each with its multiplicity in the relation, in any order and with equal rows merged or
+//! not, unless its `Properties` promise more.
 
 pub(super) mod boundary;
 mod catalog;

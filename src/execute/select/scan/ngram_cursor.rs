@@ -1,7 +1,7 @@
 //! The cursor of n-grams that are counted, with their counts or their files.
 //!
-//! N-grams come in pieces, in the order of their rows. Invariant: threads of the pool make the rows of pieces before they are asked
-//! for, and rows come in the order of pieces.
+//! N-grams come in pieces, in the order of their rows. Invariant: threads of the pool make the rows of pieces ahead, and rows
+//! come in the order of pieces.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use crate::runtime::ahead::WorkAhead;
 pub(super) type MakeRows =
     Box<dyn FnOnce(&mut NgramMatcher<'_>, &mut NgramRows) -> Result<()> + Send>;
 
-/// Gives the next piece; none at the end.
+/// Returns the next piece; none at the end.
 type NgramPieces = Box<dyn FnMut() -> Result<Option<MakeRows>> + Send>;
 
-/// Gives the rows of pieces.
+/// Returns the rows of pieces.
 pub(super) struct NgramCursor {
     question: Arc<ScanQuestion>,
     pieces: NgramPieces,
     ahead: WorkAhead<NgramRows>,
-    /// What was made and is not given.
+    /// Rows that were made and not returned.
     made: std::vec::IntoIter<SequenceRows>,
     piece: RowPiece,
 }

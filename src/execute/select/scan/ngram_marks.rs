@@ -1,8 +1,8 @@
-//! What the words of a dictionary say of the conditions on n-grams.
+//! Marks of the words of a dictionary for the conditions on n-grams.
 //!
-//! What a text must have to match is looked for in words once: a string that the pattern needs, cut at its spaces, and the range of
-//! texts. Invariant: an n-gram that is left out here does not match. Nothing is said of one with a word that holds a space or is no
-//! UTF-8: its text has spaces within words, or is a BLOB.
+//! A text can only match if it has certain parts; these are searched in words once: a string that the pattern needs, cut at its
+//! spaces, and the range of texts. Invariant: an n-gram that is left out here does not match. An n-gram with a word that holds a
+//! space or is not UTF-8 is undecided: its text has spaces within words, or is a BLOB.
 
 use std::ops::Bound;
 
@@ -13,18 +13,18 @@ use crate::Result;
 use crate::answer::CorpusView;
 use crate::expression::ColumnFilter;
 
-/// The word holds a space or is no UTF-8.
+/// The word holds a space or is not UTF-8.
 const IS_ODD: u16 = 1 << 15;
 
-/// No n-gram of several words whose first one this is lies in the range of the conditions.
+/// No n-gram of several words that begins with this word lies in the range of the conditions.
 const IS_OUT_OF_RANGE: u16 = 1 << 14;
 
-/// Parts of a needed string that have a bit each: more than an n-gram has words are not looked for.
+/// The most parts of a needed string, a bit each: no n-gram has more words.
 const PARTS_MAX: usize = 8;
 
-/// What words say of the conditions.
+/// The marks of words for the conditions.
 pub(super) struct NgramWordMarks {
-    /// By word: bit i if it can stand where part i of the needed string is, and the bits above.
+    /// By word: bit i if it can stand at part i of the needed string, and the bits above.
     marks: Vec<u16>,
     /// The bit of the last part; 0 without a needed string.
     last_part: u16,
@@ -32,7 +32,7 @@ pub(super) struct NgramWordMarks {
     is_enough: bool,
 }
 
-/// What the words of an n-gram say.
+/// The verdict of the words of an n-gram.
 pub(super) enum NgramVerdict {
     Matches,
     Fails,
@@ -40,7 +40,7 @@ pub(super) enum NgramVerdict {
 }
 
 impl NgramWordMarks {
-    /// Of the conditions on n-grams of `n` words; none if they say nothing of words.
+    /// The marks for the conditions on n-grams of `n` words; none if they do not depend on words.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -73,7 +73,7 @@ impl NgramWordMarks {
                     let text = start.and_then(|start| word.get(start..start + part.len()));
                     text.is_some_and(|text| is_equal(text, part, ignores_case))
                 };
-                // Only the first part may stand behind other bytes, and only the last one in front of some.
+                // Only the first part may follow other bytes, and only the last one may precede some.
                 let has_part = match (place == 0, place + 1 == parts.len()) {
                     (true, true) => (0..word.len()).any(|start| is_at(Some(start))),
                     (true, false) => is_at(word.len().checked_sub(part.len())),

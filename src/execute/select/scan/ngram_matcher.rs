@@ -1,6 +1,6 @@
 //! Conditions on n-grams, decided n-gram by n-gram.
 //!
-//! Invariant: what words do not decide is decided by the conditions on the text, as for any value.
+//! Invariant: where words do not decide, the conditions on the text do, as for any value.
 
 use super::ngram_marks::{NgramVerdict, NgramWordMarks};
 use super::question::ScanQuestion;
@@ -9,12 +9,12 @@ use crate::batch::text_or_blob;
 use crate::expression::{ColumnFilter, ColumnMatcher};
 use crate::{Result, Value};
 
-/// Decides n-grams of one thread.
+/// Decides n-grams on one thread.
 pub(super) struct NgramMatcher<'a> {
     question: &'a ScanQuestion,
     marks: Option<&'a NgramWordMarks>,
     matchers: Vec<ColumnMatcher<'a>>,
-    /// The text that was decided last, whose memory the next one takes.
+    /// The last decided text, whose memory the next one reuses.
     text: Value,
 }
 
@@ -39,7 +39,7 @@ impl<'a> NgramMatcher<'a> {
         self.matchers.is_empty()
     }
 
-    /// Whether an n-gram passes. If there are no conditions it may lack its words.
+    /// Whether an n-gram passes. Without conditions it may lack its words.
     ///
     /// # Errors
     /// If a function fails on the text.
@@ -119,7 +119,7 @@ mod tests {
                 "lower(ngram) = 'of the'",
                 "length(ngram) < 9",
             ] {
-                // CASE hides the column from what looks at words alone.
+                // CASE hides the column from the marks of words.
                 let hidden = condition.replace("ngram", "CASE WHEN position >= 0 THEN ngram END");
                 let ask = |condition: &str, keys: &str| {
                     rows(&format!(

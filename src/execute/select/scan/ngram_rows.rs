@@ -1,4 +1,4 @@
-//! Rows of n-grams from where they lie: tables, or a device.
+//! Rows of n-grams from tables or a device.
 //!
 //! Invariant: n-grams that do not pass the conditions have no rows.
 
@@ -31,7 +31,7 @@ pub(super) fn rows_on_device<P: NgramRowPayload>(
     })
 }
 
-/// The rows of n-grams as they lie, which are unpacked ahead.
+/// The rows of n-grams in the order of parts, which are unpacked ahead.
 pub(super) fn rows_of_parts<P: NgramRowPayload>(
     question: &Arc<ScanQuestion>,
     parts: Vec<NgramsPart<P>>,
@@ -51,7 +51,7 @@ pub(super) fn rows_of_parts<P: NgramRowPayload>(
     })
 }
 
-/// The rows of tables that are given one after the other.
+/// The rows of consecutive tables.
 pub(super) fn rows_of_tables<P: NgramRowPayload>(
     question: &Arc<ScanQuestion>,
     mut tables: impl FnMut() -> Result<Option<P::Table>> + Send + 'static,
@@ -74,7 +74,7 @@ pub(super) fn rows_of_tables<P: NgramRowPayload>(
     })
 }
 
-/// How rows are made of a payload.
+/// Makes the rows of a payload.
 pub(super) trait NgramRowPayload: NgramPayload {
     /// N-grams whose rows are made at a time.
     const AHEAD: usize;
@@ -94,10 +94,10 @@ pub(super) trait NgramRowPayload: NgramPayload {
         visit: impl FnMut(&[u32], u32, u64) -> Result<()>,
     ) -> Result<()>;
 
-    /// How many pieces n-grams of a device are copied in.
+    /// The number of pieces in which n-grams of a device are copied.
     fn pieces(rows: &Self::DeviceRows) -> usize;
 
-    /// Appends the rows of one of them.
+    /// Appends the rows of one of the pieces.
     fn push_piece(
         rows: &Self::DeviceRows,
         piece: usize,
@@ -149,7 +149,7 @@ impl NgramRowPayload for WithCounts {
 }
 
 impl NgramRowPayload for WithFiles {
-    // More than fill a batch, so that most batches leave as they are made.
+    // More rows than a batch, so that most batches leave without a copy.
     const AHEAD: usize = 2 * BATCH_ROWS;
 
     fn push_rows(

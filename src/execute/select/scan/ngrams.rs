@@ -1,8 +1,7 @@
 //! The scan of `ngrams('corpus', n)`: sequences of words with their files and places, answered on the grammar.
 //!
-//! Invariant: what a strategy gives equals the plain scan's rows (`reference`), merged where that was allowed. N-grams told
-//! by `=` or `IN` are looked up by their words; other conditions are decided once for each distinct n-gram where rows are
-//! merged.
+//! Invariant: the rows of every strategy are those of the plain scan (`reference`), merged where that was allowed. N-grams given
+//! by `=` or `IN` are looked up by their words; other conditions are decided once for each distinct n-gram where rows are merged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,13 +34,13 @@ use crate::answer::{
 };
 use crate::batch::BATCH_ROWS;
 
-/// What EXPLAIN says of rows that are made part by part.
+/// The detail of EXPLAIN for rows that are made part by part.
 const LARGE: &str = "in parts: all rows may take more than memory_limit";
 
 /// Plans the scan of n-grams of `n` words, 1 to 8.
 ///
 /// # Errors
-/// If the strategy that is set cannot answer.
+/// If the strategy of SET cannot answer.
 pub(super) fn scan(
     reader: CorpusReader,
     n: u32,
@@ -84,14 +83,14 @@ pub(super) fn scan(
 fn start(task: &SequenceTask, method: NgramMethod) -> Result<Box<dyn RowCursor>> {
     let (question, asked) = (&task.question, &task.question.asked);
     let granularity = asked.granularity;
-    // A look at all words pays where all n-grams are decided.
+    // Marks of all words pay where all n-grams are decided.
     if !method.looks_up() && asked.has_all_places() {
         question.prepare_ngram_marks()?;
     }
     if granularity == Granularity::Occurrence {
         return match method {
             NgramMethod::LookUpPlaces => found(task),
-            // Conditions are those of n-grams.
+            // The conditions are those on n-grams.
             _ => Ok(Box::new(WindowCursor::new(
                 question,
                 WantedWords { marks: None },
@@ -100,12 +99,12 @@ fn start(task: &SequenceTask, method: NgramMethod) -> Result<Box<dyn RowCursor>>
     }
     let is_by_text = granularity.is_by_text();
     if method.counts_all() && is_by_text {
-        // What passes conditions is known only row by row.
+        // Conditions are only decided row by row.
         let top = task.top.filter(|_| asked.texts.is_all());
         return match OddNgrams::find(task)? {
             None => tables(task, method, top),
             Some(odd) => {
-                // Those that are put in places of their own leave as many others among the first.
+                // Rows that are moved to other places make room for the same number of others among the first.
                 let top = top.map(|top| top.with_more(odd.rows_max()));
                 Ok(odd.among(tables(task, method, top)?))
             }
@@ -130,7 +129,7 @@ fn start(task: &SequenceTask, method: NgramMethod) -> Result<Box<dyn RowCursor>>
     Ok(CountedCursor::boxed(counted))
 }
 
-/// The rows of n-grams as tables have them, equal words once, or those of them that `top` uses.
+/// The rows of n-grams in the order of tables, equal words once, or those of them that `top` uses.
 fn tables(
     task: &SequenceTask,
     method: NgramMethod,
@@ -236,7 +235,7 @@ fn request_of(n: usize, order: &NgramOrder, top: Option<Top>) -> NgramRequest {
     }
 }
 
-/// The n-grams of a part that wanted files have, with their counts in these.
+/// The n-grams of a part in wanted files, with their counts in these.
 fn counted_in(
     part: NgramsPart<WithFiles>,
     n: usize,
@@ -269,7 +268,7 @@ fn counts_by_file(
     let request = NgramRequest {
         files: asked.files.some().filter(|_| chosen),
         order: of_files.unwrap_or(FileOrder::File),
-        // Counts in files that are not asked for would be among the first.
+        // Counts in unwanted files would be among the first.
         ..request_of(asked.n, order, top.filter(|_| asked.files.is_all()))
     };
     task.answer(move |view, run| view.ngrams(request, run))
@@ -296,7 +295,7 @@ fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
     Ok(counted)
 }
 
-/// Counts n-grams that conditions name, in all files together.
+/// Counts n-grams named by conditions, in all files together.
 fn look_up_counts(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     let passing = passing(&task.question)?.into_iter();
     let counted = passing.map(|words| {
@@ -311,7 +310,7 @@ fn look_up_counts(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     counted.collect()
 }
 
-/// Counts n-grams that conditions name, by file.
+/// Counts n-grams named by conditions, by file.
 fn look_up_places(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     let mut counted: Vec<CountedNgram> = Vec::new();
     for (words, PhrasePlace { file, .. }) in places(task)? {
@@ -327,7 +326,7 @@ fn look_up_places(task: &SequenceTask) -> Result<Vec<CountedNgram>> {
     Ok(counted)
 }
 
-/// The occurrences of n-grams that conditions name.
+/// The occurrences of n-grams named by conditions.
 fn found(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     let mut found = places(task)?;
     let mut pace = task.question.interrupt().pace();
@@ -335,7 +334,7 @@ fn found(task: &SequenceTask) -> Result<Box<dyn RowCursor>> {
     Ok(Box::new(NgramPlaces(found.into_iter())))
 }
 
-/// Where n-grams that conditions name stand in the files, n-gram by n-gram.
+/// The places of n-grams named by conditions, n-gram by n-gram.
 fn places(task: &SequenceTask) -> Result<Vec<(Arc<[u32]>, PhrasePlace)>> {
     let question = &task.question;
     let mut found = Vec::new();
@@ -350,7 +349,7 @@ fn places(task: &SequenceTask) -> Result<Vec<(Arc<[u32]>, PhrasePlace)>> {
     Ok(found)
 }
 
-/// The n-grams that conditions name and whose words the corpus has, if they pass.
+/// The n-grams named by conditions whose words the corpus has, if they pass.
 fn passing(question: &ScanQuestion) -> Result<Vec<Arc<[u32]>>> {
     let texts = question.values().unwrap_or_default().iter();
     let mut passing: Vec<Vec<u8>> = Vec::new();
@@ -372,8 +371,8 @@ fn passing(question: &ScanQuestion) -> Result<Vec<Arc<[u32]>>> {
 fn named(view: &CorpusView, texts: &[Vec<u8>], n: usize) -> Result<Vec<Arc<[u32]>>> {
     let mut named = Vec::new();
     for text in texts {
-        // A word may hold spaces of its own, so a text can be more than one n-gram. What is left of the text, and the
-        // words before it.
+        // A word may hold spaces of its own, so a text can be more than one n-gram: the rest of the text, and the words before
+        // it.
         let mut open: Vec<(&[u8], Vec<u32>)> = vec![(text, Vec::new())];
         while let Some((rest, words)) = open.pop() {
             let mut add = |word: &[u8], rest: Option<&'_ [u8]>| -> Result<()> {

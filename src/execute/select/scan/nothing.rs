@@ -1,4 +1,4 @@
-//! The scan of no FROM: one row without columns.
+//! The scan of a query without FROM: one row without columns.
 //!
 //! Invariant: exactly one row.
 
@@ -6,7 +6,7 @@ use super::super::row::Operator;
 use crate::Result;
 use crate::batch::Batch;
 
-/// Gives one row without columns.
+/// Returns one row without columns.
 pub(crate) struct Nothing {
     is_done: bool,
 }

@@ -15,10 +15,10 @@ use crate::answer::found::FileOffsets;
 use crate::answer::{NumberRun, NumberStream, Occurrence, PhrasePlace, PlaceRanges, WordStream};
 use crate::expression::integer_of_count;
 
-/// Words that are read at a time by their numbers alone: as many as fit into the caches of a processor.
+/// Words that are read at a time by their numbers alone: they fit into the caches of a processor.
 const RUN_WORDS: u64 = 1 << 16;
 
-/// Gives n consecutive words of a file at a time.
+/// Returns n consecutive words of a file at a time.
 pub(super) struct WordWindows {
     stream: WordStream,
     n: usize,
@@ -29,7 +29,7 @@ pub(super) struct WordWindows {
 }
 
 impl WordWindows {
-    /// Those that begin in some places of the files, and perhaps others.
+    /// Windows that begin in some places of the files, and perhaps others.
     pub(super) fn new(question: &ScanQuestion, places: &PlaceRanges) -> WordWindows {
         let (view, files) = (
             question.view().clone(),
@@ -55,7 +55,7 @@ impl WordWindows {
         Ok(None)
     }
 
-    /// The words from the next window on, at least those of one; none at the end. If more are read, then about `count`.
+    /// The words from the next window on, at least those of one; none at the end. A read has about `count` words.
     fn at_hand(&mut self, question: &ScanQuestion, count: usize) -> Result<&[Occurrence]> {
         while self.buffer.len() < self.next + self.n {
             if !self.has_more {
@@ -76,12 +76,12 @@ fn is_of_one_file(window: &[Occurrence]) -> bool {
     window[0].file == window[window.len() - 1].file
 }
 
-/// Gives all words or n-grams that are wanted, one by one.
+/// Returns all wanted words or n-grams, one by one.
 pub(super) struct WindowCursor {
     windows: WordWindows,
-    /// Words that are wanted; conditions on n-grams are decided for each.
+    /// The wanted words; conditions on n-grams are decided for each.
     wanted: WantedWords,
-    /// Of the n-gram that is decided.
+    /// The words of the current n-gram.
     words: Vec<u32>,
 }
 
@@ -128,13 +128,13 @@ impl RowCursor for WindowCursor {
     }
 }
 
-/// Gives all words that are wanted by their numbers, where rows do not tell their bytes.
+/// Returns all wanted words by their numbers, where rows do not have their bytes.
 pub(super) struct NumberCursor {
     stream: NumberStream,
     wanted: WantedWords,
-    /// What was read and not begun.
+    /// Runs that were read and not begun.
     runs: std::vec::IntoIter<NumberRun>,
-    /// The run at hand, and its first word that comes next.
+    /// The current run, and its next word.
     run: NumberRun,
     next: usize,
 }
@@ -158,7 +158,7 @@ impl NumberCursor {
         })
     }
 
-    /// Goes to the next run; `false` if there is none.
+    /// Moves to the next run; `false` if there is none.
     fn go_on(&mut self, question: &ScanQuestion) -> Result<bool> {
         if self.runs.len() == 0 {
             question.interrupt().check()?;
@@ -202,29 +202,29 @@ impl RowCursor for NumberCursor {
 pub(super) enum SoughtWords {
     /// By their numbers.
     Numbered(Vec<u32>),
-    /// One word, of which rows tell only files and offsets.
+    /// One word, of which rows have only files and offsets.
     Unnumbered(Vec<u8>),
     /// By their numbers, with their offsets in each file: files ascend.
     Found(Vec<(u32, Vec<FileOffsets>)>),
 }
 
-/// Gives the occurrences of few words, file by file.
+/// Returns the occurrences of few words, file by file.
 pub(super) struct LookupCursor {
     sought: SoughtWords,
     files: std::vec::IntoIter<u32>,
-    /// The file at hand, and where words stand in it.
+    /// The current file, and the places of words in it.
     file: u32,
     places: FilePlaces,
     /// The next place.
     next: usize,
 }
 
-/// Where words stand in a file, in order.
+/// The places of words in a file, in order.
 #[derive(Default)]
 struct FilePlaces {
     words: Vec<u32>,
     offsets: Vec<u64>,
-    /// Empty if nobody asks for them.
+    /// Empty if positions are not needed.
     positions: Vec<u64>,
 }
 
@@ -312,7 +312,7 @@ impl FilePlaces {
         }
     }
 
-    /// Of several words.
+    /// The places of several words, merged.
     fn merged(of_words: Vec<FilePlaces>, question: &ScanQuestion) -> Result<FilePlaces> {
         let of_words = match <[FilePlaces; 1]>::try_from(of_words) {
             Ok([places]) => return Ok(places),
@@ -360,7 +360,7 @@ impl FilePlaces {
     }
 }
 
-/// Gives n-grams that were looked up, in order of their places.
+/// Returns n-grams that were looked up, in order of their places.
 pub(super) struct NgramPlaces(pub(super) std::vec::IntoIter<(Arc<[u32]>, PhrasePlace)>);
 
 impl RowCursor for NgramPlaces {

@@ -1,12 +1,13 @@
 //! N-grams with odd words, which are read apart from all others and merged into their rows.
 //!
 //! The text of an n-gram is its words with a space between them. A word that holds a space is odd: different n-grams may have one
-//! text. Where rows come in order of texts a word that holds a control character or is no UTF-8 is odd too: ranks of words do not
-//! tell the order of such texts.
+//! text. Where rows come in order of texts a word that holds a control character or is not UTF-8 is odd too: ranks of words do
+//! not give the order of such texts.
 //!
-//! Invariant: all n-grams without odd words have as many spaces, those with a word that holds a space have more, so the former equal
-//! no others. They come from any cursor as if there were no odd words; the latter are read where odd words stand and grouped by
-//! their texts. Work: proportional to the occurrences of odd words, or one pass over the files if these are many.
+//! Invariant: all n-grams without odd words have the same number of spaces, those with a word that holds a space have more, so no
+//! n-gram of one kind equals one of the other. The former come from any cursor as if there were no odd words; the latter are read
+//! where odd words stand and grouped by their texts. Work: proportional to the occurrences of odd words, or one pass over the
+//! files if these are many.
 
 use std::sync::Arc;
 
@@ -26,30 +27,30 @@ use crate::answer::{PlaceRanges, WordStream};
 use crate::bisect::partition_point;
 use crate::runtime::interrupt::check;
 
-/// Words of a pass over the files that take as long as finding one place in them.
+/// The number of words whose pass over the files takes as long as finding one place in them.
 const SEEK_WORDS: u64 = 1 << 9;
 
-/// N-grams with odd words among the rows of others, each in its place.
+/// N-grams with odd words to be merged with the rows of others.
 pub(super) struct OddNgrams {
-    /// By word whether it is odd.
+    /// For each word whether it is odd.
     marks: Arc<[bool]>,
-    /// How many rows there are at most.
+    /// The most rows with odd words.
     rows_max: u64,
     order: Option<MergedOrder>,
     rows: TextRows,
     /// The next of these rows, and its key.
     next: Option<(Vec<u8>, CountedNgram)>,
-    /// What gives the others; none behind its last row.
+    /// The cursor of the others; none behind its last row.
     plain: Option<Box<dyn RowCursor>>,
-    /// Rows of it.
+    /// Rows of that cursor.
     piece: RowPiece,
 }
 
 impl OddNgrams {
-    /// Those of the files that are asked for, in the order of the task; none if no word is odd.
+    /// The n-grams with odd words of the wanted files, in the order of the task; none if no word is odd.
     ///
     /// # Errors
-    /// If a segment is damaged, a run cannot be written, or the statement has to end.
+    /// If a segment is damaged, a run cannot be written, or the statement must end.
     pub(super) fn find(task: &SequenceTask) -> Result<Option<OddNgrams>> {
         let (question, order) = (&task.question, task.order);
         let Some(marks) = odd_words(question, order)? else {
@@ -81,18 +82,18 @@ impl OddNgrams {
         }))
     }
 
-    /// How many rows there are at most, before those with equal texts are one.
+    /// The most rows, before those with equal texts are merged.
     pub(super) fn rows_max(&self) -> u64 {
         self.rows_max
     }
 
-    /// These among the rows of a cursor, which has them too in places of their own and comes in the order of the task.
+    /// Merges these with the rows of a cursor, which has them too in other places and comes in the order of the task.
     pub(super) fn among(mut self, plain: Box<dyn RowCursor>) -> Box<dyn RowCursor> {
         self.plain = Some(plain);
         Box::new(self)
     }
 
-    /// Where in the piece the next odd row belongs: at its end if it is behind all rows, and without an order.
+    /// The place of the next odd row in the piece: at its end if it is behind all rows, and without an order.
     fn place(&self, question: &ScanQuestion) -> usize {
         let left = self.piece.left();
         let Some((key, _)) = self.next.as_ref().filter(|_| self.order.is_some()) else {
@@ -107,7 +108,7 @@ impl OddNgrams {
     }
 }
 
-/// By word whether it is odd; none if no word is.
+/// For each word whether it is odd; none if no word is.
 fn odd_words(question: &ScanQuestion, order: Option<MergedOrder>) -> Result<Option<Arc<[bool]>>> {
     let is_by_text = match order {
         None => false,
@@ -133,7 +134,7 @@ fn odd_words(question: &ScanQuestion, order: Option<MergedOrder>) -> Result<Opti
     })
 }
 
-/// Calls `visit` with the file and words of each window of n words that has an odd one.
+/// Calls `visit` with the file and words of each window of n words with an odd one.
 fn each_window(
     question: &Arc<ScanQuestion>,
     marks: &Arc<[bool]>,
@@ -160,11 +161,10 @@ fn each_window(
     Ok(())
 }
 
-/// A file and some of its words that follow each other.
+/// A file and some consecutive words of it.
 type WordsOfFile = (u32, Vec<u32>);
 
-/// Words of the files that are asked for: all windows of odd words are among them, each once. None if a pass
-/// over the files is faster.
+/// Words of the wanted files: they include all windows of odd words, each once. None if a pass over the files is faster.
 fn odd_stretches(
     question: &Arc<ScanQuestion>,
     marks: &Arc<[bool]>,

@@ -1,8 +1,9 @@
 //! N-grams with their files in order of their texts.
 //!
 //! Texts compare as the ranks of their words, so n-grams that begin with one word come together, and in the tables they lie
-//! together. Invariant: a unit has all n-grams of its first words, units ascend, and a unit is sorted when it is read: tables that it
-//! does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one unit.
+//! together. Invariant: a unit has all n-grams of its first words, units ascend, and a unit is sorted when it is read: tables
+//! that it does not need stay packed. Words with neighbouring ranks come from few tables; where they do not, all n-grams are one
+//! unit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,17 +57,17 @@ struct OrderedNgrams {
     ranks: Arc<[u32]>,
     /// In order of ranks.
     words: Vec<WordRows>,
-    /// The units that are left, as the ends of their words, the last first.
+    /// The remaining units, as the ends of their words, the last first.
     ends: Vec<usize>,
-    /// The unit whose rows are begun, and its first n-gram that is not.
+    /// The current unit, and its first n-gram without rows.
     unit: Arc<SortedUnit>,
     next: usize,
 }
 
-/// The n-grams that are read.
+/// The n-grams of the current unit.
 #[derive(Default)]
 struct SortedUnit {
-    /// The words that it has end here.
+    /// The end of its words.
     end: usize,
     /// The tables that it needs, by number.
     tables: Vec<(u32, Arc<NgramFiles>)>,
@@ -76,10 +77,11 @@ struct SortedUnit {
     order: Vec<u32>,
 }
 
-/// The rows of n-grams in the order of ranks, from parts that are in the order of their words' numbers. There are fewer than 2^32.
+/// The rows of n-grams in the order of ranks, from parts that are in the order of their words' numbers. There are fewer than
+/// 2^32.
 ///
 /// # Errors
-/// If the statement has to end.
+/// If the statement must end.
 pub(super) fn rows_of(
     question: &Arc<ScanQuestion>,
     tables: Vec<NgramsPart<WithFiles>>,
@@ -202,7 +204,7 @@ impl OrderedNgrams {
     }
 }
 
-/// Where units of at least `ngrams` n-grams end, by words.
+/// The ends of units of at least `ngrams` n-grams, by words.
 fn unit_ends(words: &[WordRows], ngrams: usize) -> Vec<usize> {
     let (mut ends, mut end, mut held) = (Vec::new(), 0, 0);
     for same in words.chunk_by(|left, right| left.rank == right.rank) {
@@ -222,7 +224,7 @@ fn unit_ends(words: &[WordRows], ngrams: usize) -> Vec<usize> {
     ends
 }
 
-/// How many tables all units unpack together.
+/// The number of tables that all units unpack together.
 fn tables_of_units(words: &[WordRows], ends: &[usize]) -> usize {
     let starts = [0].into_iter().chain(ends.iter().copied());
     let units = starts.zip(ends).map(|(start, &end)| {

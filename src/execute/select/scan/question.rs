@@ -1,7 +1,7 @@
-//! What a scan of words or n-grams is asked: columns, conditions by what decides them, and the question that these make.
+//! The question of a scan of words or n-grams: columns, conditions by what decides them, and the corpus question that these make.
 //!
-//! A word is an n-gram of one word here. Invariant: every condition is in exactly one of three places: decided once for each
-//! file (`asked.files`), once for each word or n-gram (`text_filters`), or for each occurrence (`passes_place`).
+//! A word is an n-gram of one word here. Invariant: every condition is in exactly one of three places: decided once for each file
+//! (`asked.files`), once for each word or n-gram (`text_filters`), or for each occurrence (`passes_place`).
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -47,20 +47,20 @@ impl SequenceColumn {
     }
 }
 
-/// What is asked, with the columns and conditions of SQL.
+/// A corpus question with the columns and conditions of SQL.
 pub(super) struct ScanQuestion {
     pub(super) reader: CorpusReader,
     pub(super) context: Context,
     pub(super) asked: Question,
     /// The columns of the relation, by index.
     schema: Vec<SequenceColumn>,
-    /// Which of them are words or n-grams.
+    /// The index of the column of words or n-grams.
     text: usize,
     /// The columns of rows.
     pub(super) columns: Vec<SequenceColumn>,
     /// Conditions on words and their lengths, or on n-grams.
     pub(super) text_filters: Arc<[ColumnFilter]>,
-    /// What words say of those on n-grams.
+    /// The marks of words for the conditions on n-grams.
     ngram_marks: OnceLock<Option<NgramWordMarks>>,
     /// Conditions on `position` or `offset`.
     place_filters: Vec<ColumnFilter>,
@@ -71,7 +71,7 @@ pub(super) struct SequencePlace<'a> {
     pub(super) words: &'a [u32],
     pub(super) file: u32,
     pub(super) position: u64,
-    /// None if it is worked out only where it is asked for.
+    /// None if it is computed only where it is needed.
     pub(super) offset: Option<u64>,
 }
 
@@ -143,7 +143,7 @@ impl ScanQuestion {
         })
     }
 
-    /// The bytes in which the words of a file begin that stand at the positions that are wanted.
+    /// The bytes in which the words of a file at wanted positions begin.
     pub(super) fn wanted_bytes(&self, file: u32) -> Result<Range<u64>> {
         let words = self.view().files()[file as usize].words;
         let begin_of = |position: u64| match position {
@@ -182,12 +182,12 @@ impl ScanQuestion {
         WantedWords::new(self.view(), self.words()?)
     }
 
-    /// What words say of the conditions on n-grams, once that was prepared.
+    /// The marks of words for the conditions on n-grams, once they were prepared.
     pub(super) fn ngram_marks(&self) -> Option<&NgramWordMarks> {
         self.ngram_marks.get().and_then(Option::as_ref)
     }
 
-    /// Looks at all words with the conditions on n-grams.
+    /// Marks all words for the conditions on n-grams.
     pub(super) fn prepare_ngram_marks(&self) -> Result<()> {
         if !self.asked.texts.is_all() {
             let (filters, n) = (self.text_filters.clone(), self.asked.n);
@@ -227,12 +227,12 @@ impl ScanQuestion {
         }
     }
 
-    /// Whether these are words, and not n-grams of one word.
+    /// Whether the relation has words, and not n-grams of one word.
     fn is_of_words(&self) -> bool {
         self.schema[self.text] == SequenceColumn::Word
     }
 
-    /// What a scan promises whose merged rows come in an order, or in their own.
+    /// The promises of a scan whose merged rows come in an order, or in their own.
     pub(super) fn properties(&self, merged: Option<MergedOrder>) -> Properties {
         let place = |wanted| self.columns.iter().position(|&column| column == wanted);
         let file = place(SequenceColumn::File);
@@ -266,7 +266,7 @@ impl ScanQuestion {
                 Some(RowOrder::by_times(descending)),
                 by_word.filter(|_| by_text),
             ],
-            // N-grams come in order of their words' numbers, which is none that a query can ask for.
+            // N-grams come in order of their words' numbers, which no query can ask for.
             (Granularity::Word | Granularity::FileWord, None) if self.is_of_words() => {
                 vec![by_file]
             }
@@ -279,7 +279,7 @@ impl ScanQuestion {
             }
             (Granularity::Occurrence, _) => vec![by_file, by_position],
         };
-        // Words of some files are given file by file.
+        // Words of some files are returned file by file.
         let is_by_file = self.is_of_words() && !self.asked.files.is_all() && !has_one_file;
         let is_unique = match self.asked.granularity {
             Granularity::All => true,
@@ -302,12 +302,12 @@ impl ScanQuestion {
         &self.context.interrupt
     }
 
-    /// Work that threads of the pool do before it is asked for; nothing is begun.
+    /// A queue of work for threads of the pool; nothing is begun.
     pub(super) fn work_ahead<A: Send + 'static>(&self) -> WorkAhead<A> {
         WorkAhead::new(&self.context.pool, self.interrupt())
     }
 
-    /// Asks the files something, on the threads of the database.
+    /// Runs a question on the threads of the database.
     pub(super) fn ask<A: Send + 'static>(
         &self,
         work: impl FnOnce(&CorpusView, &Arc<AtomicBool>) -> Result<A> + Send + 'static,
@@ -326,9 +326,10 @@ fn merged_order(
         [first, ..] if Some(first) == by_text => {
             let by_count = granularity == Granularity::FileWord
                 && wanted.get(1) == Some(&RowOrder::MOST_OFTEN);
-            Some(MergedOrder::Text(match by_count {
-                true => FileOrder::Count,
-                false => FileOrder::File,
+            Some(MergedOrder::Text(if by_count {
+                FileOrder::Count
+            } else {
+                FileOrder::File
             }))
         }
         [first, ref others @ ..]
@@ -343,7 +344,7 @@ fn merged_order(
     }
 }
 
-/// What merged rows of some columns distinguish.
+/// The granularity of merged rows with some columns.
 fn merged_granularity(columns: &[SequenceColumn]) -> Granularity {
     let has_file = columns.contains(&SequenceColumn::File);
     let has_text = columns.iter().any(|&column| column != SequenceColumn::File);
@@ -393,7 +394,7 @@ fn texts_that_pass(
     })
 }
 
-/// What conditions on places look at.
+/// The kind of conditions on places.
 fn place_conditions(schema: &[SequenceColumn], filters: &[ColumnFilter]) -> PlaceConditions {
     let is_position = |filter: &ColumnFilter| schema[filter.column()] == SequenceColumn::Position;
     let is_range = |filter: &ColumnFilter| is_position(filter) && filter.integers().is_exact;

@@ -1,7 +1,7 @@
 //! The plain scan of words, n-grams and term vectors: every file is expanded and cut into words again.
 //!
-//! It is slow and evidently right, so scans of the grammar are tested against it. Invariant: rows come file by file in order
-//! of name, words in order of position, term vectors in order of rank.
+//! The scan is slow and evidently right, so scans of the grammar are tested against it. Invariant: rows come file by file in
+//! order of name, words in order of position, term vectors in order of rank.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl Scan for ReferenceScan {
     }
 }
 
-/// Collects where the words of a text are.
+/// Collects the places of the words of a text.
 struct Words {
     tokenizer: Tokenizer,
     found: Vec<(usize, usize)>,

@@ -1,8 +1,8 @@
-//! From a block to what its scan is asked for.
+//! From a block to the request to its scan.
 //!
-//! Which columns are needed, and when: what sorting, grouping and conditions look at comes with the scan's rows, content that
-//! is only shown is fetched for the rows that are shown. Invariant: the expressions that come back refer to columns by their
-//! index in the request, and mean the same.
+//! The request has the needed columns: values for sorting, grouping and conditions come with the scan's rows, content that is
+//! only shown is fetched for the rows that are shown. Invariant: the returned expressions refer to columns by their index in the
+//! request, and mean the same.
 
 use zipfdb_sql::query::Collation;
 use zipfdb_sql::query::{
@@ -17,7 +17,7 @@ use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
 
-/// A block whose relation has been asked for.
+/// A block with the request to its relation.
 pub(in super::super) struct Sourced {
     pub(in super::super) request: ScanRequest,
     /// The block's expressions, on rows of the scan.
@@ -26,10 +26,10 @@ pub(in super::super) struct Sourced {
     pub(in super::super) rest: Vec<ExpressionId>,
 }
 
-/// Works out what a block needs of its relation.
+/// Computes the needs of a block from its relation.
 ///
 /// # Errors
-/// If a constant pattern is not valid, or the statement has to end.
+/// If a constant pattern is not valid, or the statement must end.
 pub(in super::super) fn request(
     block: &Block,
     relation: &Relation,
@@ -55,10 +55,10 @@ pub(in super::super) fn request(
     }
     let outputs = || block.outputs.iter().map(|output| output.expression);
     let mut late: Vec<ExpressionId> = Vec::new();
-    match is_plain {
-        true => late.extend(outputs()),
-        false if block.aggregation.is_none() => early.extend(outputs()),
-        false => {}
+    if is_plain {
+        late.extend(outputs());
+    } else if block.aggregation.is_none() {
+        early.extend(outputs());
     }
     let early = used(&block.expressions, &computed, &early);
     let late = used(&block.expressions, &computed, &late);
@@ -94,7 +94,7 @@ pub(in super::super) fn request(
         .zip(&computed)
         .map(|(expression, column)| match column {
             None => expression.clone(),
-            // What is not needed is in no expression that is evaluated.
+            // Unneeded columns are in no expression that is evaluated.
             Some(column) => place(*column)
                 .map_or_else(|| Expression::Value(Value::Null.into()), Expression::Column),
         })
@@ -118,7 +118,7 @@ pub(in super::super) fn request(
     })
 }
 
-/// For each expression the column of a scan that gives its value, if one does.
+/// For each expression the column of a scan that has its value, if one does.
 fn computed_columns(
     expressions: &[Expression],
     relation: &Relation,
@@ -137,7 +137,7 @@ fn computed_columns(
     if !is_files || !has_calls {
         return Ok(expressions.iter().map(plain).collect());
     }
-    // Only which arguments are constants matters here.
+    // Only the constant arguments matter here.
     let width = FilesColumn::ALL.len();
     let layout = Layout::whole(width, 0);
     let program = Program::new(expressions, &layout, binding, interrupt, memory)?;
@@ -195,7 +195,7 @@ fn is_content(relation: &Relation, column: ScanColumn) -> bool {
         }
 }
 
-/// Which expressions `roots` depend on, themselves included; what a scan computes depends on nothing.
+/// The expressions that `roots` depend on, themselves included; columns computed by a scan depend on none.
 fn used(
     expressions: &[Expression],
     computed: &[Option<ScanColumn>],
@@ -223,8 +223,8 @@ fn wanted_order(block: &Block, expressions: &[Expression]) -> Vec<RowOrder> {
         .collect()
 }
 
-/// What a key of ORDER BY is in terms of a scan: a column by its index in the request, or how often rows occur, provided that
-/// they are grouped by all columns.
+/// A key of ORDER BY in terms of a scan: a column by its index in the request, or the multiplicity of rows, provided that they
+/// are grouped by all columns.
 pub(in super::super) fn row_order(
     block: &Block,
     expressions: &[Expression],

@@ -1,6 +1,6 @@
 //! Rows of words or n-grams on their way into batches: cursors fill flat arrays, which become columns as they are.
 //!
-//! Invariant: a cursor gives every row once. Nothing is decoded before the first row is asked for.
+//! Invariant: a cursor returns every row once. Nothing is decoded before the first row is asked for.
 
 use std::mem;
 use std::ops::Range;
@@ -19,18 +19,18 @@ use crate::answer::{CorpusView, MergedOrder, Occurrence, Top};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
 use crate::expression::integer_of_count;
 
-/// Words or n-grams that are made, or looked at between two checks whether the statement has to end.
+/// Words or n-grams between two checks for interruption.
 pub(super) const BUFFER: usize = 1024;
 
-/// Words that are made at a time at most: more do not fit into the caches of a processor.
+/// The most words that are made at a time: more do not fit into the caches of a processor.
 pub(super) const BUFFER_MAX: usize = 1 << 14;
 
-/// Rows that become a batch, by column. What the batch does not tell may be missing, or anything.
+/// The rows of a batch in the making, by column. Columns that the batch lacks may be empty or have any values.
 #[derive(Default)]
 pub(super) struct SequenceRows {
-    /// How many rows there may be.
+    /// The most rows.
     rows_max: usize,
-    /// Whether the batch may leave though there is room.
+    /// Whether the batch may leave although there is room.
     are_enough: bool,
     /// `[rows * n]`
     pub(super) words: Vec<u32>,
@@ -38,11 +38,11 @@ pub(super) struct SequenceRows {
     pub(super) files: Vec<u32>,
     pub(super) positions: Vec<i64>,
     pub(super) offsets: Vec<i64>,
-    /// How often each row occurs; empty if each does once.
+    /// The multiplicity of each row; empty if each is 1.
     pub(super) times: Vec<u64>,
 }
 
-/// Parts one behind the other, put together by all threads of the pool that runs this.
+/// Concatenates parts on all threads of the pool that runs this.
 pub(super) fn concatenated<T: Copy + Default + Send + Sync>(parts: Vec<&[T]>) -> Vec<T> {
     let mut all = vec![T::default(); parts.iter().map(|part| part.len()).sum()];
     let mut left = &mut all[..];
@@ -56,12 +56,12 @@ pub(super) fn concatenated<T: Copy + Default + Send + Sync>(parts: Vec<&[T]>) ->
     all
 }
 
-/// Gives rows.
+/// Returns rows.
 pub(super) trait RowCursor: Send {
-    /// Appends rows that come next, some or none, for which there is room; `false` if there are no more. There is room for one.
+    /// Appends the next rows, some or none, as far as there is room; `false` at the end. There is room for one.
     fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool>;
 
-    /// Appends rows until they are enough for a batch; `false` if there are no more.
+    /// Appends rows until they are enough for a batch; `false` at the end.
     fn fill(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
         let mut has_more = true;
         while has_more && rows.room() > 0 && !rows.are_enough {
@@ -87,7 +87,7 @@ impl SequenceRows {
         self.files.len()
     }
 
-    /// How many more rows there may be.
+    /// The number of rows that still fit.
     pub(super) fn room(&self) -> usize {
         self.rows_max - self.len()
     }
@@ -98,8 +98,8 @@ impl SequenceRows {
         self.times.push(times);
     }
 
-    /// Appends rows of an n-gram with its first entries, as many as there is room for; returns how many. `read` gives the file and count
-    /// of an entry.
+    /// Appends rows of an n-gram with its first entries, as far as there is room; returns their number. `read` returns the file
+    /// and count of an entry.
     #[inline]
     fn push_files<E: Copy>(
         &mut self,
@@ -128,7 +128,7 @@ impl SequenceRows {
         self.times.extend_from_slice(&others.times[rows]);
     }
 
-    /// Leaves out the n-grams of `n` words that are not wanted.
+    /// Drops unwanted n-grams of `n` words.
     pub(super) fn retain(&mut self, n: usize, is_wanted: impl Fn(&[u32]) -> bool) {
         if self.words.chunks_exact(n).all(&is_wanted) {
             return;
@@ -162,7 +162,7 @@ impl SequenceRows {
         Ok(())
     }
 
-    /// Appends some words of the stream if their place is wanted.
+    /// Appends words of the stream whose places are wanted.
     pub(super) fn push_window(
         &mut self,
         window: &[Occurrence],
@@ -206,7 +206,7 @@ impl SequenceRows {
         }
     }
 
-    /// Appends words that follow each other in a file, of which the first has a position; all are wanted.
+    /// Appends consecutive words of a file from `position` on; all are wanted.
     pub(super) fn push_run(
         &mut self,
         file: u32,
@@ -233,9 +233,10 @@ impl SequenceRows {
                 dictionary: TextDictionary::files(view),
             },
             SequenceColumn::Word => BatchColumn::Words {
-                indices: match tells_lengths {
-                    true => self.words.clone(),
-                    false => mem::take(&mut self.words),
+                indices: if tells_lengths {
+                    self.words.clone()
+                } else {
+                    mem::take(&mut self.words)
                 },
                 dictionary: TextDictionary::words(view),
             },
@@ -257,11 +258,11 @@ impl SequenceRows {
     }
 }
 
-/// Rows of n-grams that were made together, some of which are given.
+/// Rows of n-grams that were made together, some of which were returned.
 #[derive(Default)]
 pub(super) struct RowPiece {
     rows: SequenceRows,
-    /// The first row that is not given.
+    /// The first row that was not returned.
     next: usize,
 }
 
@@ -270,19 +271,19 @@ impl RowPiece {
         RowPiece { rows, next: 0 }
     }
 
-    /// The words of `n` words each, file and count of a row.
+    /// The words, `n` of them, file and count of a row.
     pub(super) fn row(&self, n: usize, row: usize) -> (&[u32], u32, u64) {
         let words = &self.rows.words[row * n..(row + 1) * n];
         (words, self.rows.files[row], self.rows.times[row])
     }
 
-    /// The rows that are not given.
+    /// The rows that were not returned.
     pub(super) fn left(&self) -> Range<usize> {
         self.next..self.rows.len()
     }
 
-    /// Appends rows of `n` words up to `end`, as many as there is room for, or says that there are enough: rows that would have to be
-    /// parted wait for the next batch.
+    /// Appends rows of `n` words up to `end`, as far as there is room, or marks the batch as full enough: rows that would have to
+    /// be divided wait for the next batch.
     pub(super) fn give(&mut self, n: usize, end: usize, rows: &mut SequenceRows) {
         let (is_first, count) = (rows.len() == 0, end - self.next);
         if is_first && count == self.rows.len() && count <= rows.room() {
@@ -301,7 +302,7 @@ impl RowPiece {
     }
 }
 
-/// Rows of n-grams with their files, as many together as become a batch.
+/// Rows of n-grams with their files, in pieces of the size of a batch.
 pub(super) struct NgramRows {
     full: Vec<SequenceRows>,
     last: SequenceRows,
@@ -315,8 +316,8 @@ impl NgramRows {
         }
     }
 
-    /// Appends all rows of an n-gram if it passes; `read` gives the file and count of an entry. Without texts in rows and conditions on
-    /// them it may lack its words.
+    /// Appends all rows of an n-gram if it passes; `read` returns the file and count of an entry. Without texts in rows and
+    /// conditions on them it may lack its words.
     #[inline]
     pub(super) fn push<E: Copy>(
         &mut self,
@@ -352,8 +353,8 @@ impl NgramRows {
         }
     }
 
-    /// Appends some n-grams of a table that pass. `append` appends the counts of those in a range to others. Without texts in rows
-    /// and conditions on them the table may lack its words.
+    /// Appends n-grams of a table that pass. `append` appends the counts of those in a range to others. Without texts in rows and
+    /// conditions on them the table may lack its words.
     pub(super) fn push_counted(
         &mut self,
         words: &[u32],
@@ -366,9 +367,10 @@ impl NgramRows {
         let Range { mut start, end } = rows;
         while start < end {
             let piece = self.with_room();
-            let next = match question.asked.texts.is_all() {
-                true => end.min(start + piece.room()),
-                false => start + 1,
+            let next = if question.asked.texts.is_all() {
+                end.min(start + piece.room())
+            } else {
+                start + 1
             };
             if question.asked.texts.is_all() || matcher.passes(&words[start * n..next * n])? {
                 if question.asked.shown.texts {
@@ -382,13 +384,13 @@ impl NgramRows {
         Ok(())
     }
 
-    /// The rows, as many together as become a batch.
+    /// The rows, in pieces of the size of a batch.
     pub(super) fn into_batches(mut self) -> std::vec::IntoIter<SequenceRows> {
         self.full.push(self.last);
         self.full.into_iter()
     }
 
-    /// The rows that come last, with room for one more.
+    /// The last rows, with room for one more.
     pub(super) fn with_room(&mut self) -> &mut SequenceRows {
         if self.last.room() == 0 {
             let next = SequenceRows::new(BATCH_ROWS);
@@ -398,19 +400,19 @@ impl NgramRows {
     }
 }
 
-/// A question, and what its rows are.
+/// A question, and the order and use of its rows.
 pub(super) struct SequenceTask {
     pub(super) question: Arc<ScanQuestion>,
-    /// In which order merged rows come, if not in their own.
+    /// The order of merged rows, if not their own.
     pub(super) order: Option<MergedOrder>,
-    /// Which rows are used, if not all.
+    /// The used rows, if not all.
     pub(super) top: Option<Top>,
     pub(super) properties: Properties,
     pub(super) description: Arc<Answered>,
 }
 
 impl SequenceTask {
-    /// `describe` says what is asked and how it is answered.
+    /// `describe` describes the question and its plan.
     pub(super) fn new(
         question: ScanQuestion,
         order: Option<MergedOrder>,
@@ -427,7 +429,7 @@ impl SequenceTask {
         }
     }
 
-    /// Asks the files something, and records what ran.
+    /// Asks the corpus, and records the work.
     pub(super) fn answer<A: Send + 'static>(
         &self,
         work: impl FnOnce(&CorpusView, Run<'_>) -> Result<A> + Send + 'static,

@@ -1,6 +1,6 @@
-//! Which files and words a scan has to look at: conditions decided once for each distinct value.
+//! The files and words that a scan has to read: conditions decided once for each distinct value.
 //!
-//! Invariant: what is selected is exactly what passes all filters given.
+//! Invariant: the selection is exactly what passes all given filters.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) fn files_that_pass(view: &CorpusView, filters: &[ColumnFilter]) -> Re
     Ok(FileSet::new(view, files))
 }
 
-/// Where places lie that pass; `position` and `offset` are the columns of places.
+/// The places that pass; `position` and `offset` are their columns.
 pub(super) fn places(
     filters: &[ColumnFilter],
     position: Option<usize>,
@@ -83,8 +83,8 @@ impl WordSelection {
         filters.find_map(ColumnFilter::values)
     }
 
-    /// The numbers of the words that pass, ascending; none for all. `value` gives the value of a column for a word. A few
-    /// words are looked up sooner than the pool is woken.
+    /// The numbers of the words that pass, ascending; none for all. `value` returns the value of a column for a word. Looking up
+    /// a few words is faster than waking the pool.
     pub(super) fn numbers(
         reader: &CorpusReader,
         filters: &Arc<[ColumnFilter]>,
@@ -123,7 +123,7 @@ impl WordSelection {
         let passes = |matchers: &mut [ColumnMatcher<'_>], word: u32| -> Result<bool> {
             check(stop)?;
             let text = vocabulary.word(word);
-            // Most words of a dictionary are out of the range of a condition, which costs less to see.
+            // Most words of a dictionary are out of the range of a condition, which is cheaper to check.
             let out_of_range =
                 |filter: &ColumnFilter| filter.column() == column && !filter.range().contains(text);
             if is_text(text) && filters.iter().any(out_of_range) {
@@ -163,9 +163,9 @@ impl WordSelection {
     }
 }
 
-/// Which words are wanted.
+/// The wanted words.
 pub(super) struct WantedWords {
-    /// For each word of the vocabulary; none if all are.
+    /// For each word of the vocabulary; none for all.
     pub(super) marks: Option<Vec<bool>>,
 }
 
@@ -196,7 +196,7 @@ pub(super) fn bytes_of(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// Words that one task decides at least.
+/// The least number of words that a task decides.
 pub(super) const TASK_WORDS: usize = 1 << 10;
 
 /// Whether a word is a TEXT and not a BLOB.

@@ -1,7 +1,7 @@
 //! The scan of `term_vectors('corpus', k)`: the most frequent words of each file, from its counts on the grammar.
 //!
-//! Invariant: rows come in order of file, then rank. Files are counted one at a time, unless all are asked for and their words
-//! may be kept in memory.
+//! Invariant: rows come in order of file, then rank. Files are counted one at a time, unless all are wanted and their words fit
+//! into memory.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -31,7 +31,7 @@ pub(super) struct TermVectorsScan {
     files: std::vec::IntoIter<u32>,
     /// The words of all files, most frequent first, if all are counted together; none before they are.
     rows: Option<Vec<Vec<(u32, u32)>>>,
-    /// The file at hand and its words, most frequent first.
+    /// The current file and its words, most frequent first.
     current: u32,
     words: std::iter::Enumerate<std::vec::IntoIter<(u32, u64)>>,
     late: LateError,
@@ -84,7 +84,7 @@ impl TermVectorsScan {
         })
     }
 
-    /// The words of a file with counts, the most frequent `k`.
+    /// The `k` most frequent words of a file, with counts.
     fn count(&mut self, file: u32) -> Result<Vec<(u32, u64)>> {
         let (k, description) = (self.k, self.description.clone());
         let size = usize::try_from(k).unwrap_or(usize::MAX);
@@ -113,13 +113,13 @@ impl TermVectorsScan {
     }
 }
 
-/// How many words of a file are asked for.
+/// The number of words of a file that are needed.
 fn limit_of(k: u64) -> u32 {
     u32::try_from(k).unwrap_or(u32::MAX)
 }
 
 impl TermVectorsScan {
-    /// The value of a column in the row of the file at hand that has this index.
+    /// The value of a column in the row of the current file with this index.
     fn value(&self, column: TermVectorsColumn, (index, (word, count)): RankedWord) -> Value {
         match column {
             TermVectorsColumn::File => Value::Text(
@@ -133,7 +133,7 @@ impl TermVectorsScan {
         }
     }
 
-    /// Appends the rows that come next.
+    /// Appends the next rows.
     fn collect(&mut self, rows_max: usize, rows: &mut TermVectorRows) -> Result<()> {
         while rows.files.len() < rows_max.max(1) {
             let Some(ranked) = self.words.next() else {
@@ -180,7 +180,7 @@ impl TermVectorsScan {
 /// A word of a file with its count, by index in the file's vector.
 type RankedWord = (usize, (u32, u64));
 
-/// Rows that become a batch, by column.
+/// The rows of a batch in the making, by column.
 #[derive(Default)]
 struct TermVectorRows {
     files: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Scans on the grammar against the plain scan, for every way a query can ask and every strategy.
+//! Scans on the grammar compared with the plain scan, for every way a query can ask and every strategy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +35,7 @@ fn open_plain(
     }
 }
 
-/// Numbers below what each call asks for, the same for the same seed.
+/// Random numbers below the argument of each call, the same for the same seed.
 fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed | 1;
     move |end| {
@@ -46,7 +46,7 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Words of a few letters, so that rules, n-grams and equal words of several spellings come up.
+/// Words of a few letters, so that rules, n-grams and equal words of several spellings occur.
 fn text(seed: u64, words: usize) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "the",
@@ -67,7 +67,7 @@ fn text(seed: u64, words: usize) -> Vec<u8> {
     let mut next = |end: usize| number(end as u64) as usize;
     let mut text = Vec::new();
     while words > 0 && text.len() < words * 5 {
-        // Phrases come back, as in any text.
+        // Phrases repeat, as in any text.
         let from = text.len().saturating_sub(400);
         match next(4) {
             0 if text.len() > 100 => text.extend_from_within(from..from + 90),
@@ -110,7 +110,7 @@ fn values(rows: Rows) -> Vec<Vec<Value>> {
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
-/// The values of all rows, taken as columns and now and then as a row.
+/// The values of all rows, taken as columns and at times as a row.
 fn batched(mut rows: Rows) -> Vec<Vec<Value>> {
     let mut values = Vec::new();
     for size in [1, 7, 4096, 2].into_iter().cycle() {
@@ -130,7 +130,7 @@ fn sorted(mut rows: Vec<Vec<Value>>) -> Vec<String> {
     rows
 }
 
-/// Compares the answers of all strategies; how many could answer.
+/// Compares the answers of all strategies; returns the number of those that could answer.
 fn check(database: &Database, sql: &str) -> usize {
     let query = plan(database, sql);
     let settings = &database.inner().shared().runtime.settings;
@@ -362,7 +362,7 @@ fn ngrams_by_every_strategy_are_those_of_the_plain_text() {
 }
 
 /// A text in which words at these places of each hundred are odd, or of the same length and plain. A vowel sign behind a space is
-/// a word that begins with the space, and one of control characters or of bytes that are no UTF-8 is none that ranks order.
+/// a word that begins with the space; ranks do not order words of control characters or of bytes that are not UTF-8.
 fn odd_text(seed: u64, words: usize, tokenizer: Tokenizer, is_odd: bool) -> Vec<u8> {
     let mut next = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut text = Vec::new();
@@ -400,7 +400,7 @@ fn odd_database(tokenizer: Tokenizer, segment_size: u64, is_odd: bool) -> Databa
     database
 }
 
-/// Items and what follows conditions: n-grams with and without files, the first ones, and all in each order.
+/// Items and the clauses after conditions: n-grams with and without files, the first ones, and all in each order.
 const NGRAM_ROWS: [(&str, &str); 11] = [
     ("ngram, COUNT(*)", "GROUP BY ngram"),
     (
@@ -640,9 +640,9 @@ fn explain_names_occurrence_lists_once_they_are_there() {
     }
 }
 
-/// Compares answers with hardly any memory to those with enough; whether n-grams were answered in parts.
+/// Compares answers with hardly any memory to those with enough. Returns whether n-grams were answered in parts.
 fn check_with_little_memory(database: &Database, sql: &str) -> bool {
-    // Another test may have started the emulator, which counts as a GPU and takes long.
+    // Another test may have started the emulator, which counts as a GPU and is slow.
     let settings = "SET device = 'cpu'; SET memory_limit = '1GiB'";
     database.execute(settings).unwrap();
     let (plan, expected) = explained(database, sql);
@@ -653,7 +653,7 @@ fn check_with_little_memory(database: &Database, sql: &str) -> bool {
     plan.contains("in parts")
 }
 
-/// Of n-grams, with and without files, conditions and an order.
+/// Queries on n-grams, with and without files, conditions and an order.
 const LARGE_NGRAMS: [&str; 9] = [
     "SELECT ngram, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram",
     "SELECT ngram, COUNT(*) AS n FROM ngrams('c', 3) GROUP BY ngram ORDER BY n DESC, ngram LIMIT 20",

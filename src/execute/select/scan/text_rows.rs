@@ -1,6 +1,6 @@
-//! Rows of n-grams put together by their texts, in an order that texts tell.
+//! Rows of n-grams grouped by their texts, in an order of texts.
 //!
-//! Invariant: no two rows are of one text and file, and rows come in the order that was asked for, those of equal keys none. Rows are
+//! Invariant: no two rows have the same text and file, and rows come in the wanted order; rows of equal keys have none. Rows are
 //! sorted within memory and spilled beyond.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::batch::BATCH_ROWS;
 use crate::batch::text_or_blob;
 use crate::{Result, Value};
 
-/// What the row of an n-gram is compared by in an order; without one by its text and file.
+/// The key that orders the row of an n-gram; without an order its text and file.
 pub(super) fn key_of(
     question: &ScanQuestion,
     order: Option<MergedOrder>,
@@ -56,16 +56,16 @@ pub(super) fn key_of(
 /// Takes a row: words, file and count.
 type TakeRow<'a> = dyn FnMut((&[u32], u32, u64)) -> Result<()> + 'a;
 
-/// Gives rows in order.
+/// Returns rows in order.
 pub(super) struct TextRows {
     sorted: Option<SortedRows>,
-    /// Records that were read, and the one that comes next.
+    /// Records that were read, and the next one.
     read: std::vec::IntoIter<Record>,
     next: Option<Record>,
 }
 
 impl TextRows {
-    /// The rows that `give` has taken, of each text and file one, in an order.
+    /// The rows that `give` passes on, one for each text and file, in an order.
     ///
     /// # Errors
     /// If a run cannot be written or read, and those of `give`.
@@ -86,7 +86,7 @@ impl TextRows {
         })
     }
 
-    /// The rows by their keys in an order, those of equal ones together.
+    /// The rows by their keys in an order, equal ones adjacent.
     fn sorted(
         question: &ScanQuestion,
         order: Option<MergedOrder>,
@@ -155,7 +155,7 @@ impl RowCursor for TextRows {
     }
 }
 
-/// The row of a payload, which is as long as it was made.
+/// The row of a payload, which has the length of an encoded row.
 fn row_of(payload: &[u8]) -> CountedNgram {
     let (times, numbers) = payload.split_at(size_of::<u64>());
     let mut numbers = numbers.chunks_exact(size_of::<u32>()).map(|bytes| {

@@ -1,6 +1,6 @@
-//! Whether a query uses but the groups that occur most often, or least, or so often as its HAVING says.
+//! Whether a query only uses the groups that occur most often, or least, or as often as its HAVING requires.
 //!
-//! Invariant: HAVING is looked at again above, so what is left out here is what it leaves out there.
+//! Invariant: HAVING is evaluated again above, and would drop the groups that are left out here.
 
 use zipfdb_sql::query::{
     Aggregate, AggregateFunction, Block, Collation, Comparison, Expression, ExpressionId,
@@ -10,7 +10,7 @@ use crate::Value;
 use crate::answer::Top;
 use crate::expression::mirrored;
 
-/// Whether an aggregate is how many rows a group has.
+/// Whether an aggregate is the number of rows of a group.
 pub(super) fn is_count(aggregate: &Aggregate) -> bool {
     aggregate.function == AggregateFunction::Count
         && aggregate.argument.is_none()
@@ -18,7 +18,7 @@ pub(super) fn is_count(aggregate: &Aggregate) -> bool {
         && !aggregate.distinct
 }
 
-/// What a block uses of rows that have `width` columns and pass all its conditions; none if that may be all of them.
+/// The groups that a block uses, of rows with `width` columns that pass all its conditions; none if that may be all of them.
 /// `expressions` are those of the block on such rows.
 pub(super) fn top_of(block: &Block, expressions: &[Expression], width: usize) -> Option<Top> {
     let aggregation = block.aggregation.as_ref()?;
@@ -39,7 +39,7 @@ pub(super) fn top_of(block: &Block, expressions: &[Expression], width: usize) ->
     };
     let mut counts = (0, u64::MAX);
     let mut is_having_known = true;
-    // Other aggregates may fail, and have to, in groups that HAVING does not pass too.
+    // Other aggregates may fail, and must do so in groups that HAVING drops too.
     let are_counts = aggregation.aggregates.iter().all(self::is_count);
     for &condition in &block.having {
         let condition = &expressions[condition.0 as usize];
@@ -62,7 +62,7 @@ pub(super) fn top_of(block: &Block, expressions: &[Expression], width: usize) ->
     })
 }
 
-/// From what count to what count a condition is true, if it compares a count with an integer.
+/// The least and the greatest count for which a condition is true, if it compares a count with an integer.
 fn counts_of(
     condition: &Expression,
     expressions: &[Expression],
@@ -84,10 +84,12 @@ fn counts_of(
         },
         _ => None,
     };
-    let (comparison, bound) = match (is_count(left), is_count(right)) {
-        (true, _) => (comparison, integer(right)?),
-        (_, true) => (mirrored(comparison), integer(left)?),
-        _ => return None,
+    let (comparison, bound) = if is_count(left) {
+        (comparison, integer(right)?)
+    } else if is_count(right) {
+        (mirrored(comparison), integer(left)?)
+    } else {
+        return None;
     };
     let none = (1, 0);
     // A count is not negative.

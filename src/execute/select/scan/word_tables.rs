@@ -14,13 +14,13 @@ use crate::Result;
 use crate::answer::path::Run;
 use crate::segment::SegmentView;
 
-/// What EXPLAIN says of rows that are made file by file.
+/// The detail of EXPLAIN for rows that are made file by file.
 pub(super) const LARGE: &str = "file by file: all rows may take more than memory_limit";
 
-/// The rows of some files take this part of the limit of memory.
+/// The rows of some files take 1/`PART_SHARE` of the memory limit.
 const PART_SHARE: u64 = 4;
 
-/// Gives the words that are wanted of a table of all files.
+/// Returns the wanted words of a table of all files.
 pub(super) struct TableCursor {
     table: Arc<CountTable>,
     wanted: WantedWords,
@@ -77,13 +77,13 @@ impl RowCursor for TableCursor {
     }
 }
 
-/// Gives the words that are wanted of one part of the files after the other.
+/// Returns the wanted words of one part of the files after the other.
 pub(super) struct FilePartCursor {
     files: std::vec::IntoIter<u32>,
     wanted: WantedWords,
-    /// Of the part at hand.
+    /// The rows of the current part.
     rows: std::vec::IntoIter<CountedWord>,
-    /// What the rows were counted on, which the next ones need too.
+    /// The segments of the counted rows, which the next ones need too.
     _pinned: Vec<SegmentView>,
 }
 
@@ -97,7 +97,7 @@ impl FilePartCursor {
         })
     }
 
-    /// The next files, as many as take about their part of the limit of memory.
+    /// The next files, whose rows take about 1/`PART_SHARE` of the memory limit.
     fn next_files(&mut self, question: &ScanQuestion) -> Vec<u32> {
         let bytes = question.context.settings.memory_limit() / PART_SHARE;
         let (mut part, mut held) = (Vec::new(), 0u64);

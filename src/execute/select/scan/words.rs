@@ -1,7 +1,7 @@
 //! The scan of a corpus: words with their files and places, answered on the grammar.
 //!
-//! Invariant: what a method gives equals the plain scan's rows (`reference`), merged where that was allowed. Conditions on words
-//! are decided once for each word of the vocabulary, conditions on files once for each file.
+//! Invariant: the rows of every method are those of the plain scan (`reference`), merged where that was allowed. Conditions on
+//! words are decided once for each word of the vocabulary, conditions on files once for each file.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ use crate::runtime::interrupt::check;
 /// Plans the scan.
 ///
 /// # Errors
-/// If the strategy that is set cannot answer.
+/// If the strategy of SET cannot answer.
 pub(super) fn scan(
     reader: CorpusReader,
     request: ScanRequest,
@@ -122,7 +122,7 @@ fn boxed(cursor: impl RowCursor + 'static) -> Result<Box<dyn RowCursor>> {
     Ok(Box::new(cursor))
 }
 
-/// Merges rows, and gives those that are used, in order.
+/// Merges rows, and returns the used ones, in order.
 fn finish(task: &SequenceTask, mut counted: Vec<CountedWord>) -> Result<Box<dyn RowCursor>> {
     let (question, mut pace) = (&task.question, task.question.interrupt().pace());
     let ascends = |left: &CountedWord, right: &CountedWord| left.word() < right.word();
@@ -156,7 +156,7 @@ fn sort_by_bytes(
     })?;
     let ranks = view.byte_ranks();
     let mut pace = question.interrupt().pace();
-    // For each word that counts: what is not text is a BLOB, and comes after all texts.
+    // For each used word; BLOBs come after all texts.
     let blobs = ranks.len() as u64;
     let mut places = vec![u64::MAX; ranks.len()];
     for row in &*counted {
@@ -198,7 +198,7 @@ fn sort_by_bytes(
     Ok(())
 }
 
-/// The counts of the wanted files, of those of all.
+/// The counts of the wanted files, from those of all.
 fn of_files(question: &ScanQuestion, counts: &[u64]) -> Vec<CountedWord> {
     let files = question.asked.files.numbers().iter();
     files
@@ -206,7 +206,7 @@ fn of_files(question: &ScanQuestion, counts: &[u64]) -> Vec<CountedWord> {
         .collect()
 }
 
-/// The count of each of a few words in all files together, all in one.
+/// The sum of the counts of each of a few words in all files.
 fn count_words(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<Vec<CountedWord>> {
     let count = task.answer(move |view, run| {
         words.iter().try_fold(0, |sum, word| {
@@ -287,7 +287,7 @@ fn totals(task: &SequenceTask) -> Result<Vec<CountedWord>> {
 fn each_file(task: &SequenceTask) -> Result<Vec<CountedWord>> {
     let question = &task.question;
     let wanted = question.wanted_words()?;
-    // Look-ups would have taken longer, for they lack a table.
+    // Look-ups would have taken longer, as they lack a table.
     let is_named = question.asked.texts.named().is_some();
     let mut counted = Vec::new();
     for &file in question.asked.files.numbers() {
@@ -308,7 +308,7 @@ fn each_file(task: &SequenceTask) -> Result<Vec<CountedWord>> {
 
 /// The offsets of words in all files at once, if they are not frequent.
 fn search_all(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<SoughtWords> {
-    /// Offsets that take more than this part of the limit of memory are found file by file.
+    /// Offsets that take more than 1/`MEMORY_SHARE` of the memory limit are found file by file.
     const MEMORY_SHARE: u64 = 64;
     let question = &task.question;
     let asks_numbers = question.asked.shown.texts;

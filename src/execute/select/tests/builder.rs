@@ -82,7 +82,7 @@ impl BlockBuilder {
         })
     }
 
-    /// Groups by an expression, and gives the key.
+    /// Groups by an expression, and returns the key.
     pub(super) fn key(&mut self, expression: ExpressionId, collation: Collation) -> ExpressionId {
         let keys = &mut self.aggregation().keys;
         keys.push(GroupKey {
@@ -93,7 +93,7 @@ impl BlockBuilder {
         self.add(key)
     }
 
-    /// Adds an aggregate, and gives its value.
+    /// Adds an aggregate, and returns its value.
     pub(super) fn aggregate(&mut self, aggregate: Aggregate) -> ExpressionId {
         let aggregates = &mut self.aggregation().aggregates;
         aggregates.push(aggregate);

@@ -1,4 +1,4 @@
-//! Queries on corpora: the scans, what is asked of them, and what is read.
+//! Queries on corpora: the scans, their requests, and the rows that they read.
 
 use zipfdb_sql::query::{
     AggregateFunction, Collation, Comparison, Expression, Function, Query, Relation,
@@ -57,7 +57,7 @@ fn columns(relation: Relation, columns: &[usize]) -> BlockBuilder {
     block
 }
 
-/// What a block asks of its relation.
+/// The request of a block to its relation.
 fn sourced(block: &BlockBuilder, relation: Relation) -> Sourced {
     let (interrupt, memory) = (Interrupt::never(), ValueMemory::default());
     request(&block.0, &relation, 0, &interrupt, &memory).unwrap()

@@ -1,6 +1,6 @@
 //! Interrupts and timeouts in the middle of each operator.
 //!
-//! The scan interrupts the query by itself after some rows, or never ends, so nothing depends on the clock.
+//! The scan interrupts the query by itself after some rows, or never ends, so no test depends on the clock.
 
 use std::cell::Cell;
 
@@ -17,11 +17,11 @@ use crate::batch::{Batch, BatchColumn};
 use crate::runtime::interrupt::InterruptHandle;
 
 thread_local! {
-    /// Rows until the scan interrupts its query, and rows in all.
+    /// The number of rows until the scan interrupts its query, and of all rows.
     static SCRIPT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Gives numbers from 0, in every column.
+/// Returns numbers from 0, in every column.
 struct Counting {
     next: u64,
     width: usize,
@@ -72,7 +72,7 @@ fn block() -> BlockBuilder {
     block
 }
 
-/// A block for each operator that takes many rows before it gives one, or gives many.
+/// A block for each operator that takes many rows before it returns one, or returns many.
 fn blocks() -> Vec<(&'static str, Query)> {
     let mut filter = block();
     let (left, right) = (filter.column(2), filter.column(3));
@@ -130,7 +130,7 @@ fn blocks() -> Vec<(&'static str, Query)> {
     .into()
 }
 
-/// The error that ends a query, and how many rows came before it.
+/// The error that ends a query, and the number of rows before it.
 fn failure(database: &Database, query: &Query) -> (usize, Error) {
     let mut count = 0;
     for row in select_from(
@@ -157,7 +157,7 @@ fn every_operator_ends_soon_after_an_interrupt() {
         settings.set(Setting::MemoryLimit(Some(memory)));
         drop(settings);
         for (name, query) in blocks() {
-            // Without end: an operator that does not notice never returns.
+            // Without end: an operator that does not check never returns.
             SCRIPT.set((1500, u64::MAX));
             let (rows, error) = failure(&database, &query);
             assert!(matches!(error, Error::Interrupted), "{name}: {error}");

@@ -1,6 +1,6 @@
-//! Operators on rows made up here: random blocks against the oracle, within memory and far beyond it.
+//! Operators on made-up rows: random blocks compared with the oracle, within memory and far beyond it.
 //!
-//! The scan takes its rows and its promises from the thread, so that it may be a plain function.
+//! The scan takes its rows and its promises from thread-local variables, so that it can be a plain function.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -23,21 +23,21 @@ use crate::Database;
 use crate::batch::{BatchColumn, TextDictionary};
 
 thread_local! {
-    /// Rows of (text or NULL, small number, any number), with how often they occur.
+    /// Rows of (text or NULL, small number, any number), with their multiplicities.
     static ROWS: RefCell<Vec<(Vec<Value>, u64)>> = const { RefCell::new(Vec::new()) };
     static PROPERTIES: RefCell<Properties> = RefCell::new(Properties::default());
     /// Whether rows come in order of their last column, which the scan promises then.
     static IN_ORDER: Cell<bool> = const { Cell::new(false) };
     /// Whether equal rows are merged, which the scan promises then.
     static IS_UNIQUE: Cell<bool> = const { Cell::new(false) };
-    /// Whether columns of texts are here and there numbers of one dictionary or another, in batches of a few rows.
+    /// Whether columns of texts are in places numbers of one dictionary or another, in batches of a few rows.
     static HAS_DICTIONARIES: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(super) struct MadeUp {
     rows: std::vec::IntoIter<(Vec<Value>, u64)>,
     properties: Properties,
-    /// Two of the same texts in another order, if there are some.
+    /// Two dictionaries of the same texts in another order, if there are some.
     dictionaries: Vec<TextDictionary>,
     batches: usize,
 }
@@ -84,9 +84,10 @@ impl Operator for MadeUp {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         let mut rows = RowCollector::default();
         let mut times = Vec::new();
-        let rows_max = match self.dictionaries.is_empty() {
-            true => rows_max,
-            false => rows_max.min(3),
+        let rows_max = if self.dictionaries.is_empty() {
+            rows_max
+        } else {
+            rows_max.min(3)
         };
         for (values, row_times) in self.rows.by_ref().take(rows_max) {
             rows.push(values);
@@ -176,7 +177,7 @@ fn words() -> Relation {
     }
 }
 
-/// Answers on the rows of the thread with so much memory.
+/// Answers on the rows of the thread with `memory` bytes.
 fn answer(query: &Query, memory: u64) -> Result<Rows> {
     let database = Database::in_memory()?;
     database
@@ -210,7 +211,7 @@ fn rows() -> impl Strategy<Value = Vec<(Vec<Value>, u64)>> {
     proptest::collection::vec((row, 1u64..4), 0..120)
 }
 
-/// What a random block has.
+/// The shape of a random block.
 #[derive(Debug, Clone)]
 struct Shape {
     keys: Vec<(usize, bool)>,
@@ -262,9 +263,10 @@ fn is_ordered(shape: &Shape) -> bool {
 }
 
 fn collation(nocase: bool) -> Collation {
-    match nocase {
-        true => Collation::NoCase,
-        false => Collation::Binary,
+    if nocase {
+        Collation::NoCase
+    } else {
+        Collation::Binary
     }
 }
 
@@ -297,7 +299,7 @@ fn block(shape: &Shape) -> BlockBuilder {
                 AggregateFunction::GroupConcat,
                 AggregateFunction::Median,
             ][usize::from(function)];
-            // Joined texts tell 1 from 1.0, which rows that are equal do not.
+            // Joined texts distinguish 1 from 1.0, equal rows do not.
             let is_joined = function == AggregateFunction::GroupConcat;
             let argument = block.column(if is_joined { 0 } else { column });
             let filter = filtered.then(|| {
@@ -350,7 +352,7 @@ fn block(shape: &Shape) -> BlockBuilder {
         key.collation = collation(nocase);
     }
     if is_ordered(shape) {
-        // Only a total order says which rows are cut.
+        // Only a total order defines which rows are cut.
         for output in outputs {
             block.order_by(output, false);
         }
@@ -393,7 +395,7 @@ proptest! {
         is_unique: bool,
         has_dictionaries: bool,
     ) {
-        // Merging rows changes how ties are ordered, but for total orders.
+        // Merging rows changes the order of ties, except for total orders.
         let is_unique = is_unique && (shape.is_grouped || is_ordered(&shape));
         if in_order {
             for (row, _) in &mut rows {

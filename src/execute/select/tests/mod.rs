@@ -1,6 +1,6 @@
-//! Queries built by hand, on rows made up here and on corpora, against plain answers.
+//! Queries built by hand, on made-up rows and on corpora, compared with plain answers.
 //!
-//! `plain` is the oracle: it does what a block says, one clause after the other, on rows in memory.
+//! `plain` is the oracle: it evaluates a block one clause after the other, on rows in memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn values(rows: Rows) -> Vec<Vec<Value>> {
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
-/// The values of all rows, taken as columns of at most so many rows, in turn with rows.
+/// The values of all rows, taken as columns of at most `rows_max` rows, in turn with rows.
 fn batched(mut rows: Rows, rows_max: usize) -> Vec<Vec<Value>> {
     let mut values = Vec::new();
     while let Some(batch) = rows.next_batch(rows_max).unwrap() {
