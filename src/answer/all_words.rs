@@ -1,9 +1,8 @@
 //! Files that have all of some words.
 //!
-//! Invariant: answers are those of the texts as they are now. Each segment finds the files that it has whole by the cheapest of the
+//! Invariant: answers are those of the current texts. Each segment finds the files that it has whole by the cheapest of the
 //! access paths below, or a device finds those of many queries at once; a file that is cut into parts or edited is asked for each
-//! word alone. Source: Ao et al., "Efficient
-//! Parallel Lists Intersection", PVLDB 4(8), 2011, section 4, for lists of an index.
+//! word alone. Source: Ao et al., "Efficient Parallel Lists Intersection", PVLDB 4(8), 2011, section 4, for lists of an index.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +26,7 @@ use crate::segment::{FileBits, SegmentView, StructureKind};
 /// Candidates of a batch on a device (Ao et al. 6.1).
 const BATCH_CANDIDATES: usize = 1 << 20;
 
-/// Nanoseconds that building bit sets takes for each entry of the table of files of words, of which few rows get one.
+/// Nanoseconds of building bit sets for each entry of the table of files of words, of which few rows get one.
 const FILE_BITS_ENTRY_COST: f64 = 1.5;
 
 /// Ids of a hash bucket of a list there, about: the fastest of the paper (4.4).
@@ -72,8 +71,7 @@ impl PartitionOperation for AllWordsFiles {
     ];
 }
 
-/// The files of a segment that have all of some words, if that is looked up in what is there. Builds nothing that other threads
-/// would help with.
+/// The files of a segment that have all of some words, if structures in memory answer. Builds nothing in parallel.
 fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<CommonColumns>> {
     if !segment.pin_words_at_hand() {
         return Ok(None);
@@ -86,12 +84,12 @@ fn at_hand(words: &[&[u8]], segment: &SegmentView) -> Result<Option<CommonColumn
     }
     let begin = Instant::now();
     let found = in_postings(words, segment)?;
-    // Who may wait for other threads builds the table.
+    // A caller that may wait for other threads builds the table.
     let is_due = segment.spend_at_hand(begin);
     Ok(found.filter(|_| !is_due).map(CommonColumns::Columns))
 }
 
-/// The files of a table's rows. Builds bit sets of long ones once that is due, on this thread.
+/// The files of a table's rows. Builds bit sets of long rows once that is due, on this thread.
 fn in_table(words: &[&[u8]], segment: &SegmentView, stop: &AtomicBool) -> Result<CommonColumns> {
     let table = segment.word_files(stop)?;
     let Some(numbers) = numbers_of(segment, words)? else {
@@ -110,7 +108,7 @@ fn in_table(words: &[&[u8]], segment: &SegmentView, stop: &AtomicBool) -> Result
     Ok(found)
 }
 
-/// The files of lists of an index; none if that is damaged, and given up.
+/// The files by lists of an index; none if it is damaged, and given up.
 fn in_postings(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
     let mut tokens = Vec::with_capacity(words.len());
     for word in words {
@@ -123,7 +121,7 @@ fn in_postings(words: &[&[u8]], segment: &SegmentView) -> Result<Option<Vec<u32>
     segment.common_postings(&tokens)
 }
 
-/// Each of some words once, in order.
+/// The distinct words, in order.
 fn different<W: AsRef<[u8]>>(words: &[W]) -> Vec<&[u8]> {
     let words: BTreeSet<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     words.into_iter().collect()
@@ -145,13 +143,13 @@ fn each_word(words: &[&[u8]], segment: &SegmentView, run: Run<'_>) -> Result<Vec
     Ok(files.unwrap_or_default())
 }
 
-/// Words of a segment by their numbers; none if it lacks one.
+/// The numbers of words in a segment; none if it lacks one.
 fn numbers_of(segment: &SegmentView, words: &[&[u8]]) -> Result<Option<Vec<u32>>> {
     let numbers = words.iter().map(|word| segment.word_number(word));
     numbers.collect()
 }
 
-/// Queries to a segment on a device: the files that have all words of each.
+/// Answers queries to a segment on a device: the files that have all words of each.
 fn on_device(
     queries: &[Vec<&[u8]>],
     segment: &SegmentView,
@@ -160,9 +158,12 @@ fn on_device(
 ) -> Result<Vec<Vec<u32>>> {
     let numbers = queries
         .par_iter()
-        .map(|words| match words.is_empty() {
-            true => Ok(None),
-            false => numbers_of(segment, words),
+        .map(|words| {
+            if words.is_empty() {
+                Ok(None)
+            } else {
+                numbers_of(segment, words)
+            }
         })
         .collect::<Result<Vec<Option<Vec<u32>>>>>()?;
     let mut found = vec![Vec::new(); queries.len()];
@@ -223,7 +224,7 @@ fn on_device(
 }
 
 impl CorpusView {
-    /// How files that have all words of each of some queries would be found.
+    /// Plans [`CorpusView::files_of_all`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -241,7 +242,7 @@ impl CorpusView {
     /// The files that have all of some words, ascending, for each of some queries; all files where there are no words.
     ///
     /// # Errors
-    /// If a segment is damaged, a device that is demanded fails, or the run is over.
+    /// If a segment is damaged, a demanded device fails, or the run must end.
     pub(crate) fn files_of_all<W: AsRef<[u8]>>(
         &self,
         queries: &[&[W]],
@@ -272,8 +273,8 @@ impl CorpusView {
         Ok(known.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    /// As [`CorpusView::files_of_all`] for sets of different words, by segments that are shared out: where each is answered, and what
-    /// that is estimated to take.
+    /// As [`CorpusView::files_of_all`] for sets of distinct words, with segments spread over devices: where each is answered, and
+    /// the estimated cost.
     fn files_of_all_spread(
         &self,
         queries: &[Vec<&[u8]>],
@@ -311,8 +312,8 @@ impl CorpusView {
         answers.collect()
     }
 
-    /// As [`CorpusView::files_of_all`] for one set of words, on this thread; none if something would have to be built before, or
-    /// not all of it is told by lists.
+    /// As [`CorpusView::files_of_all`] for one set of words, on this thread; none if a structure would have to be built first, or
+    /// lists do not answer all of it.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -324,7 +325,7 @@ impl CorpusView {
         Ok(found.map(|found| self.files_found(found)))
     }
 
-    /// How many files [`CorpusView::files_of_all_at_hand`] gives.
+    /// The number of files that [`CorpusView::files_of_all_at_hand`] returns.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -336,7 +337,7 @@ impl CorpusView {
         Ok(found.map(|found| found.iter().map(CommonColumns::count).sum()))
     }
 
-    /// The files of each segment that have all of some different words, if that is known at once: all files are whole there.
+    /// The files of each segment that have all of some distinct words, if structures in memory answer and all files are whole.
     fn found_at_hand(&self, words: &[&[u8]]) -> Result<Option<Vec<CommonColumns>>> {
         let stored = self.stored();
         if words.is_empty() || !self.has_whole_files() || stored.devices().are_demanded() {
@@ -352,14 +353,14 @@ impl CorpusView {
         Ok(Some(found))
     }
 
-    /// The files that segments have found, all of which are whole there.
+    /// The files found by segments, all of which are whole there.
     fn files_found(&self, found: Vec<CommonColumns>) -> Vec<usize> {
         let found = found.into_iter().map(CommonColumns::into_columns);
         let found: Vec<Vec<u32>> = found.collect();
         self.whole_files(|segment| &found[segment])
     }
 
-    /// The files that have all of some words, when segments have told those that they have whole.
+    /// The files that have all of some words, from the whole files found by each segment.
     fn files_of_found<'a>(
         &self,
         words: &[&[u8]],
@@ -385,12 +386,12 @@ impl CorpusView {
         Ok(files)
     }
 
-    /// Whether all files are told by one segment each, and no edits.
+    /// Whether every file is whole in one segment and there are no edits.
     pub(super) fn has_whole_files(&self) -> bool {
         self.pending().is_none() && self.stored().index.cut().is_empty()
     }
 
-    /// The files that segments have told and have whole, ascending.
+    /// The files found by segments that have them whole, ascending.
     fn whole_files<'a>(&self, found: impl Fn(usize) -> &'a [u32]) -> Vec<usize> {
         let (stored, all_whole) = (self.stored(), self.has_whole_files());
         let whole = |segment: usize, file: u32| {
@@ -411,7 +412,7 @@ impl CorpusView {
         files
     }
 
-    /// The files whose words are told by several segments, or by edits; ascending.
+    /// The files that are cut into parts or edited, ascending.
     fn files_in_several_places(&self) -> Vec<usize> {
         let cut = self.stored().index.cut().iter();
         let cut = cut.filter_map(|&file| self.file_now(file));

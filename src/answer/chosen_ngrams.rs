@@ -1,7 +1,7 @@
 //! N-grams of some files: of their roots and the rules that these use, as if there were no others.
 //!
-//! Invariant: answers are those of all files with the rows of other files left out. A segment all of whose files are asked for
-//! answers as for all files.
+//! Invariant: answers are those of all files without the rows of other files. A segment all of whose files are chosen answers as
+//! for all files.
 
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ use crate::Result;
 use crate::segment::cost::SYMBOL_COST;
 use crate::segment::{SegmentView, StructureKind};
 
-/// Which n-grams are counted, and in which files of a segment: each once, ascending.
+/// The n-grams to count, and the files of a segment: each once, ascending.
 #[derive(Clone)]
 pub(super) struct ChosenQuestion<'a> {
     pub(super) ngrams: NgramQuestion,
@@ -28,7 +28,7 @@ impl ChosenQuestion<'_> {
         segment.extent().files == self.files.len() as u64
     }
 
-    /// Words of the files.
+    /// The number of words in the files.
     fn words(&self, segment: &SegmentView) -> Option<u64> {
         let entries = segment.files().ok()?;
         let words = self.files.iter().map(|&file| entries[file as usize].words);
@@ -36,7 +36,7 @@ impl ChosenQuestion<'_> {
     }
 }
 
-/// N-grams of some files of a segment, in parts that follow each other.
+/// N-grams of some files of a segment, in consecutive parts.
 pub(super) struct ChosenNgrams<P>(PhantomData<P>);
 
 impl<P: NgramPayload> PartitionOperation for ChosenNgrams<P> {
@@ -62,7 +62,7 @@ impl<P: NgramPayload> PartitionOperation for ChosenNgrams<P> {
             needs: &[StructureKind::WordGrammar],
             cost: |question, segment| {
                 let (files, words) = (question.files.len() as u64, question.words(segment)?);
-                // Every path has to follow the rules first that the files use.
+                // Every path first follows the rules that the files use.
                 let choosing = segment.size().0 as f64 * SYMBOL_COST;
                 let work = choosing + P::chosen_work(segment.extent(), files, words);
                 Some(work / segment.thread_count())
@@ -117,7 +117,7 @@ impl CorpusView {
         stored.joined_ngrams(ngrams.set.n, ngrams.order, answers.into_iter(), is_asked)
     }
 
-    /// How n-grams of some files would be counted.
+    /// Plans n-grams of some files.
     ///
     /// # Errors
     /// If a segment is damaged.

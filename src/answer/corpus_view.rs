@@ -1,8 +1,8 @@
-//! A corpus as it is at one moment: what is stored, and edits that are pending.
+//! A corpus at one moment: its stored files, and pending edits.
 //!
-//! The invariant: files are named by their place in order of name, words by their place in dictionary order, edits included.
-//! Only data is here; operations stand in files of their own, as methods of this view: each asks the stored files and corrects
-//! the answer where edits touch it. Without edits it costs what the segments cost. Parallel work runs in the current pool.
+//! The invariant: files are named by their place in order of name, words by their place in dictionary order, edits included. This
+//! file has the data; operations are in files of their own, as methods of this view: each asks the stored files and corrects the
+//! answer where edits touch it. Without edits it costs what the segments cost. Parallel work runs in the current pool.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use crate::overlay::Overlay;
 use crate::segment::{LiveSegment, SegmentView, StructureKind};
 use crate::{Error, Result};
 
-/// A corpus as it is at one moment.
+/// A corpus at one moment.
 pub(crate) struct CorpusView {
     stored: Arc<StoredView>,
     overlay: Overlay,
@@ -36,7 +36,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// How many there are. Edits may have left some that no file has any more.
+    /// The number of words. After edits it may include words that no file has.
     pub(crate) fn len(&self) -> usize {
         match self.pending {
             None => self.stored.len(),
@@ -62,7 +62,7 @@ impl Words<'_> {
 }
 
 impl CorpusView {
-    /// What is stored, with edits.
+    /// A view of the stored files with edits.
     ///
     /// # Errors
     /// If there are edits, and a segment is damaged or `stop` is set.
@@ -80,7 +80,7 @@ impl CorpusView {
         Ok(view)
     }
 
-    /// What is stored, where there are no edits.
+    /// A view of stored files without edits.
     pub(crate) fn of_stored(stored: Arc<StoredView>, overlay: Overlay) -> CorpusView {
         CorpusView {
             stored,
@@ -129,12 +129,12 @@ impl CorpusView {
         }
     }
 
-    /// How many words the files have.
+    /// The number of words in all files.
     pub(crate) fn total_words(&self) -> u64 {
         self.files().iter().map(|file| file.words).sum()
     }
 
-    /// How many symbols and tokens all segments have.
+    /// The numbers of symbols and tokens in all segments.
     pub(super) fn symbols_and_tokens(&self) -> (u64, u64) {
         let sizes = self.segments().iter().map(|segment| segment.size());
         sizes.fold((0, 0), |(symbols, tokens), (more_symbols, more_tokens)| {
@@ -211,7 +211,7 @@ impl CorpusView {
         answers.collect()
     }
 
-    /// What to say of a file that is not there.
+    /// The error for a missing file.
     pub(crate) fn no_such_file(&self, name: &str) -> Error {
         self.stored.no_such_file_of(name, self.files())
     }
@@ -225,13 +225,13 @@ impl CorpusView {
         }
     }
 
-    /// The segments that have parts of what a file rests on, by their places.
+    /// The places of the segments that have parts of the stored file of a file.
     pub(crate) fn segments_of(&self, file: usize) -> impl Iterator<Item = usize> {
         let stored = self.resolve(file).0.into_iter();
         stored.flat_map(|stored| self.stored.segments_of(stored))
     }
 
-    /// The number that a stored file has now; none if it is gone.
+    /// The current number of a stored file; none if it is gone.
     pub(crate) fn file_now(&self, stored: u32) -> Option<u32> {
         match &self.pending {
             None => Some(stored),
@@ -239,13 +239,13 @@ impl CorpusView {
         }
     }
 
-    /// Whether stored files are gone: what they had is known only file by file.
+    /// Whether stored files are gone: the counts in them are only known file by file.
     pub(crate) fn has_gone_files(&self) -> bool {
         self.pending()
             .is_some_and(|pending| !pending.gone.is_empty())
     }
 
-    /// Whether something holds for all segments that have parts of what a file rests on.
+    /// Whether a condition holds for all segments with parts of the stored file of a file.
     pub(super) fn holds_for_parts(
         &self,
         file: usize,
@@ -258,7 +258,7 @@ impl CorpusView {
         parts.all(|part| holds(self.stored.live(part)))
     }
 
-    /// The segments that have parts of files, by their places: with how many parts, and the first of these.
+    /// The segments that have parts of files, by their places: with the number of parts, and the first of these.
     pub(super) fn partitions_of(&self, files: &[u32]) -> Vec<(usize, u64, u32)> {
         let mut partitions: Vec<Option<(u64, u32)>> = vec![None; self.segments().len()];
         for &file in files {
@@ -278,19 +278,19 @@ impl CorpusView {
             .collect()
     }
 
-    /// Nanoseconds of all threads for what has to be decoded before words come one by one.
+    /// The cost of decoding needed before words can be read in order, in nanoseconds of all threads.
     pub(crate) fn missing_for_stream(&self) -> f64 {
         self.missing(&[StructureKind::Grammar, StructureKind::TokenForms])
     }
 
-    /// Nanoseconds of all threads for what has to be decoded and built of all segments.
+    /// The cost of decoding and building structures of all segments, in nanoseconds of all threads.
     pub(super) fn missing(&self, wanted: &[StructureKind]) -> f64 {
         let segments = self.segments().iter();
         let missing = segments.map(|segment| SegmentView::of(segment).missing(wanted));
         missing.sum()
     }
 
-    /// The place of the segment that a file is in, if that has all of it and no edit is pending.
+    /// The place of the segment that has all of a file, if no edit is pending on the file.
     pub(crate) fn only_segment(&self, file: usize) -> Option<u32> {
         self.only_part(file).map(|part| part.segment)
     }
@@ -308,9 +308,10 @@ impl CorpusView {
 
     /// All words.
     pub(crate) fn vocabulary(&self) -> Result<Words<'_>> {
-        let stored = match self.has_vocabulary() {
-            true => self.stored.vocabulary(),
-            false => self.pool().install(|| self.stored.vocabulary()),
+        let stored = if self.has_vocabulary() {
+            self.stored.vocabulary()
+        } else {
+            self.pool().install(|| self.stored.vocabulary())
         };
         Ok(Words {
             stored: stored?,
@@ -318,8 +319,8 @@ impl CorpusView {
         })
     }
 
-    /// The number of a word; none if the corpus does not have it. Blocks of the dictionary tell it where there is one segment
-    /// without edits, and then the vocabulary is not made. Who asks for texts by number makes the vocabulary first.
+    /// The number of a word; none if the corpus does not have it. With one segment and no edits, blocks of the dictionary answer
+    /// without the vocabulary; a caller that needs texts by number makes the vocabulary first.
     pub(crate) fn number_of(&self, word: &[u8]) -> Result<Option<u32>> {
         if let [segment] = self.stored.segments()
             && self.pending.is_none()
@@ -331,12 +332,12 @@ impl CorpusView {
         self.vocabulary()?.find(word)
     }
 
-    /// Whether the vocabulary is there.
+    /// Whether the vocabulary has been made.
     pub(crate) fn has_vocabulary(&self) -> bool {
         self.stored.has_vocabulary()
     }
 
-    /// The word with a number; the vocabulary is there.
+    /// The word with a number; the vocabulary must have been made.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
         match &self.pending {
             None => self.stored.known_vocabulary().word(number),
@@ -344,7 +345,7 @@ impl CorpusView {
         }
     }
 
-    /// Gives many words by their numbers; the vocabulary is there.
+    /// A function from numbers to words, for many words; the vocabulary must have been made.
     pub(crate) fn words<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let stored = self.stored.known_vocabulary().texts();
         let numbering = self.pending.as_ref().map(|pending| &pending.numbering);
@@ -358,7 +359,7 @@ impl CorpusView {
         }
     }
 
-    /// All words in order of bytes, and the place of each in it; the vocabulary is there.
+    /// All words in order of bytes, and the place of each in it; the vocabulary must have been made.
     pub(crate) fn byte_order(&self) -> &(Vec<u32>, Vec<u32>) {
         let known = match &self.pending {
             None => self.stored.known_vocabulary().known_byte_order(),
@@ -373,7 +374,7 @@ impl CorpusView {
         })
     }
 
-    /// For each word its place in order of bytes; the vocabulary is there.
+    /// For each word its place in order of bytes; the vocabulary must have been made.
     pub(crate) fn byte_ranks(&self) -> &[u32] {
         &self.byte_order().1
     }
@@ -384,5 +385,5 @@ impl CorpusView {
     }
 }
 
-/// Questions of a batch that one task answers at least.
+/// The least number of questions of a batch in a task.
 pub(super) const TASK_QUESTIONS_MIN: usize = 16;

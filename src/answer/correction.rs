@@ -1,6 +1,6 @@
-//! What edits change of counts, and how counts are corrected by it.
+//! Changes of counts by edits, and the correction of counts by them.
 //!
-//! Invariant: a count that becomes 0 is left out; one that would become less is an error.
+//! Invariant: a count that becomes 0 is left out; a count below 0 is an error.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(super) fn window_of(words: impl Iterator<Item = u32>) -> Window {
     window
 }
 
-/// How much more or less often n-grams occur in edited files than in the stored ones.
+/// The changes of counts of n-grams between stored and edited files.
 pub(super) struct WindowChanges {
     /// N-gram, file, change: ascending, each n-gram and file once, no change is 0.
     pub(super) changes: Vec<(Window, u32, i64)>,
@@ -36,7 +36,7 @@ impl WindowChanges {
     }
 }
 
-/// A row of a table with changes, both ascending; what becomes 0 goes. `subject` says what a column counts, for errors.
+/// Corrects a row of a table by changes, both ascending; zeros are dropped. `subject` names the counts of a column, for errors.
 pub(super) fn corrected(
     row: &[(u32, u32)],
     changes: impl Iterator<Item = (u32, i64)>,
@@ -60,7 +60,7 @@ pub(super) fn corrected(
     Ok(merged)
 }
 
-/// The same of few entries, in any order before and afterwards.
+/// As `corrected`, for few entries, in any order before and afterwards.
 pub(super) fn correct_few(
     entries: &mut Vec<(u32, u32)>,
     changes: impl Iterator<Item = (u32, i64)>,
@@ -83,13 +83,13 @@ pub(super) fn correct_few(
 
 /// A step through stored n-grams and changes, in order.
 pub(super) enum MergeStep<'a> {
-    /// Stored n-grams that no change is of, by their rows.
+    /// Stored n-grams without a change, by their rows.
     Same(Range<usize>),
     /// An n-gram, its row if it is stored, and its changes.
     Changed(&'a [u32], Option<usize>, &'a [(Window, u32, i64)]),
 }
 
-/// Goes through n-grams and changes in order.
+/// Passes through n-grams and changes in order.
 pub(super) fn merge(
     words: &[u32],
     n: usize,
@@ -114,7 +114,7 @@ pub(super) fn merge(
     }
 }
 
-/// How many of sorted n-grams are smaller than one. Work: logarithmic in that number.
+/// The number of sorted n-grams that are smaller than one. Work: logarithmic in that number.
 fn smaller(words: &[u32], n: usize, ngram: &[u32]) -> usize {
     let rows = words.len() / n;
     let is_smaller = |row: usize| words[row * n..][..n] < *ngram;

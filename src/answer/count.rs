@@ -1,8 +1,8 @@
 //! Counts of single words: in the corpus, and in a file, one by one or many at once.
 //!
-//! Invariant: counts are those of the texts as they are now. Each segment looks a word up by the cheapest of the access paths
-//! below; counts of segments and of the parts of a file add up, and edits add what they changed. A batch is answered by devices
-//! if these take all of it.
+//! Invariant: counts are those of the current texts. Each segment looks a word up by the cheapest of the access paths below;
+//! counts of segments and of the parts of a file add up, and edits add their changes. Devices answer a batch if they take all of
+//! it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -29,7 +29,7 @@ use crate::segment::cost::{
 };
 use crate::segment::{LiveSegment, SegmentView, StructureKind, WordFiles};
 
-/// How often a word occurs in a segment.
+/// The count of a word in a segment.
 pub(crate) struct WordCount;
 
 impl PartitionOperation for WordCount {
@@ -59,7 +59,7 @@ impl PartitionOperation for WordCount {
         AccessPath {
             name: PathName::WordBlocks,
             needs: &[],
-            // Compared with what all threads decode.
+            // The other costs are those of decoding on all threads.
             cost: |_, segment| {
                 let cost = segment.blocks_cost(BLOCKS_COST + BLOCKS_TOTAL_COST);
                 segment.asks_blocks().then(|| cost / segment.thread_count())
@@ -79,7 +79,7 @@ pub(crate) struct WordInPart {
     pub(crate) word: WordTerminals,
 }
 
-/// How often a word, which the segment has, occurs in a file.
+/// The count of a word, which the segment has, in a file.
 pub(crate) struct FileWordCount;
 
 impl PartitionOperation for FileWordCount {
@@ -148,7 +148,7 @@ impl PartitionOperation for FileWordCount {
 }
 
 impl SegmentView {
-    /// How often the word with a number occurs in the segment; 0 if there is none.
+    /// The count of the word with a number in the segment; 0 without a number.
     fn count_number(&self, number: Option<u32>) -> Result<u64> {
         match number {
             None => Ok(0),
@@ -156,7 +156,7 @@ impl SegmentView {
         }
     }
 
-    /// How often a word occurs in a file, by a table of all words and files.
+    /// The count of a word in a file, by the table of all words and files.
     fn count_in_table(&self, table: &WordFiles, question: WordInPart) -> Result<u64> {
         let number = self.number_of(question.word)?;
         let files = number.map_or(&[][..], |number| table.0.row(number as usize));
@@ -164,7 +164,7 @@ impl SegmentView {
         Ok(found.map_or(0, |at| u64::from(files[at].1)))
     }
 
-    /// How often words occur in a file, where a table tells it.
+    /// The counts of words in a file, by the table of all words and files.
     fn counts_in_table(&self, lookups: &[Lookup], run: Run<'_>) -> Result<Vec<u64>> {
         let lookups = lookups.iter().map(Lookup::in_part);
         if self.files()?.len() == 1 && !self.has(StructureKind::WordFiles) {
@@ -176,7 +176,7 @@ impl SegmentView {
         lookups.map(count).collect()
     }
 
-    /// Counts a word in a file of the grammar; builds a table of all words and files once that has taken as long.
+    /// Counts a word in a file of the grammar; builds a table of all words and files once look-ups have taken as long.
     fn count_by_parents(&self, question: WordInPart) -> Result<u64> {
         let WordInPart { file, word } = question;
         let begin = Instant::now();
@@ -190,8 +190,8 @@ impl SegmentView {
         Ok(count)
     }
 
-    /// Says that look-ups of words in files took until now without a table of all words and files; builds that if it was due before.
-    /// A single long question does not build what only later ones use.
+    /// Adds the time of look-ups since `begin` to the budget of a table of all words and files; builds the table if it was due
+    /// before. So a single long query does not build what only later ones use.
     pub(super) fn spend_on_counts(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         let budget = &self.budgets.counts;
         let (price, bytes) = self.count_table_price();
@@ -211,15 +211,16 @@ impl SegmentView {
         budget.is_due(price) && self.has_room(bytes)
     }
 
-    /// Nanoseconds and bytes that a table of all words and files takes.
+    /// The price of a table of all words and files, in nanoseconds and bytes.
     fn count_table_price(&self) -> (u64, u64) {
         let (symbols, _) = self.size();
-        let cost = match self.has_index(IndexKind::Postings) {
-            true => COUNT_TABLE_LOAD_COST,
-            false => COUNT_ALL_SYMBOL_COST,
+        let cost = if self.has_index(IndexKind::Postings) {
+            COUNT_TABLE_LOAD_COST
+        } else {
+            COUNT_ALL_SYMBOL_COST
         };
-        // The number of distinct words of a file grows about with the root of its length (Heaps' law). The sum over files is largest
-        // where all files have the same length, so this is the most that the law gives. The price is below 2^39.
+        // The number of distinct words of a file grows about with the square root of its length (Heaps' law). The sum over files
+        // is largest where all files have the same length, so this is the most that the law gives. The price is below 2^39.
         let (words, files) = self.text_size();
         let of_file = DISTINCT_FACTOR * (words as f64 / files.max(1) as f64).sqrt();
         let entries = symbols.min((files as f64 * of_file) as u64);
@@ -227,20 +228,21 @@ impl SegmentView {
         ((symbols as f64 * cost) as u64, bytes)
     }
 
-    /// How often a word occurs in a file.
+    /// The count of a word in a file.
     pub(super) fn count_in_file(&self, question: WordInPart, run: Run<'_>) -> Result<u64> {
-        match question.word.first == question.word.end {
-            true => Ok(0),
-            false => answer::<FileWordCount>(&question, self, run),
+        if question.word.first == question.word.end {
+            Ok(0)
+        } else {
+            answer::<FileWordCount>(&question, self, run)
         }
     }
 
-    /// Builds what counts in files need.
+    /// Builds the structures for counts in files.
     fn prepare_counts(&self) -> Result<()> {
         self.signatures().map(drop)
     }
 
-    /// How often each word occurs in its file; none of the words is missing from the segment, and files ascend.
+    /// The count of each word in its file; the segment has all of the words, and files ascend.
     pub(super) fn count_on(
         &self,
         device: &OnDevice<'_>,
@@ -257,18 +259,18 @@ impl SegmentView {
 }
 
 impl LiveSegment {
-    /// Whether words are counted in files by a look-up in a table.
+    /// Whether a table in memory has the counts of words in files.
     fn can_count_now(&self) -> bool {
         let is_single = || self.files().is_ok_and(|files| files.len() == 1);
         let has_totals = || self.counted.get().is_some() && self.has(StructureKind::Totals);
-        // Both tell words by their numbers.
+        // Both need the numbers of words.
         self.has(StructureKind::Words)
             && (self.has(StructureKind::WordFiles) || (has_totals() && is_single()))
     }
 }
 
-/// Counts of one file in a batch from which on all words of the file are counted at once. Fewer are counted one by one, and where a table
-/// tells counts, each is read from that.
+/// The number of counts of one file in a batch from which on all words of the file are counted at once. Fewer are counted one by
+/// one; a table in memory answers each count itself.
 const COUNTS_AT_ONCE_MIN: usize = 8;
 
 /// Estimated distinct words of a file, as a multiple of the square root of its words.
@@ -287,7 +289,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// The segment that is asked.
+    /// The segment of the part.
     pub(super) fn segment(&self) -> usize {
         self.part.segment as usize
     }
@@ -301,7 +303,7 @@ impl Lookup {
     }
 }
 
-/// The counts of words in one and the same part, of this segment.
+/// The counts of words in one and the same part of this segment.
 fn count_in_part(segment: &SegmentView, lookups: &[Lookup], run: Run<'_>) -> Result<Vec<u64>> {
     let part = lookups[0].part;
     if run.forced.is_none() && segment.can_count_now() {
@@ -350,7 +352,7 @@ impl StoredView {
         counts.sum()
     }
 
-    /// How often each word occurs. As many segments are worked on at once as the cache has room for.
+    /// The count of each word. Works on groups of segments that the cache has room for together.
     fn count_words<W: AsRef<[u8]> + Sync>(&self, words: &[W], run: Run<'_>) -> Result<Vec<u64>> {
         let mut counts = vec![0; words.len()];
         for group in self.groups_in_room(LiveSegment::dictionary_bytes) {
@@ -372,15 +374,15 @@ impl StoredView {
         Ok(counts)
     }
 
-    /// How often each word occurs in its stored file.
+    /// The count of each word in its stored file.
     fn count_each(&self, questions: &[(usize, &[u8])], run: Run<'_>) -> Result<Vec<u64>> {
         self.count_lookups(&self.look_up(questions)?, questions.len(), run)
     }
 
-    /// The counts of so many questions that were looked up.
+    /// The counts of `questions` questions from their look-ups.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(crate) fn count_lookups(
         &self,
         lookups: &[Lookup],
@@ -401,9 +403,10 @@ impl StoredView {
             let segments = self.prepare(lookups, SegmentView::prepare_counts)?;
             let tasks = lookups.chunk_by(same_part).flat_map(|lookups| {
                 // Otherwise all words of a part are counted at once.
-                let size = match segments.of(&lookups[0].part).can_count_now() {
-                    true => TASK_LOOKUPS,
-                    false => lookups.len(),
+                let size = if segments.of(&lookups[0].part).can_count_now() {
+                    TASK_LOOKUPS
+                } else {
+                    lookups.len()
                 };
                 lookups.chunks(size)
             });
@@ -421,8 +424,8 @@ impl StoredView {
         Ok(counts)
     }
 
-    /// Finds the parts of files, and words in them; sorted by segment and file. As many segments are asked for words at once as the
-    /// cache has room for.
+    /// Finds the parts of files, and words in them; sorted by segment and file. Words are looked up in groups of segments that
+    /// the cache has room for together.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -451,7 +454,7 @@ impl StoredView {
         Ok(lookups)
     }
 
-    /// Builds what the segments of these look-ups need: before their tasks start, so that no two of them build the same.
+    /// Builds what the segments of these look-ups need, before their tasks start, so that each structure is built once.
     pub(super) fn prepare(
         &self,
         lookups: &[Lookup],
@@ -465,8 +468,8 @@ impl StoredView {
         Ok(segments)
     }
 
-    /// Answers look-ups, sorted by segment, where devices do so for all segments; those of words that a segment does not
-    /// have are left out. None if the CPU is to answer, as `O`.
+    /// Answers look-ups, sorted by segment, if devices do so for all segments; look-ups of words that a segment does not have are
+    /// left out. None if the CPU answers, by operation `O`.
     pub(super) fn on_devices<'a, O, A: Send>(
         &self,
         lookups: &'a [Lookup],
@@ -511,13 +514,13 @@ impl StoredView {
                 Ok(Some(lookups.iter().copied().zip(found).collect::<Vec<_>>()))
             },
         )?;
-        // One that failed has the CPU answer all.
+        // If one device fails, the CPU answers all.
         let found: Option<Vec<_>> = found.into_iter().collect();
         Ok(found.map(|found| found.into_iter().flatten().collect()))
     }
 }
 
-/// No word in particular: what a look-up is estimated with.
+/// A placeholder for any word in estimates.
 pub(super) const ANY_WORD: WordTerminals = WordTerminals {
     first: 0,
     spaced: 0,
@@ -525,7 +528,7 @@ pub(super) const ANY_WORD: WordTerminals = WordTerminals {
 };
 
 impl CorpusView {
-    /// How so many words would be counted in the corpus.
+    /// Plans counts of `words` words in the corpus.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -535,7 +538,7 @@ impl CorpusView {
         self.stored().plan_questions::<WordCount>(questions, None)
     }
 
-    /// How so many words would be counted in each of some files.
+    /// Plans counts of `words` words in each of some files.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -547,7 +550,7 @@ impl CorpusView {
         (self.stored()).plan_lookups::<FileWordCount>(questions)
     }
 
-    /// How often a word occurs.
+    /// The count of a word.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -565,13 +568,13 @@ impl CorpusView {
         changed(count, change, || word_subject(word))
     }
 
-    /// How often some words occur, all together, if segments tell that by what is at hand: on this thread. None if something would have
-    /// to be built before, or other threads may be sooner.
+    /// The sum of the counts of some words, on this thread, if structures in memory answer it; none if a structure would have to
+    /// be built first, or the pool may be faster.
     ///
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn count_at_hand<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<u64>> {
-        /// Look-ups that take about as long as waking the pool.
+        /// The number of look-ups that take about as long as waking the pool.
         const LOOKUPS_MAX: usize = 64;
         let segments = self.segments().len();
         if self.pending().is_some() || segments.saturating_mul(words.len()) > LOOKUPS_MAX {
@@ -591,7 +594,7 @@ impl CorpusView {
         Ok(Some(count))
     }
 
-    /// How often each of some words occurs.
+    /// The count of each of some words.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -608,7 +611,7 @@ impl CorpusView {
         words.map(|word| self.count(word.as_ref(), run)).collect()
     }
 
-    /// How often a word occurs in a file.
+    /// The count of a word in a file.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -624,8 +627,8 @@ impl CorpusView {
         }
     }
 
-    /// Says that counting a few words in a file took until now, by counting all of its words; builds a table of words and files
-    /// where that is due.
+    /// Adds the time since `begin` of counting a few words in a file by counting all of its words; builds a table of words and
+    /// files where that is due.
     ///
     /// # Errors
     /// If building it fails.
@@ -642,10 +645,10 @@ impl CorpusView {
         segments.try_for_each(|place| self.stored().segment_at(place).spend_on_counts(begin, stop))
     }
 
-    /// How often each word occurs in its file.
+    /// The count of each word in its file.
     ///
     /// # Errors
-    /// If there is no such file, a segment is damaged, a device fails, or the run is over.
+    /// If there is no such file, a segment is damaged, a device fails, or the run must end.
     pub(crate) fn count_many<F, W>(&self, questions: &[(F, W)], run: Run<'_>) -> Result<Vec<u64>>
     where
         F: AsRef<str> + Sync,
@@ -654,10 +657,10 @@ impl CorpusView {
         self.count_each(&self.find_files(questions)?, run)
     }
 
-    /// How often each word occurs in a file, which is named by its place.
+    /// The count of each word in a file, given by its place.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(crate) fn count_each(
         &self,
         questions: &[(usize, &[u8])],
@@ -670,7 +673,7 @@ impl CorpusView {
         )
     }
 
-    /// Whether words of a file are counted by a look-up in a table.
+    /// Whether a table in memory has the counts of a file's words.
     pub(crate) fn can_count_now(&self, file: usize) -> bool {
         self.holds_for_parts(file, |segment| segment.can_count_now())
     }

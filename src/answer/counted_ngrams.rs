@@ -1,6 +1,6 @@
 //! N-grams with their counts, as a payload.
 //!
-//! Invariant: the counts that a segment packs have 32 bits, those that are read 64.
+//! Invariant: counts packed by a segment have 32 bits, counts of a table 64.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -41,7 +41,7 @@ pub(crate) struct CountedNgrams {
 }
 
 impl CountedNgrams {
-    /// The words and count of each, of n words.
+    /// The words and count of each n-gram of n words.
     pub(crate) fn iter(&self, n: usize) -> impl Iterator<Item = (&[u32], u64)> {
         let words = self.words.chunks_exact(n);
         words.zip(self.counts.iter().copied())
@@ -58,7 +58,7 @@ impl From<NgramCounts> for CountedNgrams {
 }
 
 impl NgramsPart<WithCounts> {
-    /// Calls `visit` with the words and count of each, of n words.
+    /// Calls `visit` with the words and count of each n-gram of n words.
     pub(crate) fn for_each(&self, n: usize, visit: impl FnMut((&[u32], u64))) {
         self.plain().iter(n).for_each(visit);
     }
@@ -119,7 +119,7 @@ impl NgramPayload for WithCounts {
     ) -> Result<Vec<CountedNgrams>> {
         let counts = match question.top {
             None => suffixes.ngram_counts(question.set.clone(), stop)?,
-            // What is not among the first of a part is not among the first of all.
+            // An n-gram that is not among the first of a part is not among the first of all.
             Some(top) => {
                 let choose = |counts: &mut dyn Iterator<Item = u32>| {
                     let last = top.last(counts.map(u64::from));

@@ -1,7 +1,7 @@
-//! N-grams that devices have of all segments, put together on one of them.
+//! N-grams that devices have of all segments, merged on one of them.
 //!
-//! Invariant: what comes out are the n-grams of the corpus, with those that cuts between parts of files go through. Where that cannot
-//! be, the answers of segments stay as they are, and the host puts them together.
+//! Invariant: the result is the n-grams of the corpus, with those across cuts between parts of files. Where that is not possible,
+//! the answers of segments stay as they are, and the host merges them.
 
 use zipfdb_kernels::FileOrder;
 use zipfdb_kernels::gpu::{CutPlaces, Gpu, MergedPart};
@@ -12,7 +12,8 @@ use super::ngram_payload::{DeviceResult, NgramAnswer, NgramPayload};
 use super::stored_view::StoredView;
 use crate::{Error, Result};
 
-/// The part of a device's memory that the n-grams of all segments may take until they are put together, which takes some times more.
+/// The part of a device's memory that the n-grams of all segments may take until they are merged, which takes several times more:
+/// 1/`KEPT_SHARE`.
 const KEPT_SHARE: u64 = 8;
 
 /// Bytes that the n-grams of one of some segments may take on a device until their rows are made.
@@ -25,7 +26,8 @@ pub(super) fn kept_bytes(gpu: &Gpu, segments: usize) -> u64 {
 }
 
 impl StoredView {
-    /// What `take` makes of the n-grams of all segments, if devices have them and one has room for all; files come in an order.
+    /// The result of `take` on the n-grams of all segments, if devices have them and one has room for all; files come in an
+    /// order.
     pub(super) fn merged_rows<P: NgramPayload, T>(
         &self,
         n: usize,

@@ -1,9 +1,9 @@
-//! Partitions on a device: what is asked of one segment, in parts where memory is too short for all of it.
+//! Questions to one segment on a device, in parts if memory is too short for all of it.
 //!
-//! The invariant: answers are those of the whole segment. Batches of questions are halved until they fit; if not even what they
-//! need fits, it is made for some files at a time, and of a file that is still too large for some symbols of its root: parts of
-//! the roots over the same rules. So there must be memory for the rules and what is made of them, no more. What parts answer
-//! is merged by each operation.
+//! The invariant: answers are those of the whole segment. Batches of questions are halved until they fit; if even their
+//! structures do not fit, these are made for some files at a time, and for a file that is still too large for some symbols of its
+//! root: parts of the roots over the same rules. So there must be memory for the rules and what is made of them, no more. Each
+//! operation merges the answers of parts.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,8 +17,8 @@ use crate::segment::SegmentView;
 use crate::{Error, Result};
 
 impl SegmentView {
-    /// Works with the words of all files, or of a part of them at a time if memory does not allow for all: the parts in order,
-    /// and what was found. `work` is told whether it has all files.
+    /// Runs `work` on the words of all files, or of a part of them at a time if memory does not allow all. Returns the parts in
+    /// order, and the answers. `work` gets a flag that it has all files.
     pub(super) fn with_words<A>(
         &self,
         device: &OnDevice<'_>,
@@ -32,9 +32,9 @@ impl SegmentView {
         })
     }
 
-    /// Answers questions sorted by file, in batches that fit into memory; if not even what look-ups need does, in parts of the
-    /// roots. `in_part` is a question as one to a part, whose file has another number there, and of whose file only some
-    /// bytes may be there; `add` adds the answer of a part that begins at some byte of its file.
+    /// Answers questions sorted by file, in batches that fit into memory; if even the structures for look-ups do not fit, in
+    /// parts of the roots. `in_part` turns a question into one to a part, whose file has another number there, and of whose file
+    /// only some bytes may be there; `add` adds the answer of a part that begins at some byte of its file.
     pub(super) fn look_up_on<Q: Copy, A: Default>(
         &self,
         device: &OnDevice<'_>,
@@ -91,7 +91,7 @@ impl SegmentView {
         Ok(answers)
     }
 
-    /// Which bytes of its only file a part has; none if it has all.
+    /// The bytes of its only file that a part has; none if it has all.
     fn bytes_of(&self, part: &RootPart) -> Result<Option<Range<u64>>> {
         let view = self.view()?;
         let is_whole = |file| view.root_range(file) == part.root;
@@ -104,7 +104,7 @@ impl SegmentView {
         Ok(Some(at(part.root.start)..at(part.root.end)))
     }
 
-    /// Builds what look-ups in a part need: `part_bytes` of one file, or all of some files.
+    /// Builds the look-up structures of a part: `part_bytes` of one file, or all of some files.
     fn structures_on(
         &self,
         gpu: &Gpu,
@@ -142,20 +142,21 @@ impl SegmentView {
             Some(part) => lengths.eq([part.end - part.start]),
             None => lengths.eq(files.iter().map(|file| file.bytes)),
         };
-        match is_right {
-            true => Ok(built),
-            false => Err(self.inconsistent("a file has not as many bytes as it says")),
+        if is_right {
+            Ok(built)
+        } else {
+            Err(self.inconsistent("the size of a file differs from its file table"))
         }
     }
 }
 
-/// Batches are made smaller than this only if there is nothing else to do about memory.
+/// The least size of a batch; smaller ones only help if nothing else can be done about memory.
 const BATCH_MIN: usize = 1 << 10;
 
-/// Questions of a batch, at most.
+/// The most questions of a batch.
 const BATCH_MAX: usize = 1 << 22;
 
-/// Answers those questions that have not been, as many at a time as fit.
+/// Answers the unanswered questions, in the largest batches that fit.
 pub(super) fn in_batches<Q, A>(
     questions: &[Q],
     batch_min: usize,
@@ -189,17 +190,17 @@ impl RootPart {
         self.files.start
     }
 
-    /// Whether a later part goes on with the last file of this one.
+    /// Whether a later part continues the last file of this one.
     pub(super) fn is_cut_from(&self, next: &RootPart) -> bool {
         self.files.end == next.files.start + 1
     }
 
-    /// The number that one of its files has in the segment.
+    /// The number of one of its files in the segment.
     pub(super) fn file_of(&self, file: u32) -> u32 {
         self.files.start + file
     }
 
-    /// Gives the files of a table the numbers that they have in the segment.
+    /// Renumbers the files of a table to those of the segment.
     pub(super) fn add_to_files(&self, table: &mut CountTable) {
         let first = self.files.start;
         if first > 0 {
@@ -208,7 +209,7 @@ impl RootPart {
         }
     }
 
-    /// The halves, first and second; none of a symbol. A file is cut when there is no other.
+    /// The two halves; none of a single symbol. A file is cut only if there is no other.
     fn halves(&self, view: GrammarView<'_>) -> Option<[RootPart; 2]> {
         let (files, root) = (&self.files, &self.root);
         let middle_file = files.start + (files.end - files.start) / 2;
@@ -235,13 +236,13 @@ impl RootPart {
     }
 }
 
-/// A question about a word, to a part where its file has this number.
+/// A question about a word, as one to a part where its file has this number.
 pub(super) fn in_file(query: WordQuery, file: u32, _: Option<&Range<u64>>) -> Option<WordQuery> {
     Some(WordQuery { file, ..query })
 }
 
-/// Work that is done for all roots of a grammar, or, where that is too much for a device, for half of them at a time, and so
-/// on: `work` is given a part, and its grammar if it is not all. The parts and what was found, in order.
+/// Runs `work` on all roots of a grammar, or, if a device lacks memory for that, on half of them at a time, and so on: `work`
+/// gets a part, and its grammar if it is not all. Returns the parts and the answers, in order.
 fn in_parts<A>(
     view: GrammarView<'_>,
     work: impl Fn(&RootPart, Option<GrammarView<'_>>) -> Result<A>,
@@ -254,22 +255,20 @@ fn in_parts<A>(
     let mut found = Vec::new();
     let mut rest = vec![all.clone()];
     while let Some(part) = rest.pop() {
-        let answer = match part == all {
-            true => work(&part, None),
-            false => {
-                // Of a file that is cut only what lies in the part.
-                let (start, end) = (part.root.start, part.root.end);
-                let offsets =
-                    &view.root_offsets[part.files.start as usize..=part.files.end as usize];
-                let within = |&offset: &u32| ((offset as usize).clamp(start, end) - start) as u32;
-                let offsets: Vec<u32> = offsets.iter().map(within).collect();
-                let of_part = GrammarView {
-                    root_offsets: &offsets,
-                    root: &view.root[part.root.clone()],
-                    ..view
-                };
-                work(&part, Some(of_part))
-            }
+        let answer = if part == all {
+            work(&part, None)
+        } else {
+            // The offsets of files within the part.
+            let (start, end) = (part.root.start, part.root.end);
+            let offsets = &view.root_offsets[part.files.start as usize..=part.files.end as usize];
+            let within = |&offset: &u32| ((offset as usize).clamp(start, end) - start) as u32;
+            let offsets: Vec<u32> = offsets.iter().map(within).collect();
+            let of_part = GrammarView {
+                root_offsets: &offsets,
+                root: &view.root[part.root.clone()],
+                ..view
+            };
+            work(&part, Some(of_part))
         };
         match answer {
             Err(error) if is_too_much(&error) => match part.halves(view) {
@@ -282,7 +281,7 @@ fn in_parts<A>(
     Ok(found)
 }
 
-/// Whether less of the same work may be done.
+/// Whether the error may not occur with less work at a time.
 pub(super) fn is_too_much(error: &Error) -> bool {
     matches!(
         error,
@@ -290,11 +289,11 @@ pub(super) fn is_too_much(error: &Error) -> bool {
     )
 }
 
-/// Memory for windows of n-grams: what leaves room for sorting them.
+/// Bytes for windows of n-grams, which leave room for sorting them.
 pub(super) fn window_bytes(gpu: &Gpu) -> usize {
-    /// So many that a sort takes them.
+    /// The most that a sort takes.
     const MOST: u64 = 4 << 30;
     let free = gpu.memory_limit().saturating_sub(gpu.memory_used());
-    // At most 2^32 bytes; less where addresses are short.
+    // At most 2^32 bytes; less where addresses are shorter.
     usize::try_from((free / 4).min(MOST)).unwrap_or(usize::MAX)
 }

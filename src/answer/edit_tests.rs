@@ -1,4 +1,4 @@
-//! Edits against plain texts that are edited the same way: all answers, after every few edits.
+//! Edits compared with plain texts that are edited the same way: all answers, after every few edits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -135,14 +135,15 @@ fn some_edits(numbers: &mut Numbers, texts: &Texts) -> EditBatch {
     }
 }
 
-/// Makes random edits, some at a time, and asks everything after each time.
+/// Makes random edits, some at a time, and checks all answers after each time.
 fn check_edits(seed: u64, sizes: &[usize], tokenizer: Tokenizer, segment_size: u64, rounds: usize) {
     println!("seed {seed}");
     let mut numbers = Numbers(seed);
     let mut texts = texts(seed, sizes);
-    let segments = match sizes.is_empty() {
-        true => Vec::new(),
-        false => segments_of(&texts, tokenizer, segment_size),
+    let segments = if sizes.is_empty() {
+        Vec::new()
+    } else {
+        segments_of(&texts, tokenizer, segment_size)
     };
     let stored = Arc::new(stored(segments).unwrap());
     let mut overlay = Overlay::default();

@@ -1,7 +1,7 @@
-//! One file with its edits: words and bytes of what is stored, corrected where edits touch it.
+//! One file with its edits: the words and bytes of the stored file, corrected where edits touch it.
 //!
-//! The invariant: answers equal those on the text as it is now. It knows no other files, and words by the numbers that
-//! [`WordNumbers`](super::word_numbers::WordNumbers) gives them.
+//! The invariant: answers equal those on the current text. It knows no other files, and words by the numbers of
+//! [`WordNumbers`](super::word_numbers::WordNumbers).
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -22,10 +22,10 @@ use crate::runtime::interrupt::check;
 /// Bytes of a stored stretch that are written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A file that is not as stored.
+/// A file with pending edits.
 pub(crate) struct EditedText {
     view: Arc<StoredView>,
-    /// The stored file that it rests on, if on one.
+    /// The stored file that it rests on, if it rests on one.
     stored: Option<usize>,
     edited: Arc<EditedFile>,
     regions: Arc<Regions>,
@@ -86,7 +86,7 @@ impl StoredText for BaseText<'_> {
 }
 
 impl EditedText {
-    /// Finds the words around those edits that nobody has looked at before, nor at any of an earlier state.
+    /// Finds the words around the edits, except those known of this or an earlier state of the file.
     ///
     /// # Errors
     /// If the segment of the file is damaged, or `stop` is set.
@@ -114,9 +114,7 @@ impl EditedText {
         })
     }
 
-    /// Those of some files, told by their names. Of the segments that they rest on as many are worked with at once as the cache has
-    /// room for.
-    ///
+    /// The texts of some files, given by name. Works on groups of segments that the cache has room for together.
     /// # Errors
     /// As [`EditedText::new`].
     pub(crate) fn of_files(
@@ -130,7 +128,7 @@ impl EditedText {
         }
         view.vocabulary()?;
         let numbering = view.word_numbers.id();
-        // What has to be looked at for a file: what it rests on, unless the words around its edits are known.
+        // The stored file to be read for a file, unless the words around its edits are known.
         let base_of = |&(name, edited): &(&str, &Arc<EditedFile>)| {
             let is_new = !edited.has_regions(numbering);
             (is_new && edited.is_stored)
@@ -146,7 +144,7 @@ impl EditedText {
         order.sort_by_key(first_segment);
         let mut found = Vec::with_capacity(files.len());
         for places in view.in_room(&order, first_segment) {
-            // What regions need is built once, not by each thread.
+            // The structures for regions are built once, not by each thread.
             let pinned =
                 view.prepare_edits(places.iter().filter_map(|&place| bases[place]), stop)?;
             let texts = places.par_iter().map(|&place| {
@@ -172,9 +170,9 @@ impl EditedText {
         self.edited.pieces.slice(offset..end)
     }
 
-    /// How much more or less often a word occurs than in the stored file.
+    /// The change of the count of a word against the stored file.
     pub(crate) fn change_of(&self, word: &[u8]) -> i64 {
-        // What no edit has met changes nothing.
+        // A word that no edit has met has no change.
         let word = self.view.word_numbers.find(word);
         word.map_or(0, |word| self.change_of_number(word))
     }
@@ -185,7 +183,7 @@ impl EditedText {
         found.map_or(0, |at| changes[at].1)
     }
 
-    /// Offsets of a word in the stored file as they are now, with those in regions.
+    /// The current offsets of a word: `stored` ones, moved, and those in regions.
     pub(crate) fn moved_offsets(&self, word: &[u8], stored: Vec<u64>) -> Vec<u64> {
         let word = self.view.word_numbers.find(word);
         let regions = &self.regions.regions;
@@ -212,7 +210,7 @@ impl EditedText {
         offsets
     }
 
-    /// Numbers of stored words in the file as they are now, with those that `word` has in regions.
+    /// The current positions of a word: `stored` ones, moved, and those of `word` in regions.
     pub(super) fn moved_positions(&self, word: u32, stored: Vec<u64>) -> Vec<u64> {
         let regions = &self.regions.regions;
         let places = self.places_of(Some(word));
@@ -274,7 +272,7 @@ impl EditedText {
     }
 }
 
-/// The bytes of pieces of a file that rests on stored file `stored`, if on any.
+/// The bytes of pieces of a file that rests on stored file `stored`, if it rests on one.
 pub(crate) fn extract_pieces(
     view: &StoredView,
     stored: Option<usize>,
@@ -298,7 +296,7 @@ pub(crate) fn extract_pieces(
     Ok(bytes)
 }
 
-/// Asks for the stored bytes of pieces of a file that rests on stored file `stored`, if on any.
+/// Appends the questions for the stored bytes of pieces of a file that rests on stored file `stored`, if it rests on one.
 pub(crate) fn ask_stored(
     pieces: &[Piece],
     stored: Option<usize>,
@@ -311,7 +309,7 @@ pub(crate) fn ask_stored(
     }
 }
 
-/// The bytes of pieces; `found` gives those that [`ask_stored`] has asked for.
+/// The bytes of pieces; `found` returns those that [`ask_stored`] has asked for.
 pub(crate) fn joined(pieces: &[Piece], found: &mut impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut of_piece = |piece: &Piece| match piece {
         Piece::Inserted(text) => text.to_vec(),

@@ -1,8 +1,8 @@
 //! Extracts: bytes of files, of one range, many at once, or whole.
 //!
-//! Invariant: bytes are those of the texts as they are now. Each segment extracts by the cheapest of the access paths below;
-//! what crosses the border between two parts of a file is put together; inserted pieces stand between stored ones. A batch
-//! is answered by devices if these take all of it.
+//! Invariant: bytes are those of the current texts. Each segment extracts by the cheapest of the access paths below; ranges
+//! across the border between two parts of a file are joined; inserted pieces stand between stored ones. Devices answer a batch if
+//! they take all of it.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::runtime::interrupt::check;
 use crate::segment::cost::{EXTRACT_COST, TEXT_BLOCK_COST};
 use crate::segment::{SegmentView, StructureKind};
 
-/// Some bytes of a file of a segment, as far as it goes.
+/// A range of bytes of a file of a segment, as far as it goes.
 pub(crate) struct FileExtract;
 
 /// A range of bytes of a file of a segment.
@@ -96,7 +96,7 @@ impl SegmentView {
         Ok(expand_file(self.content()?, file, target))
     }
 
-    /// Bytes of files, which ascend.
+    /// Extracts ranges of files, which ascend, on a device.
     pub(super) fn extract_on(
         &self,
         device: &OnDevice<'_>,
@@ -140,7 +140,7 @@ impl StoredView {
         self.extract_of(&segments, (file, offset, length), Run::to_the_end())
     }
 
-    /// As `extract`, of segments that are worked with.
+    /// As `extract`, on segments that are pinned.
     fn extract_of(
         &self,
         segments: &SegmentViews<'_>,
@@ -178,7 +178,7 @@ impl StoredView {
     /// The bytes of many ranges of stored files, each in the parts that it was found in.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(crate) fn extracts(
         &self,
         ranges: &[(usize, u64, u64)],
@@ -187,7 +187,7 @@ impl StoredView {
         if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
             return Ok(extracts);
         }
-        // By the segment that each begins in.
+        // By the segment in which each begins.
         let segment_of = |number: usize| {
             let parts = self.index.parts(ranges[number].0);
             parts.first().map_or(0, |part| part.segment as usize)
@@ -213,7 +213,7 @@ impl StoredView {
         Ok(Found::new(ranges.len(), found))
     }
 
-    /// Extracts ranges of these files where devices do so for all segments; none if the CPU is to.
+    /// Extracts ranges of these files if devices do so for all segments; none if the CPU does.
     fn extracts_on_devices(
         &self,
         ranges: &[(usize, u64, u64)],
@@ -232,7 +232,7 @@ impl StoredView {
         let memory = devices.map(|device| device.memory_limit()).min();
         let piece =
             (memory.unwrap_or(0) / EXTRACT_SHARE).clamp(EXTRACT_BYTES_MIN, EXTRACT_BYTES_MAX);
-        // For each segment what it has of each range, in pieces that a device makes at a time.
+        // For each segment its part of each range, in pieces that a device makes at a time.
         let mut asked: Vec<Vec<(usize, u64, Extract)>> = vec![Vec::new(); self.segments().len()];
         if let [only] = &mut asked[..] {
             only.reserve(ranges.len());
@@ -319,7 +319,7 @@ impl CorpusView {
     /// The bytes of many ranges of files.
     ///
     /// # Errors
-    /// If there is no such file, a segment is damaged, a device fails, or the run is over.
+    /// If there is no such file, a segment is damaged, a device fails, or the run must end.
     pub(crate) fn extract_many<F: AsRef<str> + Sync>(
         &self,
         ranges: &[(F, u64, u64)],
@@ -331,10 +331,10 @@ impl CorpusView {
         self.extract_each(&ranges.collect::<Vec<_>>(), run)
     }
 
-    /// The bytes of many ranges of files, which are named by their places.
+    /// The bytes of many ranges of files, given by their places.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(crate) fn extract_each(
         &self,
         ranges: &[(usize, u64, u64)],
@@ -347,7 +347,7 @@ impl CorpusView {
             .with_min_len(TASK_QUESTIONS_MIN)
             .map(|&(file, offset, length)| self.pieces(file, offset, length))
             .collect();
-        // What is stored is asked for together.
+        // One question to the stored files for all stored bytes.
         let mut asked = Vec::with_capacity(ranges.len());
         for (pieces, &(file, ..)) in pieces.iter().zip(ranges) {
             ask_stored(pieces, self.resolve(file).0, &mut asked);
@@ -357,7 +357,7 @@ impl CorpusView {
         Ok(texts.collect())
     }
 
-    /// The pieces of some bytes of a file, as far as it goes.
+    /// The pieces of a range of a file, as far as it goes.
     fn pieces(&self, file: usize, offset: u64, length: u64) -> Vec<Piece> {
         match self.resolve(file).1 {
             Some(edit) => edit.text.pieces(offset, length),
@@ -381,7 +381,7 @@ impl CorpusView {
         }
     }
 
-    /// Whether bytes of a file are extracted without anything being built first.
+    /// Whether bytes of a file can be extracted without building a structure first.
     pub(crate) fn can_extract_now(&self, file: usize) -> bool {
         self.holds_for_parts(file, |segment| segment.has(StructureKind::Text))
     }

@@ -1,7 +1,7 @@
 //! File counts: for each word its files, and for each file its words, with counts.
 //!
-//! Invariant: tables are those of the texts as they are now. Each segment makes a table, which the cache holds, by the cheapest of
-//! the access paths below; tables of segments become one with the numbers of the corpus; edits change the rows that they touch.
+//! Invariant: tables are those of the current texts. Each segment makes a table, which stays in the cache, by the cheapest of the
+//! access paths below; tables of segments are merged with the numbers of the corpus; edits change the rows that they touch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -100,7 +100,7 @@ impl PartitionOperation for WordFileTable {
     ];
 }
 
-/// One of the two tables, if it is there: the other is that one turned round.
+/// Transposing the other table, if that is in memory.
 fn table_cost(segment: &SegmentView) -> Option<f64> {
     let tables = [StructureKind::WordFiles, StructureKind::FileWords];
     tables
@@ -115,13 +115,14 @@ fn only_file_cost(segment: &SegmentView) -> Option<f64> {
     is_only.then(|| segment.size().1 as f64 * WORD_COST)
 }
 
-/// Files counted one way.
+/// Counting files in one of two ways.
 fn counting_cost(segment: &SegmentView, counting: FileCounting) -> Option<f64> {
     let symbols = segment.size().0 as f64;
-    // The kernels say which takes less.
-    match segment.counting() == counting {
-        true => Some(symbols * COUNT_ALL_SYMBOL_COST / segment.thread_count()),
-        false => Some(f64::INFINITY),
+    // The kernels choose the faster one.
+    if segment.counting() == counting {
+        Some(symbols * COUNT_ALL_SYMBOL_COST / segment.thread_count())
+    } else {
+        Some(f64::INFINITY)
     }
 }
 
@@ -149,7 +150,7 @@ impl DeviceOperation for WordFileTable {
     }
 }
 
-/// For each file of a segment how often words of a set occur in it.
+/// For each file of a segment the count of words of a set.
 pub(crate) struct WordSetTotals;
 
 impl PartitionOperation for WordSetTotals {
@@ -171,7 +172,7 @@ impl PartitionOperation for WordSetTotals {
 }
 
 impl SegmentView {
-    /// Makes the table of files, and holds it.
+    /// Makes the table of files, and stores it in the cache.
     fn count_files(&self, counting: FileCounting, run: Run<'_>) -> Result<Arc<CountTable>> {
         let table = self.pin_made(|| {
             self.totals()?;
@@ -182,7 +183,7 @@ impl SegmentView {
         Ok(table.0.clone())
     }
 
-    /// Makes the table of words, and holds it.
+    /// Makes the table of words, and stores it in the cache.
     fn count_words(&self, counting: FileCounting, run: Run<'_>) -> Result<Arc<CountTable>> {
         let table = self.pin_made(|| {
             self.totals()?;
@@ -216,7 +217,7 @@ impl SegmentView {
         self.file_tables_on(device, |_, table| Ok(table))
     }
 
-    /// What `shorten` leaves of the table of files on a device, or all of it where memory is too short for all files at a time.
+    /// The table of files on a device after `shorten`, or all of it where memory is too short for all files at a time.
     pub(super) fn file_tables_on(
         &self,
         device: &OnDevice<'_>,
@@ -231,7 +232,7 @@ impl SegmentView {
         let (parts, mut tables): (Vec<_>, Vec<CountTable>) = parts.into_iter().unzip();
         match tables.len() {
             1 => Ok(tables.swap_remove(0)),
-            // Parts of a file that is cut are rows of the same number.
+            // The parts of a cut file are rows of the same number.
             _ => merge(self.files()?.len(), tables, |part: usize, row| {
                 parts[part].first_file() + row
             }),
@@ -312,7 +313,7 @@ impl StoredView {
 }
 
 impl CorpusView {
-    /// How the words of all files would be counted by file.
+    /// Plans [`CorpusView::file_words`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -320,7 +321,7 @@ impl CorpusView {
         self.stored().plan::<FileWordTable>(&(), None)
     }
 
-    /// How words of a set would be counted by file.
+    /// Plans [`CorpusView::word_set_counts`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -332,7 +333,7 @@ impl CorpusView {
     /// A row for each file: its words with counts.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn file_words(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         let Some(pending) = self.pending() else {
             return self.stored().file_words(run);
@@ -368,7 +369,7 @@ impl CorpusView {
     /// A row for each word: its files with counts.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn word_files(&self, run: Run<'_>) -> Result<Arc<CountTable>> {
         let Some(pending) = self.pending() else {
             return self.stored().word_files(run);
@@ -403,10 +404,10 @@ impl CorpusView {
         Ok(CountTable::of_rows(rows))
     }
 
-    /// For each file how often words of a set, told by their numbers, occur in it.
+    /// For each file the count of the words of a set, given by their numbers.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn word_set_counts(&self, in_set: &[bool], run: Run<'_>) -> Result<Vec<u64>> {
         let Some(pending) = self.pending() else {
             return self.stored().word_set_counts(in_set, run);

@@ -1,8 +1,7 @@
-//! Which files a corpus has and where their parts lie.
+//! The files of a corpus and the places of their parts.
 //!
-//! The invariant: files stand in order of name, and the parts of a file follow
-//! each other without gap from its first byte to its last. It holds names and
-//! places, never content.
+//! The invariant: files stand in order of name, and the parts of a file follow each other without gap from its first byte to its
+//! last. It holds names and places, never content.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -15,18 +14,18 @@ pub struct FileSummary {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// How many words it has.
+    /// The number of its words.
     pub words: u64,
 }
 
-/// Where a part of a file lies.
+/// The place of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Its segment, by its place in the corpus.
     pub(crate) segment: u32,
     /// Its number in the segment.
     pub(crate) file: u32,
-    /// Where it begins in its file.
+    /// The byte of its file where it begins.
     pub(crate) first_byte: u64,
     pub(crate) bytes: u64,
 }
@@ -43,7 +42,7 @@ pub(crate) struct Misfit {
 #[derive(Debug)]
 pub(crate) struct FileIndex {
     files: Vec<FileSummary>,
-    /// `[files + 1]`: where the parts of each file lie in `parts`.
+    /// `[files + 1]`: the parts of each file in `parts`.
     part_offsets: Vec<u32>,
     parts: Vec<Part>,
     /// Files of several parts, ascending.
@@ -104,7 +103,7 @@ impl FileIndex {
                         reason: format!("a part of file \"{name}\" is missing or twice there"),
                     });
                 };
-                // Fewer files than names fit in memory: a u32 counts them.
+                // A u32 counts files whose names fit into memory.
                 index.files_of[segment as usize][number as usize] = index.files.len() as u32;
                 index.parts.push(Part {
                     segment,

@@ -1,11 +1,11 @@
 //! The n-grams that occur most often in several segments or in edited texts, without adding up all.
 //!
-//! In  segments with suffix arrays, of which each gives its most frequent n-grams without looking at the others
-//! Out at least the n-grams that are used, with their exact counts
+//! In   segments with suffix arrays, each of which finds its most frequent n-grams without the others
+//! Out  at least the n-grams that are used, with their exact counts
 //!
-//! Invariant: an n-gram that occurs `least` times occurs at least `least / segments` times in one of the segments, so nothing else
-//! is looked at (the threshold algorithm TPUT, of Cao and Wang, PODC 2004). What the segments do not have as the corpus does, n-grams
-//! that cuts between the parts of files go through and those that edits change, is looked up n-gram by n-gram.
+//! Invariant: an n-gram that occurs `least` times occurs at least `least / segments` times in one of the segments, so no others
+//! are read (the threshold algorithm TPUT, of Cao and Wang, PODC 2004). N-grams whose counts in the segments are not those in the
+//! corpus, those across cuts between the parts of files and those that edits change, are looked up one by one.
 
 use std::collections::HashMap;
 
@@ -25,13 +25,13 @@ use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::segment::SegmentStructure;
 
-/// More n-grams that are looked up than this take longer than adding up all.
+/// Looking up more n-grams than this takes longer than adding up all.
 const LOOKED_UP_MAX: usize = 1 << 10;
 
-/// Where n-grams that occur less often in a segment could be among the first, all are added up: too many occur as often.
+/// The least count in a segment: below it too many n-grams have the same count, so all are added up.
 const LEAST_MIN: u64 = if cfg!(test) { 2 } else { 1 << 4 };
 
-/// How often an n-gram occurs in the segments that were asked, and how many of them gave it.
+/// The count of an n-gram in the segments that returned it, and the number of these.
 type Partial = (u64, u64);
 
 impl CorpusView {
@@ -125,7 +125,7 @@ impl CorpusView {
         })]))
     }
 
-    /// What cuts and edits change of the counts that segments have; none if that are too many n-grams.
+    /// The changes of counts by cuts and edits; none if there are too many.
     fn changed_ngrams(&self, n: usize, run: Run<'_>) -> Result<Option<HashMap<Window, i64>>> {
         let stored = self.stored();
         let mut cut = stored.cut_ngrams(n, |_| true)?;
@@ -151,7 +151,7 @@ impl CorpusView {
         Ok((changes.len() <= LOOKED_UP_MAX).then_some(changes))
     }
 
-    /// The n-grams that `top` uses of some segment, but for those that are changed.
+    /// The n-grams that `top` uses of some segment, except the changed ones.
     fn asked_ngrams(
         &self,
         n: usize,
@@ -200,7 +200,7 @@ impl CorpusView {
         Ok(sums)
     }
 
-    /// How often an n-gram occurs in the segments.
+    /// The count of an n-gram in the segments.
     fn stored_ngram_count(&self, words: &[u32], run: Run<'_>) -> Result<u64> {
         let stored = self.stored();
         let words = match self.pending() {

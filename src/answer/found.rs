@@ -1,7 +1,7 @@
 //! Answers of a batch, in the memory that they came in.
 //!
-//! The invariant: what was found for a question stands in parts, in order of where each begins in the file. Whoever asked
-//! copies an answer once, to where it stays.
+//! The invariant: the answer to a question is in parts, in order of where each begins in the file. The caller copies an answer
+//! once, to its final place.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub(crate) type FileOffsets = (usize, Vec<u64>);
 
 /// Answers of a device to many questions.
 pub(crate) trait Answers: Send + Sync {
-    /// Of what an answer is made.
+    /// The items of an answer.
     type Item: Copy + Send + Sync + fmt::Debug;
 
     /// The answer to a question, by its number.
@@ -38,7 +38,7 @@ impl Answers for ExtractedBytes {
     }
 }
 
-/// What was found in one part of a file.
+/// The answer of one part of a file.
 pub(crate) enum FoundPart<B: Answers> {
     Own(Vec<B::Item>),
     /// One of the answers of a batch.
@@ -46,14 +46,14 @@ pub(crate) enum FoundPart<B: Answers> {
 }
 
 impl<B: Answers> FoundPart<B> {
-    /// The answers to so many questions.
+    /// The answers of a batch of `questions` questions.
     pub(super) fn of_batch(answers: B, questions: usize) -> Vec<FoundPart<B>> {
         let answers = Arc::new(answers);
         let part = |question| FoundPart::Shared(answers.clone(), question);
         (0..questions).map(part).collect()
     }
 
-    /// Adds items behind the others.
+    /// Appends items.
     pub(super) fn extend(&mut self, more: impl Iterator<Item = B::Item>) {
         if let FoundPart::Shared(..) = self {
             *self = FoundPart::Own(self.items().to_vec());
@@ -83,19 +83,19 @@ impl<B: Answers> fmt::Debug for FoundPart<B> {
     }
 }
 
-/// What was found for each question of a batch.
+/// The answers to the questions of a batch.
 pub(crate) struct Found<B: Answers> {
     /// `[questions + 1]`: the parts of question q are `parts[starts[q]..starts[q + 1]]`.
     starts: Vec<usize>,
-    /// Each with the place in the file from which on it counts.
+    /// The parts, each with the place in the file that its items count from.
     parts: Vec<(u64, FoundPart<B>)>,
 }
 
-/// Answers that one task makes at least.
+/// The least number of answers in a task.
 const TASK_ANSWERS: usize = 64;
 
 impl<B: Answers> Found<B> {
-    /// Parts by question and where they begin, in any order.
+    /// Takes parts with their question and place, in any order.
     pub(super) fn new(questions: usize, mut found: Vec<((usize, u64), FoundPart<B>)>) -> Found<B> {
         if !found.is_sorted_by_key(|&(key, _)| key) {
             found.par_sort_unstable_by_key(|&(key, _)| key);
@@ -118,7 +118,7 @@ impl<B: Answers> Found<B> {
         self.starts[question]..self.starts[question + 1]
     }
 
-    /// The parts of an answer, and from where on each counts.
+    /// The parts of an answer, with the place that the items of each count from.
     pub(crate) fn parts(&self, question: usize) -> impl Iterator<Item = (u64, &[B::Item])> {
         let parts = self.parts[self.range(question)].iter();
         parts.map(|(first, part)| (*first, part.items()))

@@ -1,8 +1,8 @@
 //! Term vectors: of each file the words that occur most often there.
 //!
-//! Invariant: a row has at least the words that any order by count, and by whatever else, puts first: those with the count of the
-//! last one are all there. The words of a file that lies in one segment are told by that alone; where files are in parts, or
-//! edited, tables of all words are cut short.
+//! Invariant: a row has at least the words that any order by count, and by further keys, puts first: all words with the count of
+//! the last one are there. The segment of a whole file answers alone; for files in parts, or edited ones, tables of all words are
+//! cut short.
 
 use zipfdb_kernels::CountTable;
 
@@ -16,7 +16,7 @@ use crate::runtime::device::OnDevice;
 use crate::segment::SegmentView;
 use crate::segment::cost::{DEVICE_FREQUENT_COST, Size};
 
-/// A row for each file of a segment, with its `limit` most frequent words and their counts. Words that occur as often as the last
+/// A row for each file of a segment, with its `limit` most frequent words and their counts. Words with the same count as the last
 /// of them are in the row too.
 pub(crate) struct FrequentWords;
 
@@ -72,20 +72,22 @@ impl CorpusView {
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn plan_frequent_words(&self, limit: u32) -> Result<SpreadPlan<'_>> {
-        match self.has_whole_files() {
-            true => self.stored().plan::<FrequentWords>(&limit, None),
-            false => self.plan_file_words(),
+        if self.has_whole_files() {
+            self.stored().plan::<FrequentWords>(&limit, None)
+        } else {
+            self.plan_file_words()
         }
     }
 
     /// The table of [`FrequentWords`] for all files of the corpus.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn frequent_words(&self, limit: u32, run: Run<'_>) -> Result<CountTable> {
-        match self.has_whole_files() {
-            true => self.stored().frequent_words(limit, run),
-            false => Ok(self.file_words(run)?.largest(limit)),
+        if self.has_whole_files() {
+            self.stored().frequent_words(limit, run)
+        } else {
+            Ok(self.file_words(run)?.largest(limit))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Answers of a snapshot to look-ups that were made beforehand, many at once.
 //!
-//! Invariant: each is what the snapshot would answer. They are kept as long as a snapshot that knows them.
+//! Invariant: each answer is that of the snapshot. They live as long as the reader that holds them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,19 +10,19 @@ use super::CorpusView;
 /// Answers, and their questions, which begin with a file.
 type WithQuestions<A, Q> = (Vec<A>, Vec<Q>);
 
-/// Answers by file, by its place in order of name, and by what was asked of it.
+/// Answers by file, by its place in order of name, and by question.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) counts: HashMap<usize, HashMap<Vec<u8>, u64>>,
     pub(crate) offsets: HashMap<usize, HashMap<Vec<u8>, Vec<u64>>>,
     /// By offset and length.
     pub(crate) extracts: HashMap<usize, HashMap<(u64, u64), Vec<u8>>>,
-    /// The files that have all of some words, by these.
+    /// The files that have all of some words, by the words.
     pub(crate) files_with: HashMap<Vec<Vec<u8>>, Vec<usize>>,
 }
 
 impl Known {
-    /// Answers with their questions, whose files are there.
+    /// Takes answers with their questions, whose files exist.
     pub(crate) fn new(
         view: &CorpusView,
         (counts, counted): WithQuestions<u64, (String, Vec<u8>)>,

@@ -1,8 +1,8 @@
-//! Files of a literal: which files have a string of bytes.
+//! The files that contain a literal, a string of bytes.
 //!
-//! Invariant: no file that has the literal is left out. Of a file that lies in one segment and has no edits pending it is told
-//! whether it has it; of others only that this is not known. Each segment answers by the cheapest of the access paths below:
-//! what an automaton does in each rule is worked out once, so nothing is expanded.
+//! Invariant: no file with the literal is left out. The answer is known for files that lie in one segment and have no edits
+//! pending, unknown for the others. Each segment answers by the cheapest of the access paths below: the steps of an automaton in
+//! each rule are computed once, so nothing is expanded.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::runtime::interrupt::check;
 use crate::segment::cost::SYMBOL_COST;
 use crate::segment::{SegmentView, StructureKind};
 
-/// For each file of a segment whether its bytes there have a literal.
+/// For each file of a segment whether its bytes there contain a literal.
 pub(crate) struct LiteralFiles;
 
 impl PartitionOperation for LiteralFiles {
@@ -34,7 +34,7 @@ impl PartitionOperation for LiteralFiles {
             run: |literal, segment, run| {
                 let readings = readings_of(literal, segment, segment.bodies_view()?)?;
                 let mut found = vec![false; segment.files()?.len()];
-                // The readings of a root that was cut, put together.
+                // The joined readings of a root that was cut.
                 let mut cut: Option<(u32, ByteReading)> = None;
                 let answers = segment.scan_roots(run.stop, |fragment| {
                     if fragment.is_whole {
@@ -76,7 +76,7 @@ impl PartitionOperation for LiteralFiles {
 /// Reading a token byte by byte.
 const TOKEN_READING_COST: f64 = 20.0;
 
-/// What readings of all symbols take, in nanoseconds of one thread.
+/// The cost of the readings of all symbols, in nanoseconds of one thread.
 fn tables_cost(segment: &SegmentView) -> f64 {
     let (symbols, tokens) = segment.size();
     tokens as f64 * TOKEN_READING_COST + symbols as f64 * SYMBOL_COST
@@ -94,7 +94,7 @@ fn readings_of(
 }
 
 impl CorpusView {
-    /// How files that have a literal would be found.
+    /// Plans [`CorpusView::files_with`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -105,7 +105,7 @@ impl CorpusView {
     /// For each file whether it has a literal; none where that is not known.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn files_with(
         &self,
         literal: &Arc<Literal>,

@@ -1,7 +1,7 @@
-//! Answers of partitions put together, whether these are segments, parts of files, parts of a root or ranges of words.
+//! Merges answers of partitions: segments, parts of files, parts of a root or ranges of words.
 //!
-//! Invariant: what is merged ascends and has the numbers of the whole, and so does what comes out; what belongs to one cell of
-//! tables is added up. N-grams that begin in one partition and end in a later one are found here.
+//! Invariant: inputs ascend and have the numbers of the whole, and so does the result; counts of one cell of tables are added up.
+//! N-grams that begin in one partition and end in a later one are found here.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use zipfdb_kernels::{CountTable, FileOrder};
 use crate::merge::sum_equal;
 use crate::{Error, Result};
 
-/// Sorted n-grams that cuts go through, one for each place.
+/// Sorted n-grams across cuts, one for each place.
 pub(super) struct CutNgrams {
     /// `[places * n]`: the words of each.
     pub(super) words: Vec<u32>,
@@ -19,14 +19,14 @@ pub(super) struct CutNgrams {
     pub(super) files: Vec<u32>,
 }
 
-/// Gives the columns of a table the numbers of the corpus, which ascend as the columns do.
+/// Gives the columns of a table the numbers of the corpus, which keep their order.
 pub(super) fn renumber(table: &mut CountTable, number: impl Fn(u32) -> u32 + Sync) {
     let entries = table.entries.par_iter_mut();
     entries.for_each(|entry| entry.0 = number(entry.0));
 }
 
-/// Merges tables, one a segment, to one of `row_count` rows; `number` says which row the row of a segment becomes. Counts
-/// of one column of one row are added up.
+/// Merges tables, one a segment, to one of `row_count` rows; `number` returns the row of the result for the row of a segment.
+/// Counts of one column of one row are added up.
 pub(super) fn merge(
     row_count: usize,
     tables: Vec<CountTable>,
@@ -73,7 +73,7 @@ pub(super) fn add_up(row: &mut Vec<(u32, u32)>) -> Result<()> {
     })
 }
 
-/// Puts files with counts in order.
+/// Sorts files with counts by an order.
 pub(super) fn sort_files(files: &mut [(u32, u32)], order: FileOrder) {
     match order {
         FileOrder::File => files.sort_unstable(),
@@ -84,13 +84,13 @@ pub(super) fn sort_files(files: &mut [(u32, u32)], order: FileOrder) {
 /// A window of words that begins in one part of a text and ends in a later one.
 pub(super) struct CutWindow<'a> {
     pub(super) words: &'a [u32],
-    /// The part that it begins in.
+    /// The part in which it begins.
     pub(super) part: usize,
-    /// How many words of that part come from its first word on.
+    /// The number of words from its first word to the end of that part.
     pub(super) words_of_part: usize,
 }
 
-/// Calls `visit` with all windows of n words that cross from one of the parts of a text to the next. `edge` gives the first or,
+/// Calls `visit` with all windows of n words that cross from one of the parts of a text to the next. `edge` returns the first or,
 /// with `true`, the last words of a part, at most n - 1.
 pub(super) fn for_each_cut<P>(
     parts: &[P],
@@ -119,7 +119,7 @@ pub(super) fn for_each_cut<P>(
     Ok(())
 }
 
-/// N-grams in any order, each with its file, sorted.
+/// Sorts n-grams, each with its file.
 pub(super) fn sorted(mut found: Vec<(Vec<u32>, u32)>) -> CutNgrams {
     found.sort_unstable();
     let files = found.iter().map(|&(_, file)| file).collect();

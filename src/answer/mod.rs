@@ -1,12 +1,12 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
-//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `first_ngrams`, `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the
-//! access paths of their operation on a segment, how answers of segments become one, and how edits correct them. `path` chooses
-//! among paths, `spread` among devices, `cost` has what both compare, `merge` and `correction` what operations share. The views
-//! are data.
+//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `first_ngrams`,
+//! `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on a segment, the
+//! merging of the answers of segments, and their correction by edits. `path` chooses among paths, `spread` among devices, `cost`
+//! has the estimates for both, `merge` and `correction` are shared by operations. The views are data.
 //!
-//! The invariant: answers are exact, whatever way they were found and however files are cut into parts: counts of parts add up,
-//! offsets move by where the part begins, extracts go across the borders. Nothing here writes or knows which statement asks.
+//! The invariant: answers are exact, by any path and for any cutting of files into parts: counts of parts add up, offsets move by
+//! where the part begins, extracts go across the borders. This module writes nothing and knows no statement.
 
 mod all_words;
 mod chosen_ngrams;

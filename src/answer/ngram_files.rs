@@ -1,6 +1,6 @@
 //! N-grams with the files that have them, as a payload.
 //!
-//! Invariant: the files of an n-gram come in the order that was asked for, each once, and an n-gram that no file has is left out.
+//! Invariant: the files of an n-gram come in the wanted order, each once, and an n-gram without files is left out.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -30,14 +30,14 @@ use crate::segment::cost::{
     TABLE_FILE_COST,
 };
 
-/// N-grams with the files that have them, and how often they occur there.
+/// N-grams with the files that have them, and their counts there.
 #[derive(Clone, Debug)]
 pub(crate) struct WithFiles;
 
-/// Rows of files that are merged.
+/// Rows of files that are being merged.
 pub(crate) struct MergedFiles {
     table: CountTable,
-    /// Of the n-gram that is added up.
+    /// The entries of the n-gram that is being added up.
     entries: Vec<(u32, u32)>,
 }
 
@@ -69,7 +69,7 @@ impl NgramPayload for WithFiles {
     }
 
     fn chosen_work(size: Size, files: u64, words: u64) -> f64 {
-        // Lists of the files that have a rule are gathered for all rules.
+        // Lists of the files that have a rule are made for all rules.
         let lists = size.symbols.min(words) as f64 * COUNT_ALL_SYMBOL_COST;
         lists + file_weights_cost(size, files, words) * NGRAM_FACTOR
     }
@@ -339,7 +339,7 @@ impl NgramPayload for WithFiles {
     }
 }
 
-/// Changes of n-grams in this many files are looked for one by one.
+/// Up to this number of files, changes of n-grams are searched file by file.
 const FEW_FILES: usize = 32;
 
 /// N-grams with their files, most of which are rows of a table.
@@ -347,12 +347,12 @@ struct EditedRows<'a> {
     table: &'a NgramFiles,
     words: Vec<u32>,
     numbers: Vec<u32>,
-    /// Those that are not.
+    /// The files of the other n-grams.
     rows: CountTable,
 }
 
 impl EditedRows<'_> {
-    /// Takes n-grams of the table with their rows.
+    /// Appends n-grams of the table with their rows.
     fn keep(&mut self, n: usize, rows: Range<usize>) {
         self.words
             .extend_from_slice(&self.table.words[rows.start * n..rows.end * n]);
@@ -361,7 +361,7 @@ impl EditedRows<'_> {
         self.numbers.extend(numbers);
     }
 
-    /// Takes an n-gram, unless no file has it.
+    /// Appends an n-gram, unless no file has it.
     fn push(&mut self, ngram: &[u32], files: impl Iterator<Item = (u32, u32)>) {
         let before = self.rows.entries.len();
         self.rows.entries.extend(files);

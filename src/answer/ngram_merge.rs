@@ -1,11 +1,11 @@
-//! N-grams of partitions put together, some first words at a time.
+//! Merges n-grams of partitions, for ranges of first words.
 //!
-//! In   for each partition, a segment or a part of a root, its n-grams in parts that follow each other; those that cuts go through
-//! Out  the n-grams of all, with what belongs to equal ones joined, in parts that follow each other, packed unless all were plain
+//! In   for each partition, a segment or a part of a root, its n-grams in consecutive parts; and the n-grams across cuts
+//! Out  the n-grams of all, with the values of equal ones joined, in consecutive parts, packed unless all were plain
 //! Work O(n-grams * log partitions)
 //!
 //! The invariant: numbers of words ascend in the whole as they do in a partition, so sorted rows stay sorted. Of packed parts
-//! only those are unpacked that have words of the range that is merged.
+//! only those with words of the merged range are unpacked.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -19,14 +19,14 @@ use crate::Result;
 use crate::bisect::partition_point;
 use crate::merge::{KWayMerge, MergeSource};
 
-/// N-grams that one task merges, at least: in all, which is about what a packed part has, and for each partition.
+/// The least number of n-grams that one task merges: in all, which is about what a packed part has, and for each partition.
 const TASK_NGRAMS_MIN: usize = if cfg!(test) { 1 << 5 } else { 1 << 18 };
 const PARTITION_NGRAMS_MIN: usize = if cfg!(test) { 1 << 3 } else { 1 << 16 };
 
 /// Words that a number of 128 bits holds.
 const FIRST_WORDS: usize = 4;
 
-/// What the numbers of a partition are in the whole.
+/// Maps the numbers of a partition to those of the whole.
 pub(super) struct Numbers<W, F> {
     /// The word of a partition; ascending.
     pub(super) word: W,
@@ -34,8 +34,8 @@ pub(super) struct Numbers<W, F> {
     pub(super) file: F,
 }
 
-/// Cuts first words into ranges of about as many n-grams as a task merges. `stretches` has the first word and the number of n-grams
-/// of each stretch of all parts.
+/// Cuts first words into ranges with about the n-grams of a task. `stretches` has the first word and the number of n-grams of
+/// each stretch of all parts.
 fn ranges(mut stretches: Vec<(u32, usize)>, partitions: usize) -> Vec<Range<u32>> {
     let task = TASK_NGRAMS_MIN.max(partitions * PARTITION_NGRAMS_MIN);
     stretches.sort_unstable();
@@ -47,12 +47,12 @@ fn ranges(mut stretches: Vec<(u32, usize)>, partitions: usize) -> Vec<Range<u32>
         }
         (held, last) = (held + ngrams, word);
     }
-    // No word has the last number.
+    // No word has the largest number.
     ranges.push(start..u32::MAX);
     ranges
 }
 
-/// The rows of sorted n-grams that begin with a word in a range; `word` gives the number of a word as the range has it.
+/// The rows of sorted n-grams that begin with a word in a range; `word` maps a word to the numbers of the range.
 fn rows_in(words: &[u32], n: usize, range: &Range<u32>, word: impl Fn(u32) -> u32) -> Range<usize> {
     let rows = words.len() / n;
     let before = |end: u32| partition_point(rows, |row| word(words[row * n]) < end);
@@ -61,7 +61,7 @@ fn rows_in(words: &[u32], n: usize, range: &Range<u32>, word: impl Fn(u32) -> u3
 
 /// The parts that may have n-grams that begin with a word in a range.
 fn parts_in<P>(parts: &[P], range: &Range<u32>, first: impl Fn(&P) -> u32) -> Range<usize> {
-    // What begins with one word may be in several.
+    // N-grams that begin with one word may be in several parts.
     let start = partition_point(parts.len(), |part| first(&parts[part]) < range.start);
     let end = partition_point(parts.len(), |part| first(&parts[part]) < range.end);
     start.saturating_sub(1)..end
@@ -140,7 +140,7 @@ fn for_each_row(
     }
 }
 
-/// The n-grams of partitions, and such that cuts go through, each once for each place with its file.
+/// Merges the n-grams of partitions, and those across cuts, each once for each place with its file.
 pub(super) fn merge_parts<P, W, F>(
     n: usize,
     order: FileOrder,
@@ -153,11 +153,11 @@ where
     W: Fn(usize, u32) -> u32 + Sync,
     F: Fn(usize, u32) -> u32 + Sync,
 {
-    // Without the empty ones first words ascend.
+    // Without the empty parts first words ascend.
     for parts in &mut partitions {
         parts.retain(|part| part.len() > 0);
     }
-    // Those of tables that are not packed have room as they are.
+    // Tables that are not packed have room as they are.
     let is_plain = |part: &NgramsPart<P>| matches!(part, NgramsPart::Plain(_));
     let is_plain = partitions.iter().flatten().all(is_plain);
     let numbers = &numbers;

@@ -1,8 +1,8 @@
-//! N-grams of a corpus that together take more than memory: in parts, each of a segment and small enough.
+//! N-grams of a corpus that together do not fit into memory: in parts, each of one segment and small enough.
 //!
-//! Invariant: the parts of a segment follow each other, and n-grams ascend within and between them; the counts of all
-//! parts, with those of [`CorpusView::ngram_changes`], add up to those of the corpus as it is now. Which n-grams begin with
-//! a word is bounded by how often it occurs, so nothing is counted to cut parts. What one word begins is one part.
+//! Invariant: the parts of a segment are consecutive, and n-grams ascend within and between them; the counts of all parts, with
+//! those of [`CorpusView::ngram_changes`], add up to those of the current corpus. The count of a word bounds the number of
+//! n-grams that begin with it, so parts are cut without counting. The n-grams that begin with one word are in one part.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,13 +19,13 @@ use super::word_counts::FileSetTotals;
 use crate::Result;
 use crate::segment::SegmentView;
 
-/// Some n-grams of a segment.
+/// A part of the n-grams of a segment.
 #[derive(Debug)]
 pub(crate) struct SegmentNgrams {
     segment: usize,
-    /// The files of the segment that they are counted in; all if there is none.
+    /// The files of the segment that they are counted in; none for all.
     files: Option<Vec<u32>>,
-    /// In the segment's numbers of words.
+    /// The n-grams, in the segment's numbers of words.
     set: NgramSet,
 }
 
@@ -41,11 +41,11 @@ impl SegmentNgrams {
     }
 }
 
-/// How much more or less often an n-gram occurs in a file than parts say: its words, the file, the change.
+/// The change of an n-gram's count in a file against the parts: its words, the file, the change.
 pub(crate) type NgramChange = (Vec<u32>, u32, i64);
 
 impl StoredView {
-    /// The n-grams of some stored files or of all, in parts that take about `bytes` bytes, with or without their files.
+    /// The n-grams of some stored files or of all, in parts of about `bytes` bytes, with or without their files.
     fn ngram_parts(
         &self,
         n: usize,
@@ -144,14 +144,14 @@ impl StoredView {
         numbered.collect()
     }
 
-    /// What the segment of a part answers, on its device or on the CPU.
+    /// The answer of the segment of a part, on its device or on the CPU.
     fn of_part<O: DeviceOperation>(
         &self,
         question: &O::Question<'_>,
         segment: usize,
         run: Run<'_>,
     ) -> Result<O::Answer> {
-        // What the grammar over words was made of may go.
+        // The sources of the grammar over words may be evicted.
         self.cache().trim();
         let answers = self.each_asked::<O>(question, |index| index == segment, run)?;
         let found = answers.into_iter().flatten().next();
@@ -160,10 +160,10 @@ impl StoredView {
 }
 
 impl CorpusView {
-    /// N-grams of n words, of some files or of all, in parts that take about `bytes` bytes, with or without their files.
+    /// N-grams of n words, of some files or of all, in parts of about `bytes` bytes, with or without their files.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn ngram_parts(
         &self,
         n: usize,
@@ -177,8 +177,8 @@ impl CorpusView {
         (self.stored()).ngram_parts(n, files, with_files, bytes, run)
     }
 
-    /// What the parts of a segment are made of, which stays as long as the caller keeps it: else it would be made again
-    /// for each part where memory is short.
+    /// Pins the structures that the parts of a segment are made of, as long as the caller keeps the result: otherwise they would
+    /// be built again for each part where memory is short.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
@@ -197,7 +197,7 @@ impl CorpusView {
     /// The n-grams of a part, ascending; their files as they are stored: see [`CorpusView::file_now`].
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn ngrams_of<P: NgramPayload>(
         &self,
         part: &SegmentNgrams,
@@ -215,7 +215,7 @@ impl CorpusView {
         Ok(renumbered.collect())
     }
 
-    /// What cuts between the parts of files, and edits, add to the n-grams of n words that parts have, and take off; ascending.
+    /// The changes of n-grams of n words by cuts between the parts of files and by edits, against the parts; ascending.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.

@@ -1,8 +1,8 @@
-//! N-grams of an answer as they are made, of a segment and of a corpus, over a payload: their counts, or the files that have them.
+//! N-grams of a segment or corpus, over a payload: their counts, or the files that have them.
 //!
-//! `NgramPayload` is what differs between the two. Invariant: with both the n-grams are the same, and the counts of an n-gram in its files
-//! add up to its count. All n-grams of a corpus take several times its text; packed they take a fraction of it, and a part of them
-//! at a time is read.
+//! `NgramPayload` is the difference between the two. Invariant: with both the n-grams are the same, and the counts of an n-gram
+//! in its files add up to its count. All n-grams of a corpus take several times its text; packed they take a fraction of it, and
+//! they are read in parts.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -27,14 +27,14 @@ use crate::segment::cost::Size;
 /// A result of the kernels on a device.
 pub(super) type DeviceResult<T> = std::result::Result<T, GpuError>;
 
-/// The rows of some lists that are of one n-gram: the list and the place there of each.
+/// The rows of some lists for one n-gram: the list and the place there of each.
 pub(super) type RowPlaces<'a> = &'a [(usize, usize)];
 
 /// The values of n-grams: their counts, or their files with counts.
 pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
-    /// Sorted n-grams as they are read.
+    /// Sorted n-grams, unpacked.
     type Table: Clone + Debug + Default + Send + Sync;
-    /// The same, packed.
+    /// Sorted n-grams, packed.
     type Packed: Clone + Debug + Send + Sync;
     /// Some n-grams on a device.
     type DevicePart;
@@ -44,22 +44,22 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
     type Rows: Default + Send + Sync;
 
     const HAS_FILES: bool;
-    /// The path by the grammar, and what it needs.
+    /// The path by the grammar, and the structures that it needs.
     const GRAMMAR: PathName;
     const GRAMMAR_NEEDS: &'static [StructureKind];
-    /// Nanoseconds: for a word of a suffix array, for a symbol of a table and for one on a device.
+    /// Costs in nanoseconds: for a word of a suffix array, for a symbol of a table and for one on a device.
     const SUFFIX_COST: f64;
     const TABLE_COST: f64;
     const DEVICE_COST: f64;
 
     /// The work on the grammar of a segment, in nanoseconds of one thread.
     fn grammar_work(size: Size) -> f64;
-    /// The same for some files of `words` words together.
+    /// The same for some files with `words` words together.
     fn chosen_work(size: Size, files: u64, words: u64) -> f64;
 
     fn words(table: &Self::Table) -> &Vec<u32>;
     fn words_mut(table: &mut Self::Table) -> &mut Vec<u32>;
-    /// How many n-grams a table has.
+    /// The number of n-grams in a table.
     fn len(table: &Self::Table) -> usize;
     fn packed_len(packed: &Self::Packed) -> usize;
     fn packed_first_word(packed: &Self::Packed) -> Option<u32>;
@@ -75,7 +75,7 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
         question: &NgramQuestion,
         stop: &AtomicBool,
     ) -> Result<Vec<Self::Table>>;
-    /// By a grammar with its weights; `lists` are the files of its rules where these are needed.
+    /// The n-grams of a grammar with its weights; `lists` are the files of its rules where these are needed.
     fn of_grammar(
         grammar: (GrammarView<'_>, &[u32]),
         lists: Option<&RuleFiles>,
@@ -99,7 +99,7 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
         n: usize,
         order: &NgramOrder,
     ) -> DeviceResult<Self::DeviceRows>;
-    /// Those of a set, or the ones of a part that `top` uses.
+    /// The n-grams of a set, or those of a part that `top` uses.
     fn download(
         part: Self::DevicePart,
         gpu: &Gpu,
@@ -112,7 +112,7 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
         words: usize,
         order: FileOrder,
     ) -> DeviceResult<Option<Self::DeviceRows>>;
-    /// The device that has rows, the words of an n-gram, and the n-grams.
+    /// The device of rows, the length of an n-gram in words, and the n-grams.
     fn of_rows(rows: Self::DeviceRows) -> (Gpu, usize, Self::DevicePart);
     fn ordered_rows(rows: Self::DeviceRows, order: &NgramOrder) -> DeviceResult<Self::DeviceRows> {
         if let NgramOrder::Words = order {
@@ -128,7 +128,7 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
 
     /// The counts that [`Top`] chooses by.
     fn counts(table: &Self::Table) -> impl Iterator<Item = u64>;
-    /// The n-grams of n words of which some counts are used, and these.
+    /// The n-grams of n words with used counts, and these counts.
     fn chosen(table: &Self::Table, n: usize, is_used: impl Fn(u64) -> bool) -> Self::Table;
     /// The n-grams that `top` uses, found without all others; none if there is no such way.
     fn first(
@@ -140,9 +140,9 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Gives files other numbers, which ascend as they do.
+    /// Renumbers files; the numbers keep their order.
     fn renumber_files(table: Self::Table, number: impl Fn(u32) -> u32 + Sync) -> Self::Table;
-    /// Appends some rows of a table, whose files have other numbers.
+    /// Appends some rows of a table, whose files are renumbered.
     fn append(
         list: &mut Self::Rows,
         table: &Self::Table,
@@ -162,7 +162,7 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
     fn table(words: Vec<u32>, rows: Self::Rows) -> Self::Table;
     /// A table of n-grams of n words, packed if its counts can be.
     fn pack(n: usize, table: Self::Table) -> NgramsPart<Self>;
-    /// A table of current words as changes leave it; these ascend.
+    /// A table of current words, corrected by changes, which ascend.
     fn corrected(
         pending: &PendingView,
         shape: (usize, FileOrder),
@@ -171,15 +171,15 @@ pub(crate) trait NgramPayload: Clone + Debug + Send + Sync + 'static {
     ) -> Result<Self::Table>;
 }
 
-/// In which order rows of n-grams come.
+/// The order of rows of n-grams.
 #[derive(Clone, Debug)]
 pub(crate) enum NgramOrder {
     /// Ascending by the numbers of their words.
     Words,
     /// By these ranks of their words.
     Texts(Arc<[u32]>),
-    /// By how often they occur, the greatest counts first if `descending`, where rows do not tell files apart. Of n-grams that
-    /// occur as often the one whose words have smaller ranks comes first; without ranks the one whose words have smaller numbers.
+    /// By their counts, the greatest first if `descending`, where rows do not distinguish files. Of n-grams with equal counts the
+    /// one whose words have smaller ranks comes first; without ranks the one whose words have smaller numbers.
     Counts {
         descending: bool,
         ranks: Option<Arc<[u32]>>,
@@ -187,7 +187,7 @@ pub(crate) enum NgramOrder {
 }
 
 impl NgramOrder {
-    /// What rows are compared by: their counts, whether the greatest come first, then ranks.
+    /// The keys that rows are compared by: their counts, whether the greatest come first, then ranks.
     pub(crate) fn keys(&self) -> (Option<bool>, Option<&[u32]>) {
         match self {
             NgramOrder::Words => (None, None),
@@ -197,33 +197,33 @@ impl NgramOrder {
     }
 }
 
-/// Which n-grams of a segment are counted.
+/// The n-grams of a segment to count.
 #[derive(Clone, Debug)]
 pub(crate) struct NgramQuestion {
     pub(crate) set: NgramSet,
-    /// Of the files of an n-gram.
+    /// The order of the files of an n-gram.
     pub(crate) order: FileOrder,
-    /// Those that this does not use may be missing.
+    /// N-grams that it does not use may be missing.
     pub(crate) top: Option<Top>,
-    /// If rows are made of them: a device that has all of them at once puts them in this order and keeps them until then.
+    /// The order of rows, if the result becomes rows: a device that has all n-grams at once sorts them and keeps them until then.
     pub(crate) rows: Option<NgramOrder>,
-    /// Of how many segments they are kept.
+    /// The number of segments whose n-grams are kept on devices.
     pub(crate) segments: usize,
     /// Bytes for windows.
     pub(crate) memory: usize,
 }
 
-/// Which n-grams of a corpus are asked for.
+/// The n-grams of a corpus to count.
 #[derive(Clone, Debug)]
 pub(crate) struct NgramRequest {
     pub(crate) n: usize,
-    /// Those of these files, each named once, ascending; those of all if there are none.
+    /// The files to count in, each once, ascending; none for all files.
     pub(crate) files: Option<Vec<u32>>,
-    /// Of the files of an n-gram.
+    /// The order of the files of an n-gram.
     pub(crate) order: FileOrder,
     /// As in [`NgramQuestion`].
     pub(crate) rows: Option<NgramOrder>,
-    /// Those that this does not use may be missing.
+    /// N-grams that it does not use may be missing.
     pub(crate) top: Option<Top>,
 }
 
@@ -240,12 +240,12 @@ impl NgramRequest {
     }
 }
 
-/// N-grams of an answer, where they lie.
+/// The n-grams of an answer, on the host or on a device.
 #[derive(Debug)]
 pub(crate) enum NgramAnswer<P: NgramPayload> {
-    /// On the host, in parts that follow each other.
+    /// On the host, in consecutive parts.
     Parts(Vec<NgramsPart<P>>),
-    /// All of them, in the order that was asked for, on a device.
+    /// All of them, in the wanted order, on a device.
     OnDevice(P::DeviceRows),
 }
 
@@ -264,7 +264,7 @@ impl<P: NgramPayload> NgramAnswer<P> {
     }
 }
 
-/// Some n-grams: as a derived structure or a device gives them, or packed, as the grammar does.
+/// Some n-grams: plain, from a derived structure or a device, or packed, from the grammar.
 #[derive(Clone, Debug)]
 pub(crate) enum NgramsPart<P: NgramPayload> {
     Plain(P::Table),
@@ -272,8 +272,8 @@ pub(crate) enum NgramsPart<P: NgramPayload> {
 }
 
 impl<P: NgramPayload> NgramsPart<P> {
-    /// Cuts the n-grams into stretches of at most `most`; packed ones stay one stretch. Gives the first word and the number of n-grams
-    /// of each.
+    /// Cuts the n-grams into stretches of at most `most`; packed ones stay one stretch. Returns the first word and the number of
+    /// n-grams of each.
     pub(super) fn stretches(&self, n: usize, most: usize) -> Vec<(u32, usize)> {
         match self {
             NgramsPart::Plain(plain) => {
@@ -286,7 +286,7 @@ impl<P: NgramPayload> NgramsPart<P> {
         }
     }
 
-    /// How many n-grams there are.
+    /// The number of n-grams.
     pub(crate) fn len(&self) -> usize {
         match self {
             NgramsPart::Plain(plain) => P::len(plain),
@@ -294,7 +294,7 @@ impl<P: NgramPayload> NgramsPart<P> {
         }
     }
 
-    /// The word that the first n-gram begins with; none if there is no n-gram.
+    /// The first word of the first n-gram; none if there is no n-gram.
     pub(super) fn first_word(&self) -> Option<u32> {
         match self {
             NgramsPart::Plain(plain) => P::words(plain).first().copied(),
@@ -310,7 +310,7 @@ impl<P: NgramPayload> NgramsPart<P> {
         }
     }
 
-    /// The n-grams of a part that is read no more, not packed.
+    /// The n-grams of a part that is read for the last time, not packed.
     pub(crate) fn into_plain(self) -> P::Table {
         match self {
             NgramsPart::Plain(plain) => plain,
@@ -320,7 +320,7 @@ impl<P: NgramPayload> NgramsPart<P> {
 }
 
 impl Top {
-    /// The n-grams of n words that are used, of all. Parts are unpacked one by one, by all threads.
+    /// The used n-grams of n words. Parts are unpacked one by one, by all threads.
     pub(super) fn of_parts<P: NgramPayload>(
         self,
         parts: Vec<NgramsPart<P>>,

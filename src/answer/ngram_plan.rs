@@ -1,6 +1,6 @@
 //! The methods that answer questions about n-grams, and the choice among them.
 //!
-//! Invariant: everything that decides how rows are made is decided here, once.
+//! Invariant: every decision on how rows are made is taken here, once.
 
 use zipfdb_sql::setting::Strategy;
 
@@ -14,7 +14,7 @@ use super::word_plan::PlanSettings;
 use crate::Result;
 use crate::segment::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
 
-/// How rows about n-grams are made.
+/// A method to make rows about n-grams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NgramMethod {
     /// The file table has the counts.
@@ -50,10 +50,10 @@ impl NgramMethod {
     }
 }
 
-/// Chooses how a question about n-grams is answered.
+/// Chooses the method that answers a question about n-grams.
 ///
 /// # Errors
-/// If the strategy that is set cannot answer, or a segment is damaged.
+/// If the strategy of SET cannot answer, or a segment is damaged.
 pub(crate) fn plan_ngrams(
     question: &Question,
     view: &CorpusView,
@@ -73,8 +73,8 @@ pub(crate) fn plan_ngrams(
     Ok(plan)
 }
 
-/// Bytes that a table of n-grams takes at most, as the kernels make it and as rows. There are no more n-grams than places for
-/// them; and every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
+/// The most bytes of a table of n-grams, as the kernels make it and as rows. There are no more n-grams than places for them; and
+/// every one that is not in a rule of its own crosses from one symbol of a body or root to the next.
 fn table_bytes(question: &Question, view: &CorpusView) -> u64 {
     let n = question.n as u64;
     let places = question.files.words(view);
@@ -93,7 +93,7 @@ fn table_bytes(question: &Question, view: &CorpusView) -> u64 {
     }
 }
 
-/// How many n-grams the files have at most.
+/// The most distinct n-grams that the files can have.
 fn distinct_ngrams(question: &Question, view: &CorpusView) -> u64 {
     let (symbols, tokens) = view.symbols_and_tokens();
     let places = question.files.words(view);
@@ -163,7 +163,7 @@ impl<'a> NgramPlanner<'a> {
         Ok(candidates)
     }
 
-    /// Named n-grams, each looked up.
+    /// Look-ups of named n-grams.
     fn look_up(&self, named: u64) -> Result<Candidate<NgramMethod>> {
         let granularity = self.question.granularity;
         let counts_only = self.question.files.is_all()
@@ -189,13 +189,13 @@ impl<'a> NgramPlanner<'a> {
         Candidate::planned(Strategy::FileWeights, method, &plan)
     }
 
-    /// All n-grams by file, those of others among them.
+    /// All n-grams by file, including those of other files.
     fn all_by_file(&self) -> Result<SpreadPlan<'a>> {
         let stored = self.view.stored();
         Ok(self.with_texts(stored.plan_ngrams::<WithFiles>(self.question.n, None)?))
     }
 
-    /// A plan for all n-grams, with what their texts take where conditions look at them.
+    /// A plan for all n-grams, with the cost of their texts where conditions test them.
     fn with_texts<'p>(&self, plan: SpreadPlan<'p>) -> SpreadPlan<'p> {
         if self.question.texts.is_all() {
             return plan;

@@ -1,11 +1,11 @@
 //! N-grams: all sequences of n words with their counts, or with the files that have them.
 //!
-//! Invariant: answers are those on the texts as they are now. Each segment answers in its own numbers of words by the cheapest of
-//! the access paths below; here they become those of the corpus, and the n-grams that a cut between the parts of a file goes
-//! through are added. Edits take off the windows of words that they broke and add those that they made.
+//! Invariant: answers are those of the current texts. Each segment answers in its own numbers of words by the cheapest of the
+//! access paths below; here they become those of the corpus, and the n-grams across cuts between the parts of a file are added.
+//! Edits take off the windows of words that they broke and add those that they made.
 //!
-//! A segment builds a structure for n-grams once queries without it have taken as long as building it: text that the grammar does
-//! not shorten much has all its places sorted (a suffix array), other text its distinct n-grams of eight words.
+//! A segment builds a structure for n-grams once queries without it have taken as long as building it: a suffix array (all places
+//! sorted) for text that the grammar does not shorten much, else a table of the distinct n-grams of eight words.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -48,7 +48,7 @@ const WINDOW_SHARE: u64 = 4;
 /// The least and the most bytes for the windows of one segment's n-grams.
 const WINDOW_BYTES: (u64, u64) = (1 << 20, 72 << 20);
 
-/// N-grams of a segment, in parts that follow each other.
+/// N-grams of a segment, in consecutive parts.
 pub(crate) struct NgramCounting<P>(PhantomData<P>);
 
 impl<P: NgramPayload> PartitionOperation for NgramCounting<P> {
@@ -115,42 +115,44 @@ impl<P: NgramPayload> DeviceOperation for NgramCounting<P> {
     }
 }
 
-/// An answer of n-grams that a derived structure gives.
+/// An answer from a derived structure.
 fn plain<P: NgramPayload>(parts: Vec<P::Table>) -> NgramAnswer<P> {
     NgramAnswer::Parts(parts.into_iter().map(NgramsPart::Plain).collect())
 }
 
-/// An answer of n-grams that a grammar tells.
+/// An answer from a grammar.
 pub(super) fn packed<P: NgramPayload>(parts: Vec<P::Packed>) -> NgramAnswer<P> {
     NgramAnswer::Parts(parts.into_iter().map(NgramsPart::Packed).collect())
 }
 
 impl SegmentView {
-    /// What a structure for n-grams takes to answer with if it is there, none if it has no n-grams of n words. Building one that
-    /// is not there is a matter of budgets.
+    /// The cost of an answer from an n-gram structure in memory; infinite if the structure is missing and has no index, none if
+    /// it has no n-grams of n words.
     pub(super) fn ngram_structure_cost<S: SegmentStructure>(
         &self,
         n: usize,
         work: f64,
     ) -> Option<f64> {
-        has_ngrams(n).then(|| match self.has(S::KIND) {
-            true => work / self.thread_count(),
-            // An index is read whole for all n-grams; a single n-gram is looked up in the file.
-            false => match self.plan_of_index() {
+        has_ngrams(n).then(|| {
+            if self.has(S::KIND) {
+                return work / self.thread_count();
+            }
+            // All n-grams need the whole index; a single n-gram is looked up in the file.
+            match self.plan_of_index() {
                 Some(plan) if plan.structure.kind() == S::KIND && self.has_room(plan.bytes) => {
                     (work + plan.price) / self.thread_count()
                 }
                 _ => f64::INFINITY,
-            },
+            }
         })
     }
 
-    /// Nanoseconds for an n-gram of n words from an index on disk; none if there is none of this kind.
+    /// The cost of an n-gram of n words from an index on disk, in nanoseconds; none without an index of this kind.
     pub(super) fn ngram_index_cost(&self, kind: IndexKind, n: usize) -> Option<f64> {
         (has_ngrams(n) && self.has_index(kind)).then_some(NGRAM_INDEX_COST)
     }
 
-    /// What n-grams come from once it is read back from an index on disk; none if there is no index.
+    /// The structure that n-grams come from once it is read back from an index on disk; none without an index.
     fn plan_of_index(&self) -> Option<NgramPlan> {
         let Size { words, symbols, .. } = self.extent();
         if self.has_index(IndexKind::Suffixes) {
@@ -171,7 +173,7 @@ impl SegmentView {
         if let Some(plan) = self.plan_of_index() {
             return Ok(plan);
         }
-        // Once: to add up all words takes longer than to find a phrase.
+        // Once: adding up all words takes longer than finding a phrase.
         if let Some(&plan) = self.ngram_plan.get() {
             return Ok(plan);
         }
@@ -179,31 +181,32 @@ impl SegmentView {
         Ok(*self.ngram_plan.get_or_init(|| plan))
     }
 
-    /// Says that a query for n-grams took until now, and builds what it lacked if that is due.
+    /// Adds the time of a query for n-grams since `begin` to the budget of the missing structure, and builds that if it is due.
     pub(super) fn spend_on_ngrams(
         &self,
         n: usize,
         begin: Instant,
         stop: &AtomicBool,
     ) -> Result<()> {
-        // Another query may have built it while this one went on without.
+        // Another query may have built it meanwhile.
         if !has_ngrams(n) || self.ngram_structure().is_some() {
             return Ok(());
         }
         let budget = &self.budgets.ngrams;
         let plan = self.ngram_plan()?;
         let price = (plan.price / rayon::current_num_threads() as f64) as u64;
-        // A single query, however slow, does not pay with its own time: its memory would be that of the structure too.
+        // The time of a single query, however slow, does not pay for the structure, which would need memory beside that of the
+        // query.
         let is_due = budget.is_due(price);
         budget.add_since(begin);
         if is_due && self.has_room(plan.bytes + self.build_bytes() as u64) {
-            // An error ends no query that has its answer; a later one tries again.
+            // An error does not end a query that has its answer; a later one tries again.
             drop(budget.build_if_due(price, || self.build_ngrams(plan.structure, stop)));
         }
         Ok(())
     }
 
-    /// As `spend_on_ngrams`, of a query for some n-grams of n words. A query that asks for them in parts has not the memory for a
+    /// As `spend_on_ngrams`, of a query for some n-grams of n words. A query that asks for them in parts lacks memory for a
     /// structure, and all its parts are one query.
     fn spend_on_all_ngrams(&self, set: &NgramSet, begin: Instant, stop: &AtomicBool) -> Result<()> {
         if set.is_all() {
@@ -212,7 +215,7 @@ impl SegmentView {
         Ok(())
     }
 
-    /// As `spend_on_ngrams`, of a query for occurrences, which a table does not tell.
+    /// As `spend_on_ngrams`, of a query for occurrences, which a table does not have.
     pub(super) fn spend_on_occurrences(
         &self,
         n: usize,
@@ -225,7 +228,7 @@ impl SegmentView {
         }
     }
 
-    /// What the files of n-grams of n words are added up from; none if that needs nothing.
+    /// The structure from which the files of n-grams of n words are added up; none if it is not needed.
     fn rule_files(&self, n: usize, stop: &AtomicBool) -> Result<Option<&RuleFiles>> {
         if n > 1 && self.files()?.len() > 1 {
             self.pin_until(stop).map(Some)
@@ -234,7 +237,7 @@ impl SegmentView {
         }
     }
 
-    /// Pins what n-grams of n words are made of, with or without their files, unless a derived structure has them.
+    /// Pins the sources of n-grams of n words, with or without their files, unless a derived structure has them.
     pub(crate) fn prepare_ngrams(
         &self,
         n: usize,
@@ -259,14 +262,14 @@ impl SegmentView {
         }
     }
 
-    /// N-grams, on a device.
+    /// Counts n-grams on a device.
     pub(super) fn ngrams_on<P: NgramPayload>(
         &self,
         device: &OnDevice<'_>,
         question: &NgramQuestion,
     ) -> Result<NgramAnswer<P>> {
         let set = &question.set;
-        // Of single words those are found too that the question does not ask for.
+        // The n-grams of single words include ones that the question does not ask for.
         let top = question.top.filter(|_| set.n > 1);
         let mut parts = self.with_words(device, |gpu, on, is_whole| {
             let rows = (question.rows.as_ref()).filter(|_| is_whole && set.is_all());
@@ -310,7 +313,7 @@ impl SegmentView {
         Ok(sorted(found))
     }
 
-    /// Calls `visit` with all windows of n words that begin in one part of a file, which it is given too, and end in a later one.
+    /// Calls `visit` with all windows of n words that begin in one part of a file, which it gets too, and end in a later one.
     pub(super) fn for_each_cut_window<A>(
         &self,
         parts: &[(RootPart, A)],
@@ -362,7 +365,7 @@ impl StoredView {
             order, top, rows, ..
         } = question;
         let n = question.set.n;
-        // Only the sums of their counts tell what is used, and the order.
+        // Only the sums of their counts decide which are used, and the order.
         let is_kept = rows.is_some() || top.is_some();
         let question = NgramQuestion {
             rows: is_kept.then_some(NgramOrder::Words),
@@ -396,7 +399,7 @@ impl StoredView {
         }
     }
 
-    /// The n-grams of segments, by their places, as those of the corpus, with those that cuts of some stored files go through.
+    /// The n-grams of segments, by their places, as those of the corpus, with those across cuts of some stored files.
     pub(super) fn joined_ngrams<P: NgramPayload>(
         &self,
         n: usize,
@@ -420,7 +423,7 @@ impl StoredView {
         merge_parts(n, order, found, &cut, numbers).map(NgramAnswer::Parts)
     }
 
-    /// Lets each segment build something for n-grams.
+    /// Builds an n-gram structure of each segment.
     #[cfg(test)]
     pub(crate) fn build_ngrams(&self, kind: NgramStructure) -> Result<()> {
         (self.segments.iter()).try_for_each(|segment| {
@@ -428,7 +431,7 @@ impl StoredView {
         })
     }
 
-    /// How n-grams would be counted.
+    /// Plans [`CorpusView::ngrams`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -440,8 +443,8 @@ impl StoredView {
         self.plan::<NgramCounting<P>>(&self.all_ngrams(n), forced)
     }
 
-    /// The n-grams that begin in one part of a file and end in a later one, sorted, each with its file; one for each place.
-    /// Of the stored files that are asked for.
+    /// The n-grams of the chosen stored files that begin in one part of a file and end in a later one, sorted, each with its
+    /// file; one for each place.
     pub(super) fn cut_ngrams(
         &self,
         n: usize,
@@ -454,8 +457,8 @@ impl StoredView {
         Ok(sorted(found))
     }
 
-    /// Calls `visit` with the n-grams that begin in one part of a file and end in a later one, their files, and the numbers
-    /// of their first words in these; of the stored files that are asked for.
+    /// Calls `visit` with the n-grams that begin in one part of a file and end in a later one, their files, and the positions of
+    /// their first words; for the chosen stored files.
     pub(super) fn for_each_cut_ngram(
         &self,
         n: usize,
@@ -512,7 +515,7 @@ fn add_up(changes: &mut Vec<(Window, u32, i64)>) {
 }
 
 impl Edit {
-    /// The first words of the windows of a region's words, or of its stored words, that are not on both sides.
+    /// The first words of the windows of a region's words, or of its stored words, that differ between the two.
     fn changed_windows<'a>(
         &self,
         region: &'a Region,
@@ -521,7 +524,7 @@ impl Edit {
         let text = &region.text;
         [&text.words, &text.stored].map(|words| {
             let last = words.len().saturating_sub(n - 1);
-            // Windows wholly in front of what changed, or behind it, are on both sides.
+            // Windows wholly before the change, or behind it, are equal in both.
             let from = (text.same_front + 1).saturating_sub(n);
             let to = (words.len() - text.same_back).min(last);
             (from..to.max(from), &words[..])
@@ -530,7 +533,7 @@ impl Edit {
 }
 
 impl PendingView {
-    /// What edits do to n-grams of n words.
+    /// The changes of n-grams of n words by edits.
     pub(super) fn windows(&self, n: usize, stop: &AtomicBool) -> Result<&WindowChanges> {
         if let Some(known) = self.windows[n].get() {
             return Ok(known);
@@ -570,8 +573,8 @@ impl PendingView {
         Ok(windows)
     }
 
-    /// What edits do to n-grams of n words of some files or of all, ascending: where files are not told the changes of each n-gram
-    /// together.
+    /// The changes by edits of n-grams of n words of some files or of all, ascending. Where files are not distinguished, the
+    /// changes of each n-gram are added up.
     fn ngram_changes_of<P: NgramPayload>(
         &self,
         n: usize,
@@ -602,7 +605,7 @@ impl PendingView {
         Ok(changes)
     }
 
-    /// N-grams of stored files with what changes do to them; these ascend.
+    /// Corrects n-grams of stored files by changes, which ascend.
     fn correct_ngrams<P: NgramPayload>(
         &self,
         shape: (usize, FileOrder),
@@ -626,7 +629,7 @@ impl PendingView {
         corrected.collect()
     }
 
-    /// Gives n-grams of stored words the numbers they have now.
+    /// Gives n-grams of stored words their current numbers.
     pub(super) fn renumber<'a>(&self, lists: impl Iterator<Item = &'a mut Vec<u32>>) {
         if let Some(numbers) = self.numbering.numbers() {
             for words in lists {
@@ -638,10 +641,10 @@ impl PendingView {
 }
 
 impl CorpusView {
-    /// The n-grams that are asked for: on the host by the numbers of their words, or all on a device in the order of their rows.
+    /// The n-grams of a request: on the host by the numbers of their words, or all on a device in the order of their rows.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn ngrams<P: NgramPayload>(
         &self,
         request: NgramRequest,
@@ -682,7 +685,7 @@ impl CorpusView {
     }
 }
 
-/// For each part the changes of n-grams from its first one up to that of the next; the first part has those before it too.
+/// For each part the changes of n-grams from its first one up to that of the next; the first part has earlier ones too.
 fn ranges_of<'a>(
     parts: impl Iterator<Item = &'a [u32]>,
     n: usize,
@@ -707,21 +710,22 @@ fn ranges_of<'a>(
     ranges
 }
 
-/// Words a symbol of the grammar at most: 9 bytes a word are then no more than some times the grammar.
+/// The most words for each symbol of the grammar at which a suffix array is built: its size is then a small multiple of the
+/// grammar's.
 const SYMBOL_WORDS_MAX: u64 = 4;
 
 /// Bytes that a suffix array takes for each word.
 const SUFFIX_BYTES: u64 = 9;
 
-/// Bytes that a table takes for each symbol, about.
+/// Bytes of a table for each symbol, about.
 const TABLE_BYTES: u64 = 40;
 
-/// Whether n-grams of n words are told by structures of their own: single words are answered elsewhere.
+/// Whether derived structures have n-grams of n words: single words are answered elsewhere.
 pub(super) fn has_ngrams(n: usize) -> bool {
     (2..=NGRAM_WORDS_MAX).contains(&n)
 }
 
-/// What to build of a grammar.
+/// The structure to build of a grammar.
 fn plan_of(grammar: &WordGrammar) -> NgramPlan {
     let view = grammar.view();
     let counts = grammar.weights()[..view.terminal_count as usize].iter();
@@ -782,7 +786,7 @@ mod tests {
     fn what_pays_is_built_when_queries_have_taken_as_long_as_that_takes() {
         let (stop, stopped) = (AtomicBool::new(false), AtomicBool::new(true));
         let now = Instant::now();
-        // Text that the grammar shortens is better left in it.
+        // Text that the grammar shortens gets a table.
         for (live, structure) in [
             (segment(10, 2), NgramStructure::Suffixes),
             (segment(10, 90), NgramStructure::Table),
@@ -808,7 +812,7 @@ mod tests {
                     .ngram_structure_cost::<WordSuffixes>(n, 0.0)
                     .is_none()
             }));
-            // What is there is not built again, which would begin to count anew.
+            // A structure in memory is not built again, which would start a new budget.
             budget.make_due();
             segment.spend_on_ngrams(3, now, &stop).unwrap();
             assert!(budget.is_due(1));

@@ -1,7 +1,7 @@
-//! Words one after the other by their numbers alone: where they stand is counted in words, and nothing tells their bytes.
+//! Words in order by their numbers alone: places are counted in words, and bytes are not known.
 //!
-//! Invariant: every wanted word of the files is given once, in order of file and place. What is read is the grammar over words, which
-//! has no gaps, so a word takes a copy of its number; files that have pending edits are read as [`WordStream`] does.
+//! Invariant: every wanted word of the files is returned once, in order of file and place. The stream reads the grammar over
+//! words, which has no gaps, so a word takes a copy of its number; files with pending edits are read by [`WordStream`].
 
 use std::mem;
 use std::ops::RangeInclusive;
@@ -18,35 +18,35 @@ use crate::segment::{SegmentView, StructureKind, WordExpansions};
 /// All words of some files between two positions.
 pub(crate) struct NumberStream {
     view: Arc<CorpusView>,
-    /// Files to come, the next one last.
+    /// The files to come, the next one last.
     files: Vec<u32>,
-    /// Numbers of the words in their files.
+    /// The wanted positions of words in their files.
     positions: RangeInclusive<u64>,
     current: Option<CurrentFile>,
 }
 
-/// A file at hand.
+/// The current file.
 enum CurrentFile {
     Stored(Box<CurrentPart>),
-    /// With edits, or of nothing else.
+    /// A file with edits, or one that consists of edits only.
     Edited(Box<WordStream>),
 }
 
-/// A part of a file, and what comes next of it.
+/// The rest of a part of a file.
 struct CurrentPart {
-    /// As stored, and in the corpus.
+    /// The stored file, and that of the corpus.
     files: (usize, u32),
     part_number: usize,
     segment: SegmentView,
-    /// What is left of the root, and of the bodies within, as [`take_terminals`] takes it.
+    /// The rest of the root, and of the bodies within, as for [`take_terminals`].
     stack: Vec<(u32, u32)>,
-    /// Words of the file before what comes next.
+    /// Words of the file before the rest.
     position: u64,
-    /// Words that are wanted from there on.
+    /// Wanted words of the rest.
     left: u64,
 }
 
-/// Words that follow each other in a file.
+/// Consecutive words of a file.
 #[derive(Debug, Default)]
 pub(crate) struct NumberRun {
     /// Place in [`crate::Snapshot::files`].
@@ -58,15 +58,16 @@ pub(crate) struct NumberRun {
 }
 
 impl NumberStream {
-    /// Over the words of `files` at some positions, files in the order given.
+    /// A stream of the words of `files` at some positions, files in the order given.
     pub(crate) fn within(
         view: Arc<CorpusView>,
         mut files: Vec<u32>,
         positions: RangeInclusive<u64>,
     ) -> NumberStream {
-        match positions.is_empty() {
-            true => files.clear(),
-            false => files.reverse(),
+        if positions.is_empty() {
+            files.clear()
+        } else {
+            files.reverse()
         }
         NumberStream {
             view,
@@ -76,7 +77,7 @@ impl NumberStream {
         }
     }
 
-    /// Reads the next `count` words of a file, or some more, or what is left of it; no words if there are no more.
+    /// Reads the next `count` words of a file, or some more, or its rest; no words at the end.
     fn read(&mut self, count: usize) -> Result<NumberRun> {
         let (stored, mut run) = (self.view.stored().clone(), NumberRun::default());
         let positions = &self.positions;
@@ -104,7 +105,7 @@ impl NumberStream {
                     if !words.fill(&mut buffer, count)? && buffer.is_empty() {
                         self.current = None;
                     }
-                    // Words beside the wanted ones come too.
+                    // The stream may have words beside the wanted ones.
                     buffer.retain(|word| positions.contains(&word.position));
                     if let Some(first) = buffer.first() {
                         (run.file, run.position) = (first.file, first.position);
@@ -128,11 +129,10 @@ impl NumberStream {
         Ok(run)
     }
 
-    /// Reads the next `count` words, or some more, or all if there are fewer, on the threads of the database, for a statement; none
-    /// of the runs is empty.
+    /// Reads the next `count` words, or some more, or the rest, on the threads of the database, for a statement; no run is empty.
     ///
     /// # Errors
-    /// If the statement has to end, or a segment is damaged.
+    /// If the statement must end, or a segment is damaged.
     pub(crate) fn read_until(
         &mut self,
         count: usize,
@@ -160,7 +160,7 @@ impl NumberStream {
 }
 
 impl CurrentPart {
-    /// Goes to the first wanted word of a part of a file, or of a later one, if there is any: the part by its number, and the
+    /// Moves to the first wanted word of a part of a file, or of a later one, if there is any: the part by its number, and the
     /// words of the file before it.
     fn enter(
         stored: &Arc<StoredView>,
@@ -198,7 +198,7 @@ impl CurrentPart {
     fn read(&mut self, stored: &StoredView, run: &mut NumberRun, count: usize) -> Result<()> {
         let part = &stored.index.parts(self.files.0)[self.part_number];
         (run.file, run.position) = (self.files.1, self.position);
-        // What is read makes room for all that is asked for, and may be more.
+        // Reading reserves room for `count` words, which may be more than are left.
         let count = self.left.min(count as u64) as usize;
         if count == 0 {
             return Ok(());
@@ -219,8 +219,7 @@ impl CurrentPart {
 }
 
 impl CorpusView {
-    /// Nanoseconds of all threads for what has to be decoded before the words at some positions come one by one by their numbers
-    /// alone.
+    /// The cost of decoding before the words at some positions can be read by their numbers alone, in nanoseconds of all threads.
     pub(crate) fn missing_for_numbers(&self, positions: &RangeInclusive<u64>) -> f64 {
         match positions.start() {
             0 => self.missing(&[StructureKind::WordGrammar]),

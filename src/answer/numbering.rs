@@ -1,7 +1,7 @@
 //! Numbers of words when edits bring words that are not stored.
 //!
-//! The invariant: numbers follow dictionary order, as those of the stored words do; the new words stand between them, so
-//! a stored word's number grows by as many new words as come before it.
+//! The invariant: numbers follow dictionary order, as those of the stored words do; the new words stand between them, so a stored
+//! word's number grows by the number of new words before it.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -17,21 +17,21 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Numbering {
     /// The words that are not stored, in dictionary order.
     fresh: Vec<Arc<[u8]>>,
-    /// For each of them how many stored words come before it.
+    /// For each of them the number of stored words before it.
     stored_before: Vec<u32>,
     stored_count: u32,
-    /// For each word that edits met and that is not stored its place in `fresh`, or [`NONE`].
+    /// For each unstored word of edits, by its number in `WordNumbers`, its place in `fresh`, or [`NONE`].
     met: Vec<u32>,
-    /// The number of each stored word, once many are asked for.
+    /// The number of each stored word, once many are needed.
     numbers: OnceLock<Vec<u32>>,
-    /// For each number the stored word, or [`FRESH`] and the place in `fresh`, once many are asked for.
+    /// For each number the stored word, or [`FRESH`] and the place in `fresh`, once many are needed.
     sources: OnceLock<Vec<u32>>,
 }
 
-/// Marks new words. There are fewer than 2^31 words.
+/// The mark of new words. There are fewer than 2^31 words.
 const FRESH: u32 = 1 << 31;
 
-/// Where a word comes from.
+/// The source of a word.
 pub(crate) enum WordSource<'a> {
     /// The stored word with a number.
     Stored(u32),
@@ -40,8 +40,8 @@ pub(crate) enum WordSource<'a> {
 }
 
 impl Numbering {
-    /// Numbers words that edits met, told as `WordNumbers` does, among the `stored_count` stored ones. `met` are all
-    /// that are not stored, of which `words` says which count; they may come in any order and more than once.
+    /// Numbers the words of edits, given by `WordNumbers`, among the `stored_count` stored ones. `met` are all unstored ones, of
+    /// which `words` are used; they may come in any order and more than once.
     pub(crate) fn new(
         stored_count: usize,
         met: &RankedWords,
@@ -71,7 +71,7 @@ impl Numbering {
         }
     }
 
-    /// Bytes of what has been laid down for all words.
+    /// Bytes of the tables of all words.
     pub(crate) fn bytes(&self) -> usize {
         let laid_down = [&self.numbers, &self.sources];
         let arrays = laid_down.into_iter().filter_map(OnceLock::get);
@@ -79,7 +79,7 @@ impl Numbering {
         own + arrays.map(|array| size_of_val(&array[..])).sum::<usize>()
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub(crate) fn len(&self) -> usize {
         self.stored_count as usize + self.fresh.len()
     }
@@ -118,7 +118,7 @@ impl Numbering {
         Some(numbers)
     }
 
-    /// Where the word with a number comes from.
+    /// The source of the word with a number.
     pub(crate) fn source(&self, number: u32) -> WordSource<'_> {
         match self.place(number) {
             Ok(place) => WordSource::Fresh(&self.fresh[place]),
@@ -126,7 +126,7 @@ impl Numbering {
         }
     }
 
-    /// Lays down where words come from, for whoever is going to ask for many.
+    /// Makes the table of sources, for a caller that needs many.
     pub(crate) fn prepare_sources(&self) {
         if self.is_stored() {
             return;
@@ -143,7 +143,7 @@ impl Numbering {
         });
     }
 
-    /// The place in `fresh` of the word with a number, or which stored word it is.
+    /// The place in `fresh` of the word with a number, or the stored word that it is.
     fn place(&self, number: u32) -> Result<usize, u32> {
         if self.is_stored() {
             return Err(number);
@@ -157,34 +157,35 @@ impl Numbering {
         }
         let at = |place: usize| self.stored_before[place] + place as u32;
         let place = partition_point(self.fresh.len(), |place| at(place) < number);
-        match place < self.fresh.len() && at(place) == number {
-            true => Ok(place),
-            false => Err(number - place as u32),
+        if place < self.fresh.len() && at(place) == number {
+            Ok(place)
+        } else {
+            Err(number - place as u32)
         }
     }
 
-    /// The number here of a word that edits met, told as `WordNumbers` does; none if no edit of this snapshot has it.
+    /// The number of a word of an edit, given by its number in `WordNumbers`; none if no edit of this snapshot has it.
     pub(crate) fn find_met(&self, word: u32) -> Option<u32> {
         let Some(fresh) = word.checked_sub(self.stored_count) else {
             return Some(self.number(word));
         };
-        // Words may have been met after this snapshot was taken.
+        // Words may have been numbered after this snapshot was taken.
         let place = *self.met.get(fresh as usize)?;
         (place != NONE).then(|| self.stored_before[place as usize] + place)
     }
 
-    /// As [`Numbering::find_met`] for a word that counts.
+    /// As [`Numbering::find_met`] for a word that is used.
     pub(crate) fn number_met(&self, word: u32) -> u32 {
         (self.find_met(word)).expect("all words that edits of the snapshot brought are numbered")
     }
 
-    /// The word here as edits that met it tell it: the reverse of [`Numbering::find_met`].
+    /// The number of the word in `WordNumbers`: the inverse of [`Numbering::find_met`].
     pub(crate) fn met(&self, number: u32) -> u32 {
         match self.place(number) {
             Err(stored) => stored,
             Ok(place) => {
                 let met = self.met.iter().position(|&other| other as usize == place);
-                // One for each place.
+                // There is one for each place.
                 self.stored_count + met.expect("new words were met") as u32
             }
         }
@@ -218,7 +219,7 @@ impl Numbering {
         (order, ranks)
     }
 
-    /// The words among `words` as stored words' numbers; none if one of them is new.
+    /// The words as numbers of stored words; none if one of them is new.
     pub(crate) fn to_stored<'a>(&self, words: &'a [u32]) -> Option<Cow<'a, [u32]>> {
         if self.is_stored() {
             return Some(Cow::Borrowed(words));

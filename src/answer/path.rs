@@ -1,8 +1,8 @@
 //! Access paths: the ways to answer an operation on a partition, and the one choice among them.
 //!
-//! Invariant: every path of an operation gives the same answer, so the choice is about time only. An operation lists its paths
-//! as [`PartitionOperation::PATHS`]; a path that is listed is chosen, forced, shown by EXPLAIN and tested like the others. Partitions are
-//! segments here; `spread` shares them out among devices.
+//! Invariant: every path of an operation gives the same answer, so the choice only affects time. An operation lists its paths as
+//! [`PartitionOperation::PATHS`]; a listed path is chosen, forced, shown by EXPLAIN and tested like the others. Partitions are
+//! segments here; `spread` spreads them over devices.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -15,12 +15,12 @@ use crate::segment::cost::{Size, making_cost};
 use crate::segment::{LiveSegment, SegmentView, StructureKind};
 use crate::{Error, Result};
 
-/// A way to answer.
+/// An access path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathName {
-    /// What file tables say.
+    /// The totals in file tables.
     Totals,
-    /// What a segment says of its words.
+    /// The totals of words in a segment.
     WordTotals,
     /// Some files that are all files.
     AllFiles,
@@ -28,7 +28,7 @@ pub(crate) enum PathName {
     WordBlocks,
     /// Weights of all symbols, top-down.
     Weights,
-    /// A table of words and files that is there.
+    /// The table of words and files, in memory.
     CountTable,
     /// Weights of symbols in files, top-down.
     FileWeights,
@@ -52,11 +52,11 @@ pub(crate) enum PathName {
     SuffixArray,
     /// From a symbol up to the rules and roots that use it.
     Parents,
-    /// All bodies and roots, for where an n-gram crosses symbols.
+    /// All bodies and roots, for n-grams that cross symbols.
     Crossings,
     /// The root of one file.
     Decode,
-    /// The roots of all files, one after the other, none of which is kept.
+    /// The roots of all files, one after the other; none is kept.
     RootScan,
     /// Down from the root to the bytes.
     Expansions,
@@ -71,7 +71,7 @@ pub(crate) enum PathName {
 }
 
 impl PathName {
-    /// As EXPLAIN shows it.
+    /// The name in EXPLAIN.
     pub(crate) fn name(self) -> &'static str {
         match self {
             PathName::Totals => "totals",
@@ -104,35 +104,35 @@ impl PathName {
     }
 }
 
-/// An operation, as one partition answers it.
+/// An operation on one partition.
 pub(crate) trait PartitionOperation: Sized + 'static {
     type Question<'a>: Clone + Sync;
     type Answer: Send;
 
-    /// Its paths on the CPU; what costs next to nothing where it is there comes first.
+    /// Its paths on the CPU; paths by structures that may be in memory come first.
     const PATHS: &'static [AccessPath<Self>];
 }
 
 /// One way to answer an operation on a segment.
 pub(crate) struct AccessPath<O: PartitionOperation> {
     pub(crate) name: PathName,
-    /// What has to be decoded and built before.
+    /// The structures that it needs.
     pub(crate) needs: &'static [StructureKind],
-    /// Nanoseconds that it is estimated to take then; infinite if that is not worth it yet, none if the segment cannot be
-    /// asked so.
+    /// The estimated time with these structures, in nanoseconds; infinite if the path is not due yet, none if the segment does
+    /// not have it.
     pub(crate) cost: for<'a> fn(&O::Question<'a>, &SegmentView) -> Option<f64>,
     pub(crate) run: for<'a, 'r> fn(&O::Question<'a>, &SegmentView, Run<'r>) -> Result<O::Answer>,
 }
 
-/// A path that takes at most so many nanoseconds is taken without a look at the rest: to estimate those would take as long.
+/// A path that takes at most this time, in nanoseconds, is taken at once: estimating the others would take as long.
 const INSTANT_COST: f64 = 2_000.0;
 
-/// A path on a segment, and what it is estimated to take there.
+/// A path on a segment, with its estimated cost.
 pub(crate) struct ChosenPath<O: PartitionOperation> {
     pub(crate) path: &'static AccessPath<O>,
-    /// Nanoseconds for what is not there yet.
+    /// Nanoseconds for the missing structures.
     pub(crate) missing: f64,
-    /// Nanoseconds for a question, once that is there.
+    /// Nanoseconds for a question with all structures.
     pub(crate) work: f64,
 }
 
@@ -189,10 +189,10 @@ pub(crate) fn choose<O: PartitionOperation>(
     best.ok_or_else(|| segment.inconsistent("no access path answers"))
 }
 
-/// Has a segment answer on the CPU by its cheapest path.
+/// The answer of a segment on the CPU by its cheapest path.
 ///
 /// # Errors
-/// If the segment is damaged or the run is over.
+/// If the segment is damaged or the run must end.
 #[inline]
 pub(crate) fn answer<O: PartitionOperation>(
     question: &O::Question<'_>,
@@ -218,11 +218,11 @@ pub(crate) fn answer<O: PartitionOperation>(
     Ok(answer)
 }
 
-/// What the CPU is called where devices are named.
+/// The name of the CPU among devices.
 pub(crate) const CPU: &str = "cpu";
 
 impl LiveSegment {
-    /// What is estimated with.
+    /// The sizes for estimates.
     pub(crate) fn extent(&self) -> Size {
         let (symbols, tokens) = self.size();
         let (words, files) = self.text_size();
@@ -234,52 +234,52 @@ impl LiveSegment {
         }
     }
 
-    /// How many threads share work on it.
+    /// The number of threads that share work on it.
     pub(crate) fn thread_count(&self) -> f64 {
         self.threads.max(1) as f64
     }
 }
 
 impl SegmentView {
-    /// What decoding and building structures takes that are not there, in nanoseconds of all threads.
+    /// The time of decoding and building missing structures, in nanoseconds of all threads.
     pub(crate) fn missing(&self, wanted: &[StructureKind]) -> f64 {
         if wanted.iter().all(|&kind| self.is_there(kind)) {
             return 0.0;
         }
         let mut wanted = wanted.to_vec();
         if self.is_packed() {
-            // Words are told by all tokens of a text, which are its grammar.
+            // Words of packed text come from all of its tokens, which are its grammar.
             wanted.push(StructureKind::Grammar);
         }
         making_cost(&wanted, self.extent(), |kind| self.is_there(kind)) / self.thread_count()
     }
 }
 
-/// What was done by a path on a device or the CPU.
+/// The work of one path on a device or the CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunRecord {
-    /// How many partitions it answered for, or how often.
+    /// The number of partitions that it answered for, or of runs.
     runs: u64,
     time: Duration,
-    /// How much of that went to decoding and building.
+    /// The time of decoding and building.
     making: Duration,
     /// Nanoseconds.
     estimate: f64,
 }
 
-/// What ran for a question: by device and path.
+/// The work for a question: by device and path.
 #[derive(Default)]
 pub(crate) struct RunLog(Mutex<RunRecords>);
 
 #[derive(Default)]
 struct RunRecords {
     records: BTreeMap<(String, PathName), RunRecord>,
-    /// What was done for all partitions together.
+    /// The work for all partitions together.
     preparations: BTreeMap<&'static str, Duration>,
 }
 
 impl RunLog {
-    /// Records what is done until the flag is set.
+    /// A run that is recorded, until the flag is set.
     pub(crate) fn until<'a>(&'a self, stop: &'a Arc<AtomicBool>) -> Run<'a> {
         Run {
             log: Some(self),
@@ -305,7 +305,7 @@ impl RunLog {
         records.records.keys().map(|&(_, path)| path).collect()
     }
 
-    /// As EXPLAIN ANALYZE shows it; none if nothing was recorded.
+    /// The line of EXPLAIN ANALYZE; none if nothing was recorded.
     pub(crate) fn line(&self) -> Option<String> {
         let records = self.0.lock();
         let runs = records.records.iter().map(|((device, path), record)| {
@@ -337,23 +337,23 @@ impl RunLog {
     }
 }
 
-/// An estimate in nanoseconds, as EXPLAIN shows it.
+/// An estimate in nanoseconds, as in EXPLAIN.
 pub(crate) fn about(cost: f64) -> String {
     // Estimates are below 500 years.
     format!("about {:.0?}", Duration::from_nanos(cost as u64))
 }
 
-/// How a question is to be answered: until when, by which path, and who records what ran.
+/// The conditions of a run: a stop flag, a forced path, and a log of the work.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) log: Option<&'a RunLog>,
-    /// Taken wherever it can answer, whatever it costs.
+    /// Taken wherever it can answer, at any cost.
     pub(crate) forced: Option<PathName>,
 }
 
 impl<'a> Run<'a> {
-    /// Goes on until the flag is set.
+    /// A run until the flag is set.
     pub(crate) fn until(stop: &'a Arc<AtomicBool>) -> Run<'a> {
         Run {
             stop,
@@ -370,19 +370,19 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether what is at hand may answer in place of a path: none is wanted, and none is recorded. To estimate all paths may take as long as
-    /// to look it up.
+    /// Whether structures in memory may answer without choosing a path: no path is forced or recorded. Estimating all paths may
+    /// take as long as the look-up.
     pub(crate) fn is_free(&self) -> bool {
         self.forced.is_none() && self.log.is_none()
     }
 
-    /// Goes on to the end.
+    /// A run without a stop flag.
     pub(crate) fn to_the_end() -> Run<'static> {
         static NEVER: OnceLock<Arc<AtomicBool>> = OnceLock::new();
         Run::until(NEVER.get_or_init(Arc::default))
     }
 
-    /// Does the work of a partition on a device, and records it.
+    /// Runs the work of a partition on a device, and records it.
     pub(crate) fn on_device<A>(
         &self,
         device: &str,
@@ -403,13 +403,13 @@ impl<'a> Run<'a> {
         Ok(result)
     }
 
-    /// Makes what all partitions need, and records it if it took a while.
+    /// Makes the structures of all partitions, and records it if it took a while.
     pub(crate) fn preparing<A>(
         &self,
         name: &'static str,
         work: impl FnOnce() -> Result<A>,
     ) -> Result<A> {
-        /// Less is that it was there.
+        /// Less time means that the structures were in memory.
         const WORTH_TELLING: Duration = Duration::from_micros(10);
         let begin = Instant::now();
         let made = work()?;

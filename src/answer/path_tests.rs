@@ -1,8 +1,8 @@
-//! Every access path of every operation, forced, against a scan of the plain text: on files in parts, several segments and with
-//! edits that are pending.
+//! Every access path of every operation, forced, compared with a scan of the plain text: on files in parts, several segments and
+//! with pending edits.
 //!
-//! A path that an operation lists is asked for here without being named again, and a test fails if none of the corpora has a
-//! segment that it answers.
+//! A path that an operation lists is tested without being named again, and a test fails if none of the corpora has a segment that
+//! it answers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -45,11 +45,11 @@ struct CorpusOnDisk {
 /// The name of a file, its text, and its words with their offsets.
 type TokenizedFile = (String, Vec<u8>, Vec<(Vec<u8>, u64)>);
 
-/// Which paths of which operations have answered.
+/// The paths of operations that have answered.
 type Covered = BTreeSet<(&'static str, PathName)>;
 
 impl CorpusOnDisk {
-    /// Files of about these sizes in segments of so many bytes, edited if wanted.
+    /// Files of about these sizes in segments of `segment_size` bytes, edited if wanted.
     fn new(
         seed: u64,
         sizes: &[usize],
@@ -79,7 +79,7 @@ impl CorpusOnDisk {
             ..CopyOptions::default()
         };
         corpus.copy_from(sources.path(), &options).unwrap();
-        // With those of the other kinds nothing is built that these have.
+        // With indexes of the other kinds, their structures would be read instead of built.
         let kinds = IndexKind::ALL.into_iter();
         for kind in kinds.take(if seed.is_multiple_of(2) { 1 } else { 4 }) {
             let name = kind.name();
@@ -147,7 +147,7 @@ impl CorpusOnDisk {
         }
     }
 
-    /// How often each word occurs in each file, by the words and in their order.
+    /// The count of each word in each file, by word, in order.
     fn counts(&self) -> BTreeMap<&[u8], BTreeMap<u32, u64>> {
         let mut counts: BTreeMap<&[u8], BTreeMap<u32, u64>> = BTreeMap::new();
         for (file, (.., words)) in (0..).zip(&self.files) {
@@ -182,7 +182,7 @@ fn number(view: &CorpusView, word: &[u8]) -> u32 {
     view.vocabulary().unwrap().find(word).unwrap().unwrap()
 }
 
-/// What a table says, by the texts of words: rows are words or columns are.
+/// The rows of a table, by the texts of words: rows are words or columns are.
 fn table_counts(
     view: &CorpusView,
     table: &CountTable,
@@ -192,9 +192,10 @@ fn table_counts(
     for row in 0..table.rows() {
         assert!(table.row(row).is_sorted());
         for &(column, count) in table.row(row) {
-            let (word, file) = match rows_are_words {
-                true => (row as u32, column),
-                false => (column, row as u32),
+            let (word, file) = if rows_are_words {
+                (row as u32, column)
+            } else {
+                (column, row as u32)
             };
             let of_word = counts.entry(view.word(word).to_vec()).or_default();
             of_word.insert(file, u64::from(count));
@@ -325,9 +326,12 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
     corpus.ask::<LiteralFiles>(covered, |view, run| {
         for literal in &literals {
             for ignores_case in [false, true] {
-                let folded = |text: &[u8]| match ignores_case {
-                    true => text.to_ascii_lowercase(),
-                    false => text.to_vec(),
+                let folded = |text: &[u8]| {
+                    if ignores_case {
+                        text.to_ascii_lowercase()
+                    } else {
+                        text.to_vec()
+                    }
                 };
                 let finder = memchr::memmem::Finder::new(&folded(literal)).into_owned();
                 let automaton = Arc::new(Literal::new(literal, ignores_case));
@@ -600,7 +604,7 @@ fn check_ngrams(corpus: &CorpusOnDisk, covered: &mut Covered) {
     }
 }
 
-/// Has the table of words and files of each segment, and no grammar, if phrases are to be told by it.
+/// Leaves the table of words and files of each segment, and no grammar, so that phrases are answered by it.
 fn keep_tables_alone(view: &CorpusView, run: Run<'_>) {
     if run.forced != Some(PathName::CountTable) {
         return;

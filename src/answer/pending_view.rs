@@ -1,9 +1,10 @@
-//! The edits of a corpus that are not merged yet, as operations see them: files and words numbered with the edits in, and what
-//! was told of the words around each edit.
+//! The pending edits of a corpus, as operations see them: files and words numbered with the edits, and the words around each
+//! edit.
 //!
-//! The invariant: files and words are numbered as everywhere, in order of name and of the dictionary. Operations correct what
-//! stored files answer by the words that regions ([`crate::overlay::Regions`]) have now, less those they had; files that are
-//! gone are taken off whole. What corrections work out for all edits together lies here, so that it is worked out once.
+//! The invariant: files and words are numbered as everywhere, in order of name and of the dictionary. Operations correct the
+//! answers of stored files by the current words of regions ([`crate::overlay::Regions`]) minus the stored ones; files that are
+//! gone are taken off whole. Corrections that are computed for all edits together are stored here, so that they are computed
+//! once.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -28,37 +29,37 @@ use crate::segment::cache::{Reservation, Slots};
 /// No file: one that is not stored, or that is gone.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The stored files of a corpus, and what edits make of them.
+/// The stored files of a corpus, and their state after edits.
 pub(crate) struct PendingView {
     pub(super) stored: Arc<StoredView>,
-    /// All files as they are now, in order of name.
+    /// All current files, in order of name.
     pub(super) files: Vec<FileSummary>,
-    /// For each of them the stored file it rests on, or [`NONE`].
+    /// For each file the stored file it rests on, or [`NONE`].
     pub(super) stored_of: Vec<u32>,
-    /// For each of them its place in `edits`, or [`NONE`].
+    /// For each file its place in `edits`, or [`NONE`].
     pub(super) edit_of: Vec<u32>,
-    /// For each stored file its number now, or [`NONE`].
+    /// For each stored file its current number, or [`NONE`].
     pub(super) number_of: Vec<u32>,
     /// Stored files that no file rests on any more.
     pub(super) gone: Vec<u32>,
-    /// In order of file.
+    /// The edited files, in order of number.
     pub(super) edits: Vec<Edit>,
     pub(super) numbering: Numbering,
     pub(super) byte_order: OnceLock<(Vec<u32>, Vec<u32>)>,
-    /// How much more or less often each word occurs than in the stored files; ascending, no change is 0.
+    /// The changes of the counts of words against the stored files; ascending, without zeros.
     pub(super) changes: OnceLock<Vec<(u32, i64)>>,
-    /// For each n what edits do to n-grams of n words.
+    /// For each n the changes of n-grams of n words by edits.
     pub(super) windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
     /// Answers about all words, in the cache: by [`PendingTable`].
     tables: Arc<Slots>,
-    /// What the others of these take of the limit of memory, as long as the view is there.
+    /// The reserved memory of the other fields, as long as the view lives.
     books: Mutex<Reservation>,
 }
 
-/// An answer about all words that the cache holds once somebody asked.
+/// An answer about all words, in the cache once it was needed.
 #[derive(Clone, Copy)]
 pub(super) enum PendingTable {
-    /// How often each word occurs: `Vec<u64>`.
+    /// The count of each word: `Vec<u64>`.
     Totals,
     /// Tables of all files and words: `CountTable`.
     FileWords,
@@ -69,17 +70,17 @@ impl PendingTable {
     const COUNT: usize = PendingTable::WordFiles as usize + 1;
 }
 
-/// A file that is not as stored.
+/// A file with pending edits.
 pub(super) struct Edit {
     /// Its number.
     pub(super) file: u32,
     pub(super) text: EditedText,
-    /// How much more or less often words occur than in the stored file; by number, ascending, once somebody asked.
+    /// The changes of the counts of words against the stored file; by number, ascending, once needed.
     changes: OnceLock<Vec<(u32, i64)>>,
 }
 
 impl PendingView {
-    /// Finds the words around all edits that nobody has asked for before, and numbers files and words.
+    /// Finds the words around all edits that are not known yet, and numbers files and words.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
@@ -160,7 +161,7 @@ impl PendingView {
         Ok(view)
     }
 
-    /// A table, made if the cache does not hold it; and how many bytes one takes.
+    /// A table, made if it is not in the cache; `bytes` returns its size.
     pub(super) fn table<T: Send + Sync + 'static>(
         &self,
         table: PendingTable,
@@ -174,7 +175,7 @@ impl PendingView {
         })
     }
 
-    /// Takes of the limit of memory what has been made and stays as long as the view.
+    /// Reserves memory for what was made and stays as long as the view.
     pub(super) fn book(&self) {
         let order = self.byte_order.get();
         let order = order.map_or(0, |(order, ranks)| {
@@ -209,7 +210,7 @@ impl PendingView {
         found.ok()
     }
 
-    /// As `byte_order`, if that was asked for before.
+    /// As `byte_order`, if it has been made.
     pub(super) fn known_byte_order(&self) -> Option<&(Vec<u32>, Vec<u32>)> {
         self.byte_order.get()
     }
@@ -235,12 +236,12 @@ impl PendingView {
         }
     }
 
-    /// How an error calls a word.
+    /// The name of a word in an error.
     pub(super) fn subject(&self, word: u32) -> String {
         word_subject(self.word(word))
     }
 
-    /// How an error calls an n-gram.
+    /// The name of an n-gram in an error.
     pub(super) fn ngram_subject(&self, words: &[u32]) -> String {
         let words: Vec<&[u8]> = words.iter().map(|&word| self.word(word)).collect();
         format!("the n-gram {}", quote(&words.join(&b' ')))
@@ -255,7 +256,7 @@ impl PendingView {
         Ok(stored.map(|word| self.numbering.number(word)))
     }
 
-    /// Stored files with counts, by their numbers now, without those that are gone.
+    /// Stored files with counts, by their current numbers, without those that are gone.
     pub(super) fn files_now(&self, row: &[(u32, u32)]) -> impl Iterator<Item = (u32, u32)> {
         let now = row
             .iter()
@@ -263,7 +264,7 @@ impl PendingView {
         now.filter(|&(file, _)| file != NONE)
     }
 
-    /// The number that a stored file has now; none if no file rests on it any more.
+    /// The current number of a stored file; none if no file rests on it any more.
     pub(super) fn file_now(&self, stored: u32) -> Option<u32> {
         let file = self.number_of[stored as usize];
         (file != NONE).then_some(file)
@@ -292,7 +293,7 @@ impl Edit {
         self.text.regions()
     }
 
-    /// How much more or less often words occur than in the stored file; by the numbers they have here, ascending.
+    /// The changes of the counts of words against the stored file; by the numbers of this view, ascending.
     pub(super) fn changes(&self, numbering: &Numbering) -> &[(u32, i64)] {
         self.changes.get_or_init(|| {
             let changes = self.regions().changes.iter();
@@ -304,20 +305,19 @@ impl Edit {
     }
 }
 
-/// The regions of a file, for going through its words.
+/// The regions of a file, for passing through its words.
 pub(super) struct EditedWords<'a> {
     edit: &'a Edit,
     numbering: &'a Numbering,
 }
 
 impl EditedWords<'_> {
-    /// How many regions there are.
+    /// The number of regions.
     pub(super) fn len(&self) -> usize {
         self.edit.regions().regions.len()
     }
 
-    /// How many regions end before a place of the text, or at it, and the stored place from which on everything behind them is
-    /// found that is not in front of it.
+    /// Maps a text position to the stored file: number of regions before it, and the stored position to search from.
     pub(super) fn stored_start(&self, unit: Unit, place: u64) -> (usize, u64) {
         let regions = &self.edit.regions().regions;
         let of = |region: &Region| match unit {
@@ -335,7 +335,7 @@ impl EditedWords<'_> {
         (before, stored)
     }
 
-    /// Whether a stored byte lies behind the start of region `next`, whose words come first then.
+    /// Whether a stored byte lies behind the start of region `next`, whose words then come first.
     pub(super) fn starts_before(&self, next: usize, offset: u64) -> bool {
         (self.edit.regions().regions.get(next))
             .is_some_and(|region| region.stored_bytes.start <= offset)
@@ -352,7 +352,7 @@ impl EditedWords<'_> {
         })
     }
 
-    /// Where a stored word is now, with regions before `next` in front of it; none if it lies in the last of them.
+    /// The current place of a stored word with regions before `next` in front of it; none if it lies in the last of them.
     pub(super) fn moved(&self, next: usize, position: u64, offset: u64) -> Option<(u64, u64)> {
         let regions = self.edit.regions();
         let last = next.checked_sub(1).map(|last| &regions.regions[last]);

@@ -1,8 +1,8 @@
-//! Phrases: how often some words follow each other, and where.
+//! Phrases: the count and the places of consecutive words.
 //!
-//! Invariant: answers are those on the texts as they are now. Each segment looks the words up by the cheapest of the access paths
-//! below, in its own numbers; occurrences across a cut between the parts of a file are added, and those that edits broke or
-//! made are taken off and added.
+//! Invariant: answers are those of the current texts. Each segment looks the words up by the cheapest of the access paths below,
+//! in its own numbers; occurrences across a cut between the parts of a file are added, and those that edits broke or made are
+//! taken off and added.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -30,7 +30,7 @@ use crate::segment::cost::{
 };
 use crate::segment::{Phrase, SegmentView, StructureKind, WordFiles};
 
-/// How often an n-gram occurs in a segment, told by the segment's numbers of its words.
+/// The count of an n-gram in a segment, given by the segment's numbers of its words.
 pub(crate) struct PhraseCount;
 
 impl PartitionOperation for PhraseCount {
@@ -139,7 +139,7 @@ impl PartitionOperation for PhraseCount {
     ];
 }
 
-/// How often an n-gram occurs as an index tells that `ask` reads, or by another path if that is damaged.
+/// The count of an n-gram by an index that `ask` reads, or by another path if that is damaged.
 fn count_on_disk(
     words: &[u32],
     segment: &SegmentView,
@@ -154,17 +154,17 @@ fn count_on_disk(
     Ok(count)
 }
 
-/// Where an n-gram occurs.
+/// A place of an n-gram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PhrasePlace {
     pub(crate) file: u32,
     /// The number of its first word in the file.
     pub(crate) position: u64,
-    /// The offset of that word's own first byte, if that is known without further work.
+    /// The offset of that word's own first byte, if known without further work.
     pub(crate) offset: Option<u64>,
 }
 
-/// Where an n-gram occurs in a segment.
+/// The places of an n-gram in a segment.
 pub(crate) struct PhrasePositions;
 
 impl PartitionOperation for PhrasePositions {
@@ -249,7 +249,7 @@ impl PartitionOperation for PhrasePositions {
         AccessPath {
             name: PathName::Crossings,
             needs: &PLACES_NEEDS,
-            // A pass over bodies, one for what holds the phrase, one over roots.
+            // A pass over bodies, one over those that hold the phrase, one over roots.
             cost: |_, segment| Some(2.0 * segment.pass_cost()),
             run: |words, segment, run| {
                 let (view, ends) = (segment.word_grammar()?.view(), segment.pin()?);
@@ -305,7 +305,7 @@ impl DeviceOperation for PhrasePositions {
 }
 
 impl SegmentView {
-    /// Where a phrase occurs in a segment, counted in words from its start, from where it occurs in each of its parts; ascending.
+    /// The places of a phrase in a segment, counted in words from its start, from the places in each of its parts; ascending.
     fn places_of_parts(
         &self,
         mut parts: Vec<(RootPart, Vec<u64>)>,
@@ -330,7 +330,7 @@ impl SegmentView {
         Ok(places)
     }
 
-    /// Places that are counted in words from the start of the segment, ascending, as those in files.
+    /// Places counted in words from the start of the segment, ascending, as those in files.
     fn by_file_words(&self, places: &[u64]) -> Result<Vec<PhrasePlace>> {
         let mut found = Vec::with_capacity(places.len());
         let (mut rest, mut start) = (places, 0);
@@ -347,48 +347,52 @@ impl SegmentView {
             }));
             (rest, start) = (after, end);
         }
-        match rest.is_empty() {
-            true => Ok(found),
-            false => Err(self.inconsistent("files have more words than they say")),
+        if rest.is_empty() {
+            Ok(found)
+        } else {
+            Err(self.inconsistent("files have more words than they say"))
         }
     }
 }
 
-/// What counting phrases by the grammar reads.
+/// The structures for counting phrases by the grammar.
 const CROSSINGS_NEEDS: [StructureKind; 2] = [StructureKind::WordGrammar, StructureKind::RuleEnds];
 
-/// What finding their places by the grammar reads.
+/// The structures for finding places by the grammar.
 const PLACES_NEEDS: [StructureKind; 3] = [
     StructureKind::WordGrammar,
     StructureKind::RuleEnds,
     StructureKind::WordLengths,
 ];
 
-/// What finding them in roots that are not kept reads.
+/// The structures for finding places in roots that are not kept.
 const SCAN_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Words];
 
-/// Bytes of what tells where words and rules are used, for each symbol, about.
+/// Bytes of the users of words and rules for each symbol, about.
 const USES_SYMBOL_BYTES: u64 = 5;
 
-/// A phrase of words that are told by the numbers of the segment.
+/// A phrase of words, given by their numbers in the segment.
 fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
     let words = words.iter().map(|&word| segment.tokens_of(word));
     Ok(Phrase::new(&words.collect::<Result<Vec<_>>>()?))
 }
 
-/// The files that may have a phrase, as an index tells; none if no index does.
+/// The files that may have a phrase by an index; none without one.
 fn in_postings(words: &[u32], segment: &SegmentView) -> Result<Option<Vec<u32>>> {
     let tokens = words.iter().map(|&word| Ok(segment.tokens_of(word)?.first));
     segment.phrase_files(&tokens.collect::<Result<Vec<u32>>>()?)
 }
 
-/// The files that have all words of a phrase, as the table of words and files tells.
+/// The files that have all words of a phrase, by the table of words and files.
 fn in_table(words: &[u32], segment: &SegmentView) -> Result<Vec<u32>> {
     let table = segment.pin::<WordFiles>()?;
-    // A plan may ask for words that an empty segment has not.
-    let row = |&word: &u32| match (word as usize) < table.0.rows() {
-        true => table.0.row(word as usize),
-        false => &[],
+    // A plan may ask for words that an empty segment lacks.
+    let row = |&word: &u32| {
+        if (word as usize) < table.0.rows() {
+            table.0.row(word as usize)
+        } else {
+            &[]
+        }
     };
     let mut rows: Vec<&[(u32, u32)]> = words.iter().map(row).collect();
     rows.sort_unstable_by_key(|row| row.len());
@@ -402,7 +406,8 @@ fn in_table(words: &[u32], segment: &SegmentView) -> Result<Vec<u32>> {
     Ok(files.collect())
 }
 
-/// Nanoseconds of all threads for the roots of files that have all words of a phrase as a table tells, if that is there.
+/// The cost of reading the roots of files with all words of a phrase, in nanoseconds of all threads; none if the table of words
+/// and files is not in memory.
 fn by_table_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
     // None if the cache has a grammar that answers as well, or it is time to decode that.
     segment.scan_cost(StructureKind::WordGrammar)?;
@@ -412,7 +417,7 @@ fn by_table_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
     Some(words.len() as f64 * TABLE_LOOKUP_COST + roots)
 }
 
-/// How often a phrase occurs in some files, by their roots.
+/// The count of a phrase in some files, by their roots.
 fn count_in(words: &[u32], segment: &SegmentView, files: &[u32], run: Run<'_>) -> Result<u64> {
     let phrase = phrase_of(words, segment)?;
     let found = segment.look_for_phrase(&phrase, files, run.stop, |file, readings| {
@@ -421,7 +426,7 @@ fn count_in(words: &[u32], segment: &SegmentView, files: &[u32], run: Run<'_>) -
     Ok(found.iter().map(|(_, count)| *count).sum())
 }
 
-/// Where it occurs in them.
+/// The places of a phrase in some files, by their roots.
 fn places_in(
     words: &[u32],
     segment: &SegmentView,
@@ -435,13 +440,13 @@ fn places_in(
     Ok(places_by_file(found))
 }
 
-/// Nanoseconds of all threads for the roots of files that have all words of a phrase; none if the cache has a grammar that answers
-/// as well, or it is time to decode that.
+/// The cost of reading the roots of files with all words of a phrase by an index, in nanoseconds of all threads; none if the
+/// cache has a grammar that answers as well, or it is time to decode that.
 fn by_postings_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
     if !segment.has_index(IndexKind::Postings) {
         return None;
     }
-    // A phrase is seldom in more than a tenth of what a pass reads.
+    // A phrase is seldom in more than a tenth of the text of a pass.
     let scan = segment.scan_cost(StructureKind::WordGrammar)?;
     Some(words.len() as f64 * POSTINGS_COST + scan / 10.0)
 }
@@ -470,22 +475,23 @@ fn places_of(positions: Vec<(u32, u64)>) -> Vec<PhrasePlace> {
 }
 
 impl SegmentView {
-    /// Nanoseconds of all threads for a pass over all bodies and roots.
+    /// The cost of a pass over all bodies and roots, in nanoseconds of all threads.
     fn pass_cost(&self) -> f64 {
         self.size().0 as f64 * SYMBOL_COST / self.thread_count()
     }
 
-    /// Says that a scan of all roots took until now. Where the cache has no room for the grammar that saves scans, the table of words
-    /// and files does that tells which roots to read.
+    /// Adds the time of a scan of all roots since `begin` to the budget of the table of words and files, if the cache has no room
+    /// for the grammar that saves scans: the table says which roots to read.
     fn spend_on_scan(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
-        match self.has_room(self.lookup_bytes()) {
-            true => Ok(()),
-            false => self.spend_on_counts(begin, stop),
+        if self.has_room(self.lookup_bytes()) {
+            Ok(())
+        } else {
+            self.spend_on_counts(begin, stop)
         }
     }
 
-    /// Nanoseconds for a phrase that is found from its rarest word, in all files at once; infinite if it is not time to build what
-    /// tells where that is used, none if the cache has no room for it.
+    /// The cost of a phrase found from its rarest word, in all files at once, in nanoseconds; infinite if the users of symbols
+    /// are not due, none if the cache has no room for them.
     fn by_uses_cost(&self) -> Option<f64> {
         let Size { words, tokens, .. } = self.extent();
         let occurrences = words / tokens.max(1);
@@ -494,14 +500,16 @@ impl SegmentView {
             return Some(cost);
         }
         let (price, bytes) = self.uses_price();
-        self.has_room(bytes)
-            .then(|| match self.budgets.uses.is_due(price) {
-                true => cost,
-                false => f64::INFINITY,
-            })
+        self.has_room(bytes).then(|| {
+            if self.budgets.uses.is_due(price) {
+                cost
+            } else {
+                f64::INFINITY
+            }
+        })
     }
 
-    /// Nanoseconds and bytes that what tells where words and rules are used takes.
+    /// The price of the users of words and rules, in nanoseconds and bytes.
     fn uses_price(&self) -> (u64, u64) {
         let symbols = self.size().0;
         // Below 2^39.
@@ -509,7 +517,7 @@ impl SegmentView {
         (price as u64, symbols * USES_SYMBOL_BYTES)
     }
 
-    /// What tells where words and rules are used; none if it is not there and not due, or another thread builds it.
+    /// The users of words and rules; none if they are neither in memory nor due, or another thread builds them.
     fn uses_if_due(&self, run: Run<'_>) -> Result<Option<&WordUses>> {
         if run.forced == Some(PathName::Parents) {
             return self.pin_until(run.stop).map(Some);
@@ -520,7 +528,7 @@ impl SegmentView {
 }
 
 impl StoredView {
-    /// What each segment that has all words of an n-gram says of it, by its cheapest path or on its device.
+    /// The answer of each segment that has all words of an n-gram, by its cheapest path or on its device.
     fn ask_phrase<O>(&self, words: &[u32], run: Run<'_>) -> Result<Vec<Option<O::Answer>>>
     where
         O: DeviceOperation + for<'q> PartitionOperation<Question<'q> = &'q [u32]>,
@@ -554,7 +562,7 @@ impl StoredView {
         )
     }
 
-    /// How often an n-gram occurs in the stored files.
+    /// The count of an n-gram in the stored files.
     fn ngram_count(&self, words: &[u32], run: Run<'_>) -> Result<u64> {
         let counts = self.ask_phrase::<PhraseCount>(words, run)?;
         let count: u64 = counts.into_iter().flatten().sum();
@@ -567,7 +575,7 @@ impl StoredView {
         Ok(count + cut)
     }
 
-    /// Where an n-gram occurs in the stored files; ascending.
+    /// The places of an n-gram in the stored files; ascending.
     fn ngram_places(&self, words: &[u32], run: Run<'_>) -> Result<Vec<PhrasePlace>> {
         let mut found = Vec::new();
         let answers = self.ask_phrase::<PhrasePositions>(words, run)?;
@@ -602,7 +610,7 @@ impl StoredView {
         Ok(found)
     }
 
-    /// How phrases of n words would be found, counted only or with their places.
+    /// Plans a search for phrases of n words, for counts only or with places.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -612,9 +620,10 @@ impl StoredView {
         counts_only: bool,
         forced: Option<PathName>,
     ) -> Result<SpreadPlan<'_>> {
-        match counts_only {
-            true => self.plan_phrase_by::<PhraseCount>(n, forced),
-            false => self.plan_phrase_by::<PhrasePositions>(n, forced),
+        if counts_only {
+            self.plan_phrase_by::<PhraseCount>(n, forced)
+        } else {
+            self.plan_phrase_by::<PhrasePositions>(n, forced)
         }
     }
 
@@ -638,10 +647,10 @@ impl PendingView {
 }
 
 impl CorpusView {
-    /// How often an n-gram occurs, told by the numbers of its words.
+    /// The count of an n-gram, given by the numbers of its words.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn ngram_count(&self, words: &[u32], run: Run<'_>) -> Result<u64> {
         let Some(pending) = self.pending() else {
             return self.stored().ngram_count(words, run);
@@ -661,20 +670,20 @@ impl CorpusView {
         changed(count, change, || pending.ngram_subject(words))
     }
 
-    /// Where an n-gram occurs: file, and number of its first word in it; ascending.
+    /// The places of an n-gram: file, and number of its first word in it; ascending.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     #[cfg(test)]
     pub(crate) fn ngram_positions(&self, words: &[u32], run: Run<'_>) -> Result<Vec<(u32, u64)>> {
         let places = self.ngram_places(words, run)?.into_iter();
         Ok(places.map(|place| (place.file, place.position)).collect())
     }
 
-    /// Where an n-gram occurs, told by the numbers of its words; ascending.
+    /// The places of an n-gram, given by the numbers of its words; ascending.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn ngram_places(&self, words: &[u32], run: Run<'_>) -> Result<Vec<PhrasePlace>> {
         let Some(pending) = self.pending() else {
             return self.stored().ngram_places(words, run);
@@ -717,11 +726,11 @@ impl CorpusView {
 }
 
 impl Edit {
-    /// Where a window of `n` stored words is now; none if an edit broke it.
+    /// The current position of a window of `n` stored words; none if an edit broke it.
     fn moved_window(&self, position: u64, n: usize) -> Option<u64> {
         let regions = &self.regions().regions;
         let end = position + n as u64;
-        // What changed in a region that begins before the window's end and ends behind its start.
+        // The change in a region that begins before the window's end and ends behind its start.
         let next = regions.partition_point(|region| region.stored_words.end <= position);
         for region in regions[next..]
             .iter()
@@ -733,7 +742,7 @@ impl Edit {
             let changed_start = region.stored_words.start + region.text.same_front as u64;
             let changed_end = region.stored_words.end - region.text.same_back as u64;
             if position >= changed_end {
-                // Behind what changed, in the same region: words move as at its end.
+                // Behind the change, in the same region: words move as at its end.
                 return Some(position + region.words.end - region.stored_words.end);
             }
             if end > changed_start {

@@ -1,7 +1,7 @@
-//! The plan of a question: the methods that can answer it, what each is estimated to take, and the one that is chosen.
+//! The plan of a question: the methods that can answer it, their estimated costs, and the chosen one.
 //!
-//! Invariant: every candidate gives the same rows, so the choice is about time only: the cheapest, or the one that
-//! `SET strategy` names. A method takes the access paths that its operation chooses on each partition, and EXPLAIN names those.
+//! Invariant: every candidate gives the same rows, so the choice only affects time: the cheapest, or the one that `SET strategy`
+//! names. A method takes the access paths that its operation chooses on each partition, and EXPLAIN names those.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(crate) struct Candidate<M> {
     paths: Cow<'static, str>,
     /// Estimated nanoseconds.
     cost: f64,
-    /// Where they run, as EXPLAIN shows it.
+    /// The devices that they run on, as in EXPLAIN.
     device: Cow<'static, str>,
     /// Whether `SET device` demands it.
     is_demanded: bool,
@@ -40,7 +40,7 @@ impl<M> Candidate<M> {
         }
     }
 
-    /// What file tables say of `files` files.
+    /// Totals of `files` files from the file table.
     pub(super) fn file_totals(method: M, files: u64) -> Candidate<M> {
         let cost = files as f64 * FILE_COST;
         Candidate::on_cpu(Strategy::Totals, method, PathName::Totals, cost)
@@ -65,7 +65,7 @@ impl<M> Candidate<M> {
         }
     }
 
-    /// All words of the question's files and places, one by one.
+    /// Reads all words of the question's files and places in order.
     pub(super) fn stream(method: M, question: &Question, view: &CorpusView) -> Candidate<M> {
         let words = question.files.words_in(view, &question.places.ranges) as f64;
         let cost = view.missing_for_stream() + words * STREAM_COST;
@@ -81,7 +81,7 @@ impl<M> Candidate<M> {
         }
     }
 
-    /// The same with more nanoseconds.
+    /// The same with `cost` more nanoseconds.
     pub(super) fn plus(mut self, cost: f64) -> Candidate<M> {
         self.cost += cost;
         self
@@ -103,16 +103,16 @@ impl<M> Candidate<M> {
     }
 }
 
-/// The method that is taken, and those that are not.
+/// The chosen method, and the others.
 pub(crate) struct AnswerPlan<M> {
     candidates: Vec<Candidate<M>>,
-    /// The place of the one that is taken.
+    /// The place of the chosen one.
     chosen: usize,
 }
 
 impl<M> AnswerPlan<M> {
-    /// Chooses the cheapest candidate, or the forced one. Those on a device that is demanded come before all others. If devices
-    /// are looked for because every candidate takes long without, and found, candidates are made again.
+    /// Chooses the cheapest candidate, or the forced one. Those on a demanded device come before all others. If every candidate
+    /// is so expensive that devices are opened, the candidates are made again.
     ///
     /// # Errors
     /// If the forced one cannot answer, and those of `candidates`.
@@ -163,7 +163,7 @@ impl<M> AnswerPlan<M> {
         }
     }
 
-    /// Takes the first candidate whose method is wanted, if there is one.
+    /// Chooses the first candidate with a wanted method, if there is one.
     pub(super) fn prefer(&mut self, is_wanted: impl Fn(&M) -> bool) {
         let mut candidates = self.candidates.iter();
         if let Some(place) = candidates.position(|candidate| is_wanted(&candidate.method)) {
@@ -171,7 +171,7 @@ impl<M> AnswerPlan<M> {
         }
     }
 
-    /// The method that is taken.
+    /// The chosen method.
     pub(crate) fn method(&self) -> &M {
         &self.candidates[self.chosen].method
     }
@@ -180,12 +180,12 @@ impl<M> AnswerPlan<M> {
         self.candidates.swap_remove(self.chosen).method
     }
 
-    /// Has the chosen candidate take another method, which is a variant of its own.
+    /// Replaces the method of the chosen candidate by a variant of it.
     pub(super) fn vary(&mut self, method: M) {
         self.candidates[self.chosen].method = method;
     }
 
-    /// What EXPLAIN says of the choice, `detail` behind it.
+    /// The lines of EXPLAIN on the choice, with `detail` behind them.
     pub(crate) fn lines(&self, detail: Option<&str>) -> Vec<String> {
         let chosen = &self.candidates[self.chosen];
         let mut line = format!("path: {}", chosen.estimate());

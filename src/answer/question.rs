@@ -1,7 +1,7 @@
-//! What is asked of a corpus: of words or n-grams, how finely, in which files, where, in which order.
+//! A question to a corpus: about words or n-grams, with a granularity, files, places and an order.
 //!
-//! Invariant: a question is plain data. Conditions that only SQL can decide are named here by what is known of them before they
-//! are decided, so that [`super::word_plan`] and [`super::ngram_plan`] can choose a method. A new kind of question (spans, units)
+//! Invariant: a question is plain data. Conditions that only SQL can decide are described here by what is known of them
+//! beforehand, so that [`super::word_plan`] and [`super::ngram_plan`] can choose a method. A new kind of question (spans, units)
 //! is one more granularity or one more kind of texts here, and a plan of its own beside those.
 
 use zipfdb_kernels::FileOrder;
@@ -10,7 +10,7 @@ use super::corpus_view::CorpusView;
 use super::stream::PlaceRanges;
 use super::top::Top;
 
-/// What rows distinguish.
+/// The keys by which rows are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granularity {
     /// One row for all.
@@ -43,9 +43,9 @@ pub(crate) struct Question {
     pub(crate) files: FileSet,
     pub(crate) texts: TextSet,
     pub(crate) places: PlaceSet,
-    /// What rows have.
+    /// The columns that rows have.
     pub(crate) shown: ShownParts,
-    /// Rows that are used at most.
+    /// The most rows that are used.
     pub(crate) limit: Option<u64>,
     /// The merged rows that are used, if not all.
     pub(crate) top: Option<Top>,
@@ -53,15 +53,15 @@ pub(crate) struct Question {
     pub(crate) wanted_order: Option<MergedOrder>,
 }
 
-/// The words or n-grams that are wanted.
+/// The wanted words or n-grams.
 #[derive(Clone, Debug)]
 pub(crate) enum TextSet {
     All,
-    /// Some of these, which conditions name.
+    /// Some of those that conditions name.
     Named {
         /// Their number.
         count: u64,
-        /// Those that pass all conditions, in order and distinct; none if there are many. The corpus may lack them.
+        /// The distinct texts that pass all conditions, in order; none if there are many. The corpus may lack them.
         few: Option<Vec<Vec<u8>>>,
     },
     /// Those that pass a condition on the dictionary.
@@ -73,7 +73,7 @@ impl TextSet {
         matches!(self, TextSet::All)
     }
 
-    /// How many conditions name, if they do.
+    /// The number of texts that conditions name, if they do.
     pub(crate) fn named(&self) -> Option<u64> {
         match self {
             TextSet::Named { count, .. } => Some(*count),
@@ -90,7 +90,7 @@ impl TextSet {
     }
 }
 
-/// The places in files that are wanted.
+/// The wanted places in files.
 #[derive(Clone, Debug)]
 pub(crate) struct PlaceSet {
     /// No wanted place is outside of these.
@@ -98,7 +98,7 @@ pub(crate) struct PlaceSet {
     pub(crate) conditions: PlaceConditions,
 }
 
-/// What conditions on places look at.
+/// The kind of conditions on places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlaceConditions {
     /// Every place is wanted.
@@ -119,7 +119,7 @@ pub(crate) struct ShownParts {
 }
 
 impl Question {
-    /// Whether rows are all occurrences between two positions in their files, which they do not show.
+    /// Whether rows are all occurrences between two positions in their files, and do not show the positions.
     pub(crate) fn is_cut_by_positions(&self) -> bool {
         self.places.conditions == PlaceConditions::PositionRange && !self.shown.positions
     }
@@ -134,7 +134,7 @@ impl Question {
             }
     }
 
-    /// Whether the positions of words that are looked up are needed.
+    /// Whether the positions of looked-up words are needed.
     pub(crate) fn looks_up_positions(&self) -> bool {
         self.uses_positions() && !self.is_cut_by_positions()
     }
@@ -144,7 +144,7 @@ impl Question {
         self.places.conditions == PlaceConditions::None
     }
 
-    /// Whether each file of several is wanted, so that a table of all files answers.
+    /// Whether each of several files is wanted, so that a table of all files answers.
     pub(crate) fn has_table_of_files(&self) -> bool {
         self.files.is_all() && self.files.len() > 1
     }
@@ -155,7 +155,7 @@ impl Question {
 pub(crate) enum MergedOrder {
     /// By word or n-gram, whose files come in this order.
     Text(FileOrder),
-    /// By how often words or n-grams occur, whose files rows do not have, and if `by_text` then by these.
+    /// By count; rows have no files. If `by_text`, then by words or n-grams.
     Count { descending: bool, by_text: bool },
 }
 
@@ -189,7 +189,7 @@ impl FileSet {
         self.files.len()
     }
 
-    /// Whether they are all files of the corpus.
+    /// Whether it has all files of the corpus.
     pub(crate) fn is_all(&self) -> bool {
         self.is_all
     }
@@ -198,7 +198,7 @@ impl FileSet {
         &self.files
     }
 
-    /// Their numbers; none if they are all files.
+    /// The numbers of the files; none for all files.
     pub(crate) fn some(&self) -> Option<Vec<u32>> {
         (!self.is_all).then(|| self.files.clone())
     }
@@ -208,7 +208,7 @@ impl FileSet {
         self.is_all || self.files.binary_search(&file).is_ok()
     }
 
-    /// For each of `all` files whether it is one of them; none if all are.
+    /// For each of `all` files whether it is one of them; none for all files.
     pub(crate) fn marks(&self, all: usize) -> Option<Vec<bool>> {
         (!self.is_all).then(|| {
             let mut marks = vec![false; all];
@@ -218,21 +218,21 @@ impl FileSet {
         })
     }
 
-    /// How many words they have.
+    /// The number of words in the files.
     pub(crate) fn words(&self, view: &CorpusView) -> u64 {
         let files = self.files.iter();
         files.map(|&file| view.files()[file as usize].words).sum()
     }
 
-    /// How many of their words stand in some places, about.
+    /// The number of their words in some places, about.
     pub(crate) fn words_in(&self, view: &CorpusView, places: &PlaceRanges) -> u64 {
         let files = self.files.iter().map(|&file| &view.files()[file as usize]);
         let words = files.map(|file| file.words as f64 * places.share(file.bytes, file.words));
-        // Not above the number of words.
+        // At most the number of words.
         words.sum::<f64>() as u64
     }
 
-    /// The number of different (file, word) pairs at most: no file has more words than it is long or than there are tokens.
+    /// The most different (file, word) pairs: a file has at most one for each of its words and for each token.
     pub(crate) fn pairs(&self, view: &CorpusView) -> u64 {
         let (_, tokens) = view.symbols_and_tokens();
         let words = |&file: &u32| view.files()[file as usize].words.min(tokens);

@@ -1,8 +1,8 @@
-//! `CorpusReader`: questions to a corpus as it is at one moment, answered where that is soonest.
+//! `CorpusReader`: questions to a corpus at one moment, answered where that is fastest.
 //!
-//! Invariant: answers are those of the view, whichever thread or device makes them. What is at hand is looked up on the calling
-//! thread, because waking the pool takes longer; a single look-up joins those of other threads where they are gathered, and is a
-//! batch of one where `SET device` names devices; everything else runs on the threads of the database.
+//! Invariant: answers are those of the view, whichever thread or device makes them. Answers from structures in memory are looked
+//! up on the calling thread, because waking the pool takes longer; a single look-up joins those of other threads where they are
+//! gathered, and is a batch of one where `SET device` names devices; all other work runs on the threads of the database.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ pub(crate) struct CorpusReader {
 /// Extracts with fewer bytes than this are made on the calling thread: waking the pool would take longer.
 const SMALL_EXTRACT_BYTES: u64 = 1 << 16;
 
-/// Bytes of the parts in which larger extracts are made. An interrupt is looked for between parts.
+/// Bytes of the parts in which larger extracts are made. Interruption is checked between parts.
 const EXTRACT_PART_BYTES: u64 = 1 << 24;
 
 impl CorpusReader {
@@ -51,7 +51,7 @@ impl CorpusReader {
         }
     }
 
-    /// Whether there are answers to look-ups.
+    /// Whether answers to look-ups are known.
     pub(crate) fn knows_lookups(&self) -> bool {
         self.known.is_some()
     }
@@ -103,12 +103,12 @@ impl CorpusReader {
         &self.runtime.pool
     }
 
-    /// The interrupt of calls that belong to no statement.
+    /// The interrupt of calls outside of statements.
     pub(crate) fn interrupt(&self) -> Interrupt {
         self.runtime.interrupt()
     }
 
-    /// Asks the files something, on the threads of the database, as [`Interrupt::apart`].
+    /// Runs a question on the threads of the database, as [`Interrupt::apart`].
     ///
     /// # Errors
     /// As `apart`.
@@ -126,7 +126,7 @@ impl CorpusReader {
         self.runtime.pool.install(work)
     }
 
-    /// Runs what may take long on the threads of the database, until its queries are interrupted or time is up.
+    /// Runs long work on the threads of the database, until its queries are interrupted or time is up.
     pub(crate) fn watched<A: Send>(
         &self,
         work: impl FnOnce(Run<'_>) -> Result<A> + Send,
@@ -152,8 +152,7 @@ impl CorpusReader {
         })
     }
 
-    /// Builds what expanding needs of segments, as far as there is room, so that threads that start to expand together do not
-    /// each build it.
+    /// Builds the structures for expanding segments, as far as there is room, so that threads that expand together share them.
     pub(crate) fn prepare_content(&self, interrupt: &Interrupt) -> Result<()> {
         self.ask(interrupt, |view, stop| {
             let segments = 0..view.segments().len();
@@ -161,7 +160,7 @@ impl CorpusReader {
         })
     }
 
-    /// How often a word occurs in a file.
+    /// The count of a word in a file.
     pub(crate) fn count(&self, file: usize, word: &[u8], interrupt: &Interrupt) -> Result<u64> {
         let known = self.known.as_ref();
         let known = known.and_then(|known| known.counts.get(&file)?.get(word));
@@ -169,7 +168,7 @@ impl CorpusReader {
             return Ok(count);
         }
         let one = || {
-            // A binary search is done before the pool would be awake.
+            // A binary search is faster than waking the pool.
             if self.view.can_count_now(file) {
                 return self.view.count_in(file, word, Run::to_the_end());
             }
@@ -184,7 +183,7 @@ impl CorpusReader {
         self.look_up(&self.runtime.gathered.counts, question, interrupt, one, all)
     }
 
-    /// How often some words occur in a file, all together.
+    /// The sum of the counts of some words in a file.
     pub(crate) fn count_sum(
         &self,
         file: usize,
@@ -197,7 +196,7 @@ impl CorpusReader {
         })
     }
 
-    /// Where a word stands in a file: the offsets of its first bytes, ascending.
+    /// The places of a word in a file: the offsets of its first bytes, ascending.
     pub(crate) fn offsets(
         &self,
         file: usize,
@@ -226,7 +225,7 @@ impl CorpusReader {
         )
     }
 
-    /// Where a word, named by its number, stands in a file, counted in words.
+    /// The positions of a word, given by its number, in a file.
     pub(crate) fn positions(
         &self,
         file: usize,
@@ -328,7 +327,7 @@ impl CorpusReader {
     }
 
     /// Answers a single look-up: with those of other threads where they are gathered, as a batch of one where SET names devices,
-    /// else as `one` does. `all` answers a batch.
+    /// else by `one`. `all` answers a batch.
     fn look_up<Q: Clone + Send, A: Send>(
         &self,
         gatherer: &Gatherer<Q, A>,
@@ -349,7 +348,8 @@ impl CorpusReader {
         Ok(answers.next().expect("as many answers as questions"))
     }
 
-    /// Finds occurrences in a file: here if there are lists, which is sooner done than the pool is woken and needs no other threads.
+    /// Finds occurrences in a file: on this thread if there are lists, which is faster than waking the pool and needs no other
+    /// threads.
     fn find_in<A: Send + 'static>(
         &self,
         file: usize,
@@ -365,7 +365,7 @@ impl CorpusReader {
     }
 }
 
-/// Files and words as a batch asks for them.
+/// Files and words in the form of a batch.
 fn borrowed(asked: &[WordInFile]) -> Vec<(usize, &[u8])> {
     let asked = asked.iter();
     asked.map(|(file, word)| (*file, &word[..])).collect()

@@ -1,8 +1,8 @@
-//! Searches: where a word stands, in a file or in all, by bytes or by words, one by one or many at once.
+//! Searches: the places of a word, in a file or in all, by bytes or by words, one by one or many at once.
 //!
-//! Invariant: occurrences are those in the texts as they are now, ascending. Each segment finds them by the cheapest of the access
-//! paths below; those in later parts of a file move by where the part begins, those behind edits by what was inserted and
-//! taken away. A batch is answered by devices if these take all of it.
+//! Invariant: occurrences are those in the current texts, ascending. Each segment finds them by the cheapest of the access paths
+//! below; those in later parts of a file move by where the part begins, those behind edits by the length of the edits. Devices
+//! answer a batch if they take all of it.
 
 use std::borrow::Cow;
 use std::mem;
@@ -186,28 +186,27 @@ impl PartitionOperation for FilePositions {
     ];
 }
 
-/// What finding offsets by the grammar reads.
+/// The structures for finding offsets by the grammar.
 const OFFSETS_NEEDS: [StructureKind; 2] = [StructureKind::Lengths, StructureKind::Signatures];
 
-/// What finding positions by the grammar reads.
+/// The structures for finding positions by the grammar.
 const POSITIONS_NEEDS: [StructureKind; 3] = [
     StructureKind::WordLengths,
     StructureKind::WordSignatures,
     StructureKind::WordUses,
 ];
 
-/// About what a token has in text.
+/// Bytes of a token in text, about.
 const BYTES_A_TOKEN: u64 = 5;
 
-/// Bytes that occurrence lists take for each symbol, about.
+/// Bytes of occurrence lists for each symbol, about.
 const LISTS_SYMBOL_BYTES: u64 = 16;
 
-/// Bytes that parents take for each symbol, about.
+/// Bytes of parents for each symbol, about.
 const PARENTS_SYMBOL_BYTES: u64 = 12;
 
-/// The token that holds `place` of the segment, which lies in `file`, by lengths in one unit: where it begins in another
-/// unit, the token, and how far in it the place is. `enter` is told the symbols of the root, then of the bodies, from the one
-/// that holds the place on.
+/// The token at `place` of the segment, which lies in `file`, by lengths in one unit: where it begins in another unit, the token,
+/// and the place within it. `enter` gets the symbols of the root, then of the bodies, from the one with the place on.
 fn descend(
     view: GrammarView<'_>,
     (lengths, others): (&Lengths, &Lengths),
@@ -230,7 +229,7 @@ fn descend(
     (start, symbol, rest)
 }
 
-/// Goes one level down: what the level begins with is behind what the level above goes on with.
+/// Goes one level down; the level above continues behind its symbol.
 fn push_level(stack: &mut Vec<(u32, u32)>, symbols: Range<usize>) {
     if let Some(above) = stack.last_mut() {
         above.0 += 1;
@@ -239,16 +238,16 @@ fn push_level(stack: &mut Vec<(u32, u32)>, symbols: Range<usize>) {
     stack.push((symbols.start as u32, symbols.end as u32));
 }
 
-/// Where a token of a file begins.
+/// The start of a token of a file.
 pub(super) struct TokenStart {
-    /// How many words are in front of it.
+    /// The number of words before it.
     pub(super) position: u64,
     pub(super) offset: u64,
 }
 
 impl SegmentView {
-    /// What a look-up in occurrence lists takes if they are there; infinite if it is not time to build them, none if the text has
-    /// too many occurrences for them.
+    /// The cost of a look-up in occurrence lists; infinite if they are not due, none if the text has too many occurrences for
+    /// them.
     fn lists_cost(&self, unit: Unit) -> Option<f64> {
         let lists = match unit {
             Unit::Bytes => self.pinned::<Offsets>().map(|lists| lists.0.is_some()),
@@ -269,11 +268,12 @@ impl SegmentView {
         }
     }
 
-    /// Nanoseconds that building occurrence lists takes, or reading them back from an index.
+    /// The price of building occurrence lists, or of reading them back from an index, in nanoseconds.
     fn lists_price(&self) -> u64 {
-        let work = match self.has_index(IndexKind::Occurrences) {
-            true => self.size().0 as f64 * LISTS_LOAD_COST,
-            false => self.text_size().0 as f64 * LISTS_BUILD_COST,
+        let work = if self.has_index(IndexKind::Occurrences) {
+            self.size().0 as f64 * LISTS_LOAD_COST
+        } else {
+            self.text_size().0 as f64 * LISTS_BUILD_COST
         };
         // Below 2^40.
         (work / self.thread_count()) as u64
@@ -283,8 +283,8 @@ impl SegmentView {
         self.size().0 * LISTS_SYMBOL_BYTES
     }
 
-    /// Where words are, counted in bytes or words from the start of the segment; none where that takes too much, or another thread
-    /// builds it.
+    /// The places of words, counted in bytes or words from the start of the segment; none if they take too much memory, or
+    /// another thread builds them.
     fn lists(&self, unit: Unit, run: Run<'_>) -> Result<Option<&WordPlaces>> {
         let budget = &self.budgets.places[unit as usize];
         let (price, bytes) = (self.lists_price(), self.lists_bytes());
@@ -368,7 +368,7 @@ impl SegmentView {
         Ok(positions)
     }
 
-    /// Where a file lies, counted from the start of the segment.
+    /// The range of a file, counted from the start of the segment.
     fn file_range(&self, unit: Unit, file: u32) -> Result<Range<u64>> {
         let lengths = match unit {
             Unit::Bytes => self.pinned::<Lengths>(),
@@ -386,13 +386,13 @@ impl SegmentView {
         Ok(start..start + length(&files[file as usize]))
     }
 
-    /// Nanoseconds for the places of a word from an index on disk; none if there is none.
+    /// The cost of the places of a word by an index on disk, in nanoseconds; none without one.
     fn occurrence_index_cost(&self) -> Option<f64> {
         self.has_index(IndexKind::Occurrences)
             .then_some(OCCURRENCE_INDEX_COST)
     }
 
-    /// The places of a word, told by its first token, from an index on disk; none if there is none.
+    /// The places of a word, given its first token, by an index on disk; none without one.
     fn find_on_disk(&self, unit: Unit, token: u32, range: Range<u64>) -> Result<Option<Vec<u64>>> {
         let begin = Instant::now();
         let found = self.places_on_disk(unit, token, range)?;
@@ -400,7 +400,7 @@ impl SegmentView {
         Ok(found)
     }
 
-    /// The occurrences of a word in a file, counted from its start, from an index on disk; none if there is none.
+    /// The occurrences of a word in a file, counted from its start, by an index on disk; none without one.
     fn find_in_file_on_disk(&self, unit: Unit, question: WordInPart) -> Result<Option<Vec<u64>>> {
         let range = self.file_range(unit, question.file)?;
         let start = range.start;
@@ -409,8 +409,8 @@ impl SegmentView {
         Ok(found.map(from_start))
     }
 
-    /// The offsets of a word's own first bytes at these places of it, told by its first token, each a file and a position there,
-    /// ascending; none if no index tells, or the grammar is there, which tells as fast.
+    /// The offsets of a word's own first bytes at places of it, given its first token; each place is a file and a position there,
+    /// ascending. None without an index, or if the grammar is in memory, which is as fast.
     pub(super) fn offsets_on_disk(
         &self,
         token: u32,
@@ -426,7 +426,7 @@ impl SegmentView {
             return Ok(None);
         };
         let (mut found, mut rest) = (Vec::with_capacity(places.len()), &positions[..]);
-        // Where the file at hand begins, added up on the way: there may be very many.
+        // The start of the current file, added up on the way: there may be very many files.
         let files = self.files()?;
         let (mut file, mut first_word, mut first_byte) = (0, 0, 0);
         for of_file in places.chunk_by(|left, right| left.0 == right.0) {
@@ -482,13 +482,14 @@ impl SegmentView {
 
     /// The offsets of a word in a file.
     fn search_in_file(&self, question: WordInPart, run: Run<'_>) -> Result<Vec<u64>> {
-        match question.word.first == question.word.end {
-            true => Ok(Vec::new()),
-            false => answer::<FileSearch>(&question, self, run),
+        if question.word.first == question.word.end {
+            Ok(Vec::new())
+        } else {
+            answer::<FileSearch>(&question, self, run)
         }
     }
 
-    /// Where each word occurs in its file; files ascend.
+    /// The places of each word in its file; files ascend.
     pub(super) fn search_on(
         &self,
         device: &OnDevice<'_>,
@@ -544,7 +545,7 @@ impl SegmentView {
         self.pin::<Positions>().map(drop)
     }
 
-    /// Whether there are occurrence lists. Text that has too many occurrences has none.
+    /// Whether there are occurrence lists. Text with too many occurrences has none.
     fn has_lists(&self, unit: Unit) -> bool {
         match unit {
             Unit::Bytes => (self.pinned::<Offsets>()).is_some_and(|lists| lists.0.is_some()),
@@ -552,7 +553,7 @@ impl SegmentView {
         }
     }
 
-    /// The offset of the word's own first byte of word number `position`, which the file has.
+    /// The offset of the own first byte of word number `position`, which the file has.
     ///
     /// Work: one step down the grammar a level.
     pub(crate) fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
@@ -564,7 +565,7 @@ impl SegmentView {
         Ok(offset - bytes.file_range(file).start + space)
     }
 
-    /// How many words of a file begin before byte `offset` of it, which the file has.
+    /// The number of words of a file that begin before byte `offset` of it, which the file has.
     ///
     /// Work: one step down the grammar a level.
     pub(crate) fn words_before(&self, file: u32, offset: u64) -> Result<u64> {
@@ -579,8 +580,8 @@ impl SegmentView {
         Ok(before + u64::from(is_word && rest > space))
     }
 
-    /// The token that holds a byte or word of a file, which the file has. `stack` gets what is left of the root from there,
-    /// then of the bodies within: `[start, end)` in root or bodies.
+    /// The token at a byte or word of a file, which the file has. `stack` gets the rest of the root from there, then of the
+    /// bodies within: `[start, end)` in root or bodies.
     ///
     /// Work: one step down the grammar a level.
     pub(super) fn token_at(
@@ -608,7 +609,7 @@ impl SegmentView {
         Ok(TokenStart { position, offset })
     }
 
-    /// What is left of a file's root in the grammar over words, from word number `position` on, which the file has; as that of
+    /// The rest of a file's root in the grammar over words, from word number `position` on, which the file has; as that of
     /// [`SegmentView::token_at`].
     ///
     /// Work: one step down the grammar a level.
@@ -625,7 +626,7 @@ impl SegmentView {
         Ok(&self.pin::<TokenWords>()?.0)
     }
 
-    /// Builds what offsets need.
+    /// Builds the structures for offsets.
     pub(crate) fn prepare_offsets(&self) -> Result<()> {
         self.signatures()?;
         self.lengths().map(drop)
@@ -645,7 +646,7 @@ impl SegmentView {
         })
     }
 
-    /// The parents, if they are there or it is time to build them.
+    /// The parents, if they are in memory or due.
     pub(super) fn parents(
         &self,
         view: GrammarView<'_>,
@@ -679,9 +680,10 @@ impl SegmentView {
     /// A word's offsets in each file that has it.
     fn search(&self, word: &[u8], run: Run<'_>) -> Result<SegmentOffsets> {
         let word = self.find_one_word(word)?;
-        match word.first == word.end {
-            true => Ok(Vec::new()),
-            false => answer::<SegmentSearch>(&word, self, run),
+        if word.first == word.end {
+            Ok(Vec::new())
+        } else {
+            answer::<SegmentSearch>(&word, self, run)
         }
     }
 
@@ -697,23 +699,24 @@ impl SegmentView {
 }
 
 impl LiveSegment {
-    /// About the bytes that searches keep while they work on it.
+    /// The bytes that searches pin, about.
     fn search_bytes(&self) -> u64 {
-        match self.has(StructureKind::Offsets) || self.has_index(IndexKind::Occurrences) {
-            true => 0,
-            false => self.size().0 * SEARCH_SYMBOL_BYTES,
+        if self.has(StructureKind::Offsets) || self.has_index(IndexKind::Occurrences) {
+            0
+        } else {
+            self.size().0 * SEARCH_SYMBOL_BYTES
         }
     }
 
-    /// Whether the bytes where words begin are told without building anything first.
+    /// Whether the offsets of words are known without building a structure.
     fn can_tell_offsets_now(&self) -> bool {
         self.has(StructureKind::TokenWords) && self.has(StructureKind::Lengths)
     }
 }
 
 impl StoredView {
-    /// For each word the stored files that have it, each with its offsets. As many segments are worked on at once as the cache
-    /// has room for.
+    /// For each word the stored files that have it, each with its offsets. Works on groups of segments that the cache has room
+    /// for together.
     fn search_words<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<FileOffsets>>>
     where
         W: AsRef<[u8]> + Sync,
@@ -750,7 +753,7 @@ impl StoredView {
         Ok(found)
     }
 
-    /// As `search_words_on_cpu`, where devices are to answer for a segment; none if they are for none.
+    /// As `search_words_on_cpu`, where devices answer for a segment; none if they answer for none.
     fn search_words_on_devices<W>(
         &self,
         words: &[W],
@@ -816,7 +819,7 @@ impl StoredView {
         files
     }
 
-    /// Where a word stands in a stored file: offsets of its first bytes, ascending.
+    /// The places of a word in a stored file: offsets of its first bytes, ascending.
     fn search_in(&self, file: usize, word: &[u8], run: Run<'_>) -> Result<Vec<u64>> {
         let mut offsets = Vec::new();
         for part in self.index.parts(file) {
@@ -835,7 +838,7 @@ impl StoredView {
         Ok(offsets)
     }
 
-    /// Where a word stands in a stored file, counted in words; ascending.
+    /// The positions of a word in a stored file; ascending.
     fn positions_of(&self, file: usize, word: u32, run: Run<'_>) -> Result<Vec<u64>> {
         let (mut positions, mut before) = (Vec::new(), 0);
         for part in self.index.parts(file) {
@@ -862,10 +865,10 @@ impl StoredView {
         }))
     }
 
-    /// The offsets of so many questions that were looked up, each part from its first byte.
+    /// The offsets of `questions` questions from their look-ups, each part from its first byte.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(crate) fn search_lookups(
         &self,
         lookups: &[Lookup],
@@ -894,7 +897,7 @@ impl StoredView {
         Ok(Found::new(questions, found.collect()))
     }
 
-    /// The offset of the own first byte of a word, told by its number in its stored file.
+    /// The offset of the own first byte of a word, given by its position in its stored file.
     fn offset_of_word(&self, file: u32, position: u64) -> Result<u64> {
         let mut before = 0;
         for part in self.index.parts(file as usize) {
@@ -909,7 +912,7 @@ impl StoredView {
         Err(no_such_word(&self.files()[file as usize].name, position))
     }
 
-    /// How many words of a stored file begin before a byte of it.
+    /// The number of words of a stored file that begin before a byte of it.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -925,7 +928,7 @@ impl StoredView {
         Ok(words)
     }
 
-    /// Lets each segment build occurrence lists.
+    /// Builds the occurrence lists of each segment.
     #[cfg(test)]
     pub(crate) fn build_lists(&self) -> Result<()> {
         (self.segments().iter()).try_for_each(|segment| SegmentView::of(segment).build_lists())
@@ -939,7 +942,7 @@ fn no_such_word(file: &str, position: u64) -> Error {
     }
 }
 
-/// Appends offsets that count from `first_byte`.
+/// Appends offsets, moved by `first_byte`.
 fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
     if offsets.is_empty() && first_byte == 0 {
         *offsets = found;
@@ -949,19 +952,20 @@ fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
 }
 
 impl SpreadPlan<'_> {
-    /// The same with the work of so many occurrences more.
+    /// The same plan with the cost of `occurrences` occurrences.
     fn plus_occurrences(self, occurrences: u64) -> Self {
-        let occurrence_cost = match self.is_all_by(PathName::OccurrenceLists) {
-            true => LISTS_OCCURRENCE_COST,
-            false => OCCURRENCE_COST,
+        let occurrence_cost = if self.is_all_by(PathName::OccurrenceLists) {
+            LISTS_OCCURRENCE_COST
+        } else {
+            OCCURRENCE_COST
         };
         self.plus(occurrences as f64 * occurrence_cost)
     }
 }
 
 impl CorpusView {
-    /// How so many words would be searched in each of some files, where they have about so many occurrences together; by words
-    /// too, if positions are asked for.
+    /// Plans a search for `words` words in each of some files, with about `occurrences` occurrences together; by words too, if
+    /// positions are needed.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -985,7 +989,7 @@ impl CorpusView {
         Ok(plan.plus_occurrences(occurrences))
     }
 
-    /// How `words` words with about `occurrences` occurrences would be searched in all files at once.
+    /// Plans a search for `words` words with about `occurrences` occurrences in all files at once.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -1001,13 +1005,13 @@ impl CorpusView {
     /// The files that have a word, each with its offsets.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn search(&self, word: &[u8], run: Run<'_>) -> Result<Vec<FileOffsets>> {
         let found = self.search_words(&[word], run)?;
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// What edits make of the files that have a word as they are stored, each with its offsets.
+    /// Corrects the stored files that have a word, each with its offsets, by the edits.
     fn corrected_search(
         &self,
         word: &[u8],
@@ -1017,7 +1021,7 @@ impl CorpusView {
         let Some(pending) = self.pending() else {
             return Ok(stored);
         };
-        // Edited files are looked through below.
+        // Edited files are searched below.
         let is_plain = |file: usize| pending.edit(file).is_none();
         let plain = stored.into_iter().filter_map(|(stored, offsets)| {
             // Files are numbered by u32.
@@ -1040,7 +1044,7 @@ impl CorpusView {
     /// For each word the files that have it, each with its offsets.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn search_words<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<FileOffsets>>>
     where
         W: AsRef<[u8]> + Sync,
@@ -1052,10 +1056,10 @@ impl CorpusView {
             .collect()
     }
 
-    /// Where a word stands in a file: offsets of its first bytes, ascending.
+    /// The places of a word in a file: offsets of its first bytes, ascending.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn search_in(&self, file: usize, word: &[u8], run: Run<'_>) -> Result<Vec<u64>> {
         let (stored, edit) = self.resolve(file);
         let offsets = match stored {
@@ -1071,7 +1075,7 @@ impl CorpusView {
     /// For each file and word the offsets.
     ///
     /// # Errors
-    /// If there is no such file, a segment is damaged, a device fails, or the run is over.
+    /// If there is no such file, a segment is damaged, a device fails, or the run must end.
     pub(crate) fn search_many<F, W>(
         &self,
         questions: &[(F, W)],
@@ -1084,10 +1088,10 @@ impl CorpusView {
         self.search_each(&self.find_files(questions)?, run)
     }
 
-    /// For each file, which is named by its place, and word the offsets.
+    /// For each file, given by its place, and word the offsets.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(crate) fn search_each(
         &self,
         questions: &[(usize, &[u8])],
@@ -1100,10 +1104,10 @@ impl CorpusView {
         )
     }
 
-    /// Where a word, told by its number, stands in a file, counted in words; ascending.
+    /// The positions of a word, given by its number, in a file; ascending.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn positions_of(&self, file: usize, word: u32, run: Run<'_>) -> Result<Vec<u64>> {
         let Some(pending) = self.pending() else {
             return self.stored().positions_of(file, word, run);
@@ -1120,7 +1124,7 @@ impl CorpusView {
         })
     }
 
-    /// The offset of the own first byte of a word, told by its number in its file.
+    /// The offset of the own first byte of a word, given by its position in its file.
     ///
     /// # Errors
     /// If a segment is damaged, or the file has no such word.
@@ -1141,7 +1145,7 @@ impl CorpusView {
         if let Some(region) = regions.regions.get(next)
             && region.words.contains(&position)
         {
-            // Within the words of a region, which lie in memory.
+            // Within the words of a region, which are in memory.
             let word = region.text.words[(position - region.words.start) as usize];
             return Ok(region.bytes.start + u64::from(word.offset));
         }
@@ -1158,12 +1162,12 @@ impl CorpusView {
         Ok(regions.moved_byte(of_stored(before)?, next))
     }
 
-    /// Whether occurrence lists of words in a file are there.
+    /// Whether occurrence lists of the words in a file are in memory.
     pub(crate) fn has_lists(&self, file: usize, unit: Unit) -> bool {
         self.holds_for_parts(file, |segment| SegmentView::of(segment).has_lists(unit))
     }
 
-    /// Whether the bytes where words of a file begin are told without building anything first.
+    /// Whether the offsets of a file's words are known without building a structure.
     pub(crate) fn can_tell_offsets_now(&self, file: usize) -> bool {
         self.holds_for_parts(file, |segment| segment.can_tell_offsets_now())
     }

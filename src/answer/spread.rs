@@ -1,6 +1,6 @@
-//! Partitions shared out among devices and the CPU: where each is answered, what that is estimated to take, and the work itself.
+//! Spreads partitions over devices and the CPU: where each is answered, the estimated cost, and the work itself.
 //!
-//! Invariant: a device gives what the CPU gives, checked against the file table in the same way. With `device = 'auto'` a
+//! Invariant: a device returns what the CPU returns, checked against the file table in the same way. With `device = 'auto'` a
 //! failure of a device is counted and the CPU answers; else it is the error.
 
 use std::borrow::Cow;
@@ -23,11 +23,11 @@ use crate::{Error, Result};
 
 /// An operation that devices do too.
 pub(crate) trait DeviceOperation: PartitionOperation {
-    /// Nanoseconds that a device works on a partition once it has the words of that; infinite if the CPU makes the answer
-    /// anyway.
+    /// The time of a device for a partition once it has its words, in nanoseconds; infinite if the CPU makes the answer in any
+    /// case.
     fn device_work(size: Size) -> f64;
 
-    /// As a path of the CPU.
+    /// Runs the operation on a device; the answer is that of a path of the CPU.
     fn run_on(
         question: &Self::Question<'_>,
         segment: &SegmentView,
@@ -35,30 +35,30 @@ pub(crate) trait DeviceOperation: PartitionOperation {
     ) -> Result<Self::Answer>;
 }
 
-/// Where and how one partition is answered.
+/// The path and device of one partition.
 struct Choice<'a> {
     path: PathName,
-    /// Nanoseconds for what has to be decoded and built first, wherever it is answered.
+    /// Nanoseconds of decoding and building, for the CPU or a device.
     missing: f64,
     /// Nanoseconds for the rest on the CPU.
     work: f64,
-    /// The device that takes it instead, and what the rest is estimated to take there.
+    /// The device that takes the partition, and the estimated time for the rest there.
     device: Option<(&'a Device, f64)>,
 }
 
-/// Where and how all partitions are answered.
+/// The paths and devices of all partitions.
 pub(crate) struct SpreadPlan<'a> {
     choices: Vec<Choice<'a>>,
-    /// What a device would take for all, if devices were looked at and none takes a partition.
+    /// The cost of the best device, if devices were compared and none takes a partition.
     refused: Option<(&'a Device, f64)>,
     /// Whether a device was demanded, and takes a partition.
     is_demanded: bool,
-    /// Nanoseconds for what is found.
+    /// Nanoseconds of further work on the answers.
     more: f64,
 }
 
 impl<'a> SpreadPlan<'a> {
-    /// The same with so many nanoseconds more.
+    /// The same with `cost` more nanoseconds.
     pub(crate) fn plus(mut self, cost: f64) -> SpreadPlan<'a> {
         self.more += cost;
         self
@@ -77,12 +77,12 @@ impl<'a> SpreadPlan<'a> {
         self.is_demanded
     }
 
-    /// What all partitions together are estimated to take, one after the other, in nanoseconds.
+    /// The estimated time for all partitions, one after the other, in nanoseconds.
     pub(crate) fn cost(&self) -> f64 {
         self.choices.iter().map(Choice::cost).sum::<f64>() + self.more
     }
 
-    /// The paths, and if there are several, in how many partitions each.
+    /// The paths, and if there are several, the number of partitions of each.
     pub(crate) fn paths(&self) -> Cow<'static, str> {
         if let Some(first) = self.choices.first()
             && self.is_all_by(first.path)
@@ -105,7 +105,7 @@ impl<'a> SpreadPlan<'a> {
         !self.choices.is_empty() && self.choices.iter().all(|choice| choice.path == path)
     }
 
-    /// Where, as EXPLAIN shows it.
+    /// The devices, as in EXPLAIN.
     pub(crate) fn device_line(&self) -> Cow<'static, str> {
         let is_on_cpu = self.choices.iter().all(|choice| choice.device.is_none());
         if is_on_cpu && self.refused.is_none() {
@@ -137,7 +137,7 @@ impl<'a> SpreadPlan<'a> {
 impl Choice<'_> {
     fn cost(&self) -> f64 {
         match self.device {
-            // The CPU makes what a device has no estimate for.
+            // Without an estimate for the device, the CPU makes the answer.
             Some((_, cost)) if cost.is_finite() => self.missing + cost,
             _ => self.cpu_cost(),
         }
@@ -152,7 +152,7 @@ impl Choice<'_> {
 type Places<'a> = Vec<Option<&'a Device>>;
 
 impl StoredView {
-    /// How so many questions to each of some segments, by their places, would be answered on the CPU.
+    /// Plans questions to some segments on the CPU, given the places of the segments and the number of questions to each.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -204,7 +204,7 @@ impl StoredView {
         Ok(plan)
     }
 
-    /// How an operation would be answered by all segments on the CPU.
+    /// Plans an operation on all segments on the CPU.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -218,7 +218,7 @@ impl StoredView {
         self.plan_questions::<O>(questions, forced)
     }
 
-    /// How an operation would be answered: by the cheapest path of each segment, or by devices where they are cheaper.
+    /// Plans an operation: by the cheapest path of each segment, or on devices where they are cheaper.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -237,8 +237,8 @@ impl StoredView {
         Ok(self.placed(plan, Kind::Words, device_cost))
     }
 
-    /// The plan for queries on lists of files, of which the number and the number of their words are given. `question` stands for
-    /// one word of one of them.
+    /// Plans queries on lists of files, given their number and that of their words. `question` stands for one word of one of
+    /// them.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -260,8 +260,8 @@ impl StoredView {
         Ok(self.placed_apart(plan, forced, Kind::Lists, needs, work))
     }
 
-    /// How look-ups in all files would be answered, or by devices where they are cheaper. A device needs `needs` of the host until
-    /// it has the segment, and then works as long as `work` says.
+    /// Plans look-ups in all files, on devices where they are cheaper. A device needs `needs` of the host until it has the
+    /// segment, and then works as long as `work` says.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -296,24 +296,26 @@ impl StoredView {
             choice.missing = 0.0;
         }
         let device_cost = |index: usize, device: &Device| {
-            let missing = match device.holds(self.segments[index].residence(), kind) {
-                true => 0.0,
-                false => self.segment_at(index).missing(needs),
+            let missing = if device.holds(self.segments[index].residence(), kind) {
+                0.0
+            } else {
+                self.segment_at(index).missing(needs)
             };
             missing + self.device_cost(index, device, kind, &work)
         };
         self.placed(plan, kind, device_cost)
     }
 
-    /// A plan, made again if its work is what devices are looked for and found.
+    /// A plan, made again if its cost opens devices.
     pub(super) fn planned_with_devices<'a>(
         &self,
         plan: impl Fn() -> Result<SpreadPlan<'a>>,
     ) -> Result<SpreadPlan<'a>> {
         let first = plan()?;
-        match self.devices().look_for(first.cost()) {
-            true => plan(),
-            false => Ok(first),
+        if self.devices().look_for(first.cost()) {
+            plan()
+        } else {
+            Ok(first)
         }
     }
 
@@ -325,7 +327,7 @@ impl StoredView {
         device_cost: impl Fn(usize, &Device) -> f64,
     ) -> SpreadPlan<'a> {
         let costs: Vec<f64> = plan.choices.iter().map(|choice| choice.work).collect();
-        // An answer that costs nothing is there.
+        // An answer without cost is in memory.
         let is_there = |index: usize| plan.choices[index].cpu_cost() == 0.0;
         let places = self.places(kind, &costs, is_there, &device_cost);
         let is_on_cpu = places.iter().all(Option::is_none);
@@ -348,7 +350,7 @@ impl StoredView {
         plan
     }
 
-    /// What a device takes for a segment, with what it has to be given; the host has made that.
+    /// The cost of a segment on a device, with the copy of its structure; the host has made that.
     fn device_cost(
         &self,
         index: usize,
@@ -367,8 +369,8 @@ impl StoredView {
         DEVICE_START_COST + size.symbols as f64 * given + work(size)
     }
 
-    /// Decides which device takes each segment, whose costs on the CPU are given: devices get the largest first, each as much
-    /// as the others. What is there stays.
+    /// Chooses the device of each segment, given the costs on the CPU: the largest segments first, so that the load of devices is
+    /// balanced. Segments stay on devices that hold them.
     fn places(
         &self,
         kind: Kind,
@@ -390,7 +392,7 @@ impl StoredView {
             if is_there(index) {
                 continue;
             }
-            // A device that holds the segment keeps it; else the one with the least to do takes it.
+            // A device that holds the segment keeps it; else the one with the least load takes it.
             let holds = |&place: &usize| devices[place].holds(segment.residence(), kind);
             let least = || (0..devices.len()).min_by_key(|&place| loads[place]);
             let Some(place) = (0..devices.len()).find(holds).or_else(least) else {
@@ -404,13 +406,13 @@ impl StoredView {
         places
     }
 
-    /// Which devices answer a batch of `count` look-ups of any kind; none if the CPU answers.
+    /// The devices that answer a batch of `count` look-ups of any kind; none if the CPU answers.
     pub(super) fn lookup_places(&self, count: u64) -> Option<LookupPlaces<'_>> {
         self.lookup_places_at(count, |_| BATCH_LOOKUP_COST)
     }
 
-    /// As `lookup_places`, for look-ups like `question`. The CPU takes less than the general estimate where a table or lists that
-    /// answer them are in memory.
+    /// As `lookup_places`, for look-ups like `question`. The CPU takes less than the general estimate where a table or lists in
+    /// memory answer them.
     pub(super) fn lookup_places_of<O: PartitionOperation>(
         &self,
         count: u64,
@@ -418,13 +420,13 @@ impl StoredView {
     ) -> Option<LookupPlaces<'_>> {
         self.lookup_places_at(count, |index| {
             let chosen = choose::<O>(question, &self.segment_at(index), None);
-            // A damaged segment says so when it answers.
+            // A damaged segment is reported when it answers.
             let work = chosen.map_or(f64::INFINITY, |chosen| chosen.work);
             work.min(BATCH_LOOKUP_COST)
         })
     }
 
-    /// As `lookup_places`. `cost_on_cpu` gives the nanoseconds that a thread takes for a look-up in a segment.
+    /// As `lookup_places`. `cost_on_cpu` returns the time of a look-up in a segment on one thread, in nanoseconds.
     fn lookup_places_at(
         &self,
         count: u64,
@@ -451,12 +453,12 @@ impl StoredView {
         })
     }
 
-    /// Whether devices answer so many look-ups at once.
+    /// Whether devices answer a batch of `count` look-ups.
     pub(crate) fn takes_lookups(&self, count: u64) -> bool {
         self.lookup_places(count).is_some()
     }
 
-    /// Has each segment answer by its cheapest path, or on its device.
+    /// The answer of each segment by its cheapest path, or on its device.
     pub(super) fn each_segment<O: DeviceOperation>(
         &self,
         question: &O::Question<'_>,
@@ -466,7 +468,7 @@ impl StoredView {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Has those segments answer that are asked, by their places.
+    /// The answers of the asked segments, by their places.
     pub(super) fn each_asked<O: DeviceOperation>(
         &self,
         question: &O::Question<'_>,
@@ -479,19 +481,25 @@ impl StoredView {
             (Kind::Words, &places, &costs),
             run,
             &is_asked,
-            |index| match is_asked(index) {
-                true => answer::<O>(question, &self.segment_at(index), run).map(Some),
-                false => Ok(None),
+            |index| {
+                if is_asked(index) {
+                    answer::<O>(question, &self.segment_at(index), run).map(Some)
+                } else {
+                    Ok(None)
+                }
             },
-            |index, device| match is_asked(index) {
-                true => O::run_on(question, &self.segment_at(index), device).map(Some),
-                false => Ok(None),
+            |index, device| {
+                if is_asked(index) {
+                    O::run_on(question, &self.segment_at(index), device).map(Some)
+                } else {
+                    Ok(None)
+                }
             },
         )
     }
 
-    /// Has each segment answered by its place, on its device or on the CPU; devices work side by side. Those that nothing is
-    /// asked of have an answer without work.
+    /// Runs each segment's work by its place, on its device or on the CPU; devices work side by side. Segments that are not asked
+    /// have an answer without work.
     pub(super) fn spread<A: Send>(
         &self,
         (kind, places, costs): (Kind, &[Option<&Device>], &[f64]),
@@ -535,11 +543,11 @@ impl StoredView {
                 return answers.collect::<Result<Vec<(usize, A)>>>();
             };
             device.begin_question();
-            // What is there comes first, before it has to make room.
+            // Segments on the device come first, before they may be evicted for others.
             let holds = |index: usize| device.holds(self.segments[index].residence(), kind);
             lane.sort_by_key(|&index| (is_asked(index), !holds(index)));
             let mut answers = Vec::with_capacity(lane.len());
-            // What was brought is held until it was worked with.
+            // A prefetched grammar is held until it was used.
             let mut brought = None;
             for place in 0..lane.len() {
                 let (found, next) =
@@ -555,7 +563,7 @@ impl StoredView {
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
-    /// Has the first of some segments answered, and the grammar of the second brought to the device beside that.
+    /// Answers the first of some segments on a device, and prefetches the grammar of the second meanwhile.
     fn ahead<'d, A: Send>(
         &self,
         lane: &[usize],
@@ -574,12 +582,12 @@ impl StoredView {
             .collect();
         let bring = || {
             interrupt::check(run.stop).ok()?;
-            // A segment that is damaged says so when its turn comes.
+            // A damaged segment is reported when its turn comes.
             let view = segment.grammar_of(kind).ok()??;
             let on_device = device.until(run.stop);
             on_device.bring(segment.residence(), kind, view, &stay)
         };
-        // What the host has already is under way before the device begins; else the host makes it meanwhile.
+        // A grammar in memory is copied before the device begins; another one is made meanwhile.
         let brought = if segment.has_grammar_of(kind) {
             bring()
         } else {
@@ -588,9 +596,10 @@ impl StoredView {
         rayon::join(
             || answer(lane[0]),
             || {
-                let brought = match segment.has_grammar_of(kind) {
-                    true => brought,
-                    false => bring(),
+                let brought = if segment.has_grammar_of(kind) {
+                    brought
+                } else {
+                    bring()
                 };
                 if let (Some(brought), Ok(Some(view))) = (&brought, segment.grammar_of(kind)) {
                     brought.copy(view);
@@ -601,26 +610,26 @@ impl StoredView {
     }
 }
 
-/// The devices that answer look-ups, one for each segment, and what they take.
+/// The devices that answer look-ups, one for each segment, and their costs.
 pub(super) struct LookupPlaces<'a> {
     places: Places<'a>,
     costs: Vec<f64>,
 }
 
 impl LookupPlaces<'_> {
-    /// What [`StoredView::spread`] takes.
+    /// The arguments for [`StoredView::spread`].
     pub(super) fn spread(&self) -> (Kind, &[Option<&Device>], &[f64]) {
         (Kind::Lookups, &self.places, &self.costs)
     }
 }
 
-/// What the CPU's threads take for so many look-ups of a batch, in nanoseconds.
+/// The time of `count` look-ups of a batch on the CPU's threads, in nanoseconds.
 pub(crate) fn lookups_cost(count: u64, threads: usize) -> f64 {
     count as f64 * BATCH_LOOKUP_COST / threads.max(1) as f64
 }
 
 impl SegmentView {
-    /// The grammar that a kind of structure is made of; lists are made of none.
+    /// The grammar that a kind of structure is made of; none for lists.
     fn grammar_of(&self, kind: Kind) -> Result<Option<GrammarView<'_>>> {
         match kind {
             Kind::Words => Ok(Some(self.word_grammar()?.view())),

@@ -1,7 +1,7 @@
 //! The segments of a corpus as one: files and words by number, wherever they lie.
 //!
-//! The invariant: a file's parts lie in segments in the order of the index, and words have the numbers of the vocabulary. Only
-//! data is here; what is asked of it stands with each operation. It knows nothing of edits that are pending.
+//! The invariant: a file's parts lie in segments in the order of the index, and words have the numbers of the vocabulary. This
+//! file has the data; the operations have their own files. Pending edits are not known here.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -24,21 +24,21 @@ use crate::segment::cache::{Cache, CachedFacts, Slots};
 use crate::segment::{LiveSegment, SegmentView, edge_words};
 use crate::{Error, Result};
 
-/// The segments of a corpus and where each of its files lies in them. Files are named by their place in order of name;
-/// parallel work runs in the current pool.
+/// The segments of a corpus and the places of its files in them. Files are named by their place in order of name; parallel work
+/// runs in the current pool.
 pub(crate) struct StoredCorpus {
     name: String,
     pub(super) segments: Vec<Arc<LiveSegment>>,
     pub(super) index: FileIndex,
     /// Its vocabulary, how often each word occurs, and tables of all segments, in the cache.
     slots: Arc<Slots>,
-    /// Words that edits met.
+    /// The numbers of words that edits met.
     pub(super) word_numbers: WordNumbers,
     devices: Arc<Devices>,
 }
 
-/// A stored corpus, and its vocabulary as long as the view is there, if it was needed: numbers of words mean nothing
-/// without it.
+/// A stored corpus, with its vocabulary as long as the view lives, once it was needed: numbers of words have no meaning without
+/// it.
 pub(crate) struct StoredView {
     stored: Arc<StoredCorpus>,
     vocabulary: OnceLock<Arc<Vocabulary>>,
@@ -64,10 +64,10 @@ pub(super) enum Kept {
 /// The same by name, as `caches()` shows it.
 const KINDS: [&str; 4] = ["vocabulary", "word_totals", "file_words", "word_files"];
 
-/// Names that are compared to find the most similar one, at most.
+/// The most names that are compared to find the most similar one.
 const COMPARED_NAMES_MAX: usize = 10_000;
 
-/// Longer names are compared with none.
+/// Longer names are not compared.
 const COMPARED_BYTES_MAX: usize = 128;
 
 impl StoredView {
@@ -105,7 +105,7 @@ impl StoredView {
 
     /// The segments in groups that share no file, each by their places, ascending.
     pub(crate) fn partitions(&self) -> Vec<Vec<usize>> {
-        // By segment the first segment of its group.
+        // For each segment the first segment of its group.
         let mut first: Vec<usize> = (0..self.segments.len()).collect();
         fn find(first: &[usize], mut segment: usize) -> usize {
             while first[segment] != segment {
@@ -139,17 +139,17 @@ impl StoredView {
         StoredView::new(name, segments.collect(), devices, self.cache())
     }
 
-    /// Another view of the same, which needs no vocabulary yet.
+    /// Another view of the same corpus, without a vocabulary yet.
     pub(crate) fn again(&self) -> Arc<StoredView> {
         Arc::new(StoredView::of(self.stored.clone()))
     }
 
-    /// Whether both are views of the same.
+    /// Whether both are views of the same corpus.
     pub(crate) fn is_same(&self, other: &StoredView) -> bool {
         Arc::ptr_eq(&self.stored, &other.stored)
     }
 
-    /// What tells later views of the same.
+    /// A reference that recognizes later views of the same corpus.
     pub(crate) fn downgrade(&self) -> Weak<StoredCorpus> {
         Arc::downgrade(&self.stored)
     }
@@ -168,7 +168,7 @@ impl StoredView {
         self.pinned_vocabulary().is_some()
     }
 
-    /// The vocabulary, which was made before numbers of words were given.
+    /// The vocabulary, which must have been made before.
     pub(super) fn known_vocabulary(&self) -> &Vocabulary {
         let vocabulary = self.pinned_vocabulary();
         vocabulary.expect("made before numbers of words were given")
@@ -191,8 +191,8 @@ impl StoredView {
         &self.segments
     }
 
-    /// The segments in groups, in order. `bytes` says what work on a segment keeps in memory: a group takes at most half of the
-    /// cache, or is one segment. The other half is for what threads take for a while.
+    /// The segments in groups, in order. `bytes` returns the memory that work on a segment pins: a group takes at most half of
+    /// the cache, or is one segment. The other half is for temporary structures of threads.
     pub(super) fn groups_in_room(
         &self,
         bytes: impl Fn(&LiveSegment) -> u64,
@@ -213,7 +213,7 @@ impl StoredView {
         })
     }
 
-    /// Items that are sorted by segment, in groups of those of segments whose look-ups the cache has room for together.
+    /// Items sorted by segment, in groups of those whose segments the cache has room for together.
     pub(super) fn in_room<'i, T>(
         &self,
         items: &'i [T],
@@ -228,13 +228,13 @@ impl StoredView {
             (group, rest) = rest.split_at(count);
             groups.push(group);
         }
-        // What is of no segment, where there are none.
+        // Items without a segment, where there are no segments.
         groups.push(rest);
         groups.retain(|group| !group.is_empty());
         groups
     }
 
-    /// What the cache holds of the corpus, beside what it holds of segments: its kinds, and what it knows of them.
+    /// The structures of the corpus in the cache, beside those of segments: their names and states.
     pub(crate) fn cached(&self) -> impl Iterator<Item = (&'static str, CachedFacts)> {
         let facts = self.slots.facts().into_iter();
         facts.map(|facts| (KINDS[facts.index], facts))
@@ -263,7 +263,7 @@ impl StoredView {
         &self.devices
     }
 
-    /// The segment of a part, to work with.
+    /// A view of the segment of a part.
     pub(super) fn segment(&self, part: &Part) -> SegmentView {
         SegmentView::of(self.live(part))
     }
@@ -277,7 +277,7 @@ impl StoredView {
         self.index.find(name)
     }
 
-    /// What to say of a file that is not there.
+    /// The error for a missing file.
     pub(crate) fn no_such_file(&self, name: &str) -> Error {
         self.no_such_file_of(name, self.files())
     }
@@ -291,7 +291,8 @@ impl StoredView {
         }
     }
 
-    /// Builds what telling words around edits of some files needs, and moving places; pinned as long as the caller keeps it.
+    /// Builds the structures for finding words around edits of some files, and for moving places; pinned as long as the caller
+    /// keeps the result.
     pub(super) fn prepare_edits(
         &self,
         files: impl Iterator<Item = usize>,
@@ -310,8 +311,8 @@ impl StoredView {
         segments.into_iter().map(prepare).collect()
     }
 
-    /// Views of some segments, told by their places, that have what extracts need: of the first ones, as many as may take half of the
-    /// cache. So threads that begin together do not each build it.
+    /// Views of the first of some segments, given by their places, with the structures for extracts, up to half of the cache. So
+    /// threads that begin together share them.
     ///
     /// # Errors
     /// If a segment is damaged, or `stop` is set.
@@ -334,7 +335,7 @@ impl StoredView {
         Ok(views)
     }
 
-    /// How many bytes of text there are.
+    /// The bytes of text.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments
             .iter()
@@ -342,7 +343,7 @@ impl StoredView {
             .sum()
     }
 
-    /// The segments that have parts of a file, by their places.
+    /// The places of the segments that have parts of a file.
     pub(crate) fn segments_of(&self, file: usize) -> impl Iterator<Item = usize> {
         self.index
             .parts(file)
@@ -388,7 +389,7 @@ impl StoredView {
         Ok(words)
     }
 
-    /// The segment at a place, to work with.
+    /// A view of the segment at a place.
     pub(super) fn segment_at(&self, index: usize) -> SegmentView {
         SegmentView::of(&self.segments[index])
     }
@@ -417,9 +418,9 @@ impl StoredView {
         Ok(())
     }
 
-    /// The segment's numbers of words; none if it has not all of them.
+    /// The segment's numbers of words; none if it lacks one of them.
     pub(super) fn segment_words(&self, segment: usize, words: &[u32]) -> Result<Option<Vec<u32>>> {
-        // The corpus numbers its words as its only segment does.
+        // The numbers of the corpus are those of its only segment.
         if self.segments.len() == 1 {
             return Ok(Some(words.to_vec()));
         }
@@ -435,7 +436,7 @@ impl StoredView {
     }
 }
 
-/// The segments that one piece of work meets, pinned until it is done.
+/// The segments of one piece of work, pinned until it is done.
 pub(super) struct SegmentViews<'a> {
     stored: &'a StoredView,
     views: Vec<OnceLock<Box<SegmentView>>>,
@@ -467,7 +468,7 @@ impl StoredFiles for StoredView {
     }
 }
 
-/// The most similar of the files' names, if it is probably what was meant.
+/// The most similar of the files' names, if it is similar enough.
 fn nearest(name: &str, files: &[FileSummary]) -> Option<String> {
     if name.len() > COMPARED_BYTES_MAX {
         return None;

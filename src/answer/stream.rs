@@ -1,8 +1,8 @@
-//! Words one after the other, as they stand in the files.
+//! Words in order, with their places in the files.
 //!
-//! The invariant: every word of the wanted files that stands in the wanted places is given once, in order of file and place;
-//! memory is a stack as deep as the grammar and the tokens that come next. What comes before the first wanted place of a file
-//! is not read, the first is looked up.
+//! The invariant: every word of the wanted files in the wanted places is returned once, in order of file and place; memory is a
+//! stack as deep as the grammar and the next tokens. The text before the first wanted place of a file is not read: that place is
+//! looked up.
 
 use std::mem;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use crate::answer::terminals::{root_of_file, take_terminals};
 use crate::runtime::interrupt::Interrupt;
 use crate::segment::{SegmentView, TokenForm, TokenForms, Unit};
 
-/// A word where it stands.
+/// An occurrence of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Occurrence {
     /// Place in [`crate::Snapshot::files`].
@@ -30,7 +30,7 @@ pub(crate) struct Occurrence {
     pub(crate) offset: u64,
 }
 
-/// Where in their files words are wanted: in both of these.
+/// The wanted places of words in their files: in both of these ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlaceRanges {
     pub(crate) offsets: RangeInclusive<u64>,
@@ -44,7 +44,7 @@ impl PlaceRanges {
         positions: 0..=u64::MAX,
     };
 
-    /// The estimated share of a file of `bytes` bytes and `words` words that lies in them.
+    /// The estimated share of a file of `bytes` bytes and `words` words in them.
     pub(crate) fn share(&self, bytes: u64, words: u64) -> f64 {
         let share = |range: &RangeInclusive<u64>, all: u64| {
             let end = range.end().saturating_add(1).min(all);
@@ -53,7 +53,7 @@ impl PlaceRanges {
         share(&self.offsets, bytes).min(share(&self.positions, words))
     }
 
-    /// The first place from which words have to be looked at; none for the start of a file.
+    /// The first place from which words must be read; none for the start of a file.
     fn start(&self) -> Option<(Unit, u64)> {
         match (*self.offsets.start(), *self.positions.start()) {
             (0, 0) => None,
@@ -72,15 +72,15 @@ impl PlaceRanges {
     }
 }
 
-/// All words of some files, or those in some places of them and others around these.
+/// All words of some files, or those in some places of them and further words around these.
 pub(crate) struct WordStream {
     view: Arc<CorpusView>,
-    /// Files to come, the next one last.
+    /// The files to come, the next one last.
     files: Vec<u32>,
     places: PlaceRanges,
-    /// How many words behind the last place are wanted too.
+    /// The number of wanted words behind the last place.
     words_behind: u64,
-    /// The file at hand.
+    /// The current file.
     current: Option<Current>,
     /// Stored words that were read ahead.
     buffer: Vec<Occurrence>,
@@ -91,7 +91,7 @@ struct Current {
     file: u32,
     /// Its stored words; none if it rests on no stored file, or when they are all read.
     stored: Option<StoredStream>,
-    /// How many of its regions have been given, or lie before the first wanted place.
+    /// The number of its regions that were returned, or lie before the first wanted place.
     regions: usize,
     /// The number of the first word behind the last wanted place, once it was met.
     first_behind: Option<u64>,
@@ -100,26 +100,27 @@ struct Current {
 /// Stored words of an edited file that are read at a time.
 const STORED_WORDS: usize = 256;
 
-/// Tokens that are expanded at a time, at least.
+/// The least number of tokens that are expanded at a time.
 const TOKENS_MIN: usize = 64;
 
 impl WordStream {
-    /// Over `files`, in the order given.
+    /// A stream of the words of `files`, in the order given.
     pub(crate) fn new(view: Arc<CorpusView>, files: Vec<u32>) -> WordStream {
         WordStream::within(view, files, PlaceRanges::ALL, 0)
     }
 
-    /// Over the words of `files` in some places, and `words_behind` words after the last place in each file. Words beside these
-    /// may come too.
+    /// A stream of the words of `files` in some places, with `words_behind` words after the last place in each file. It may have
+    /// words beside these.
     pub(crate) fn within(
         view: Arc<CorpusView>,
         mut files: Vec<u32>,
         places: PlaceRanges,
         words_behind: u64,
     ) -> WordStream {
-        match places.is_empty() {
-            true => files.clear(),
-            false => files.reverse(),
+        if places.is_empty() {
+            files.clear()
+        } else {
+            files.reverse()
         }
         WordStream {
             view,
@@ -131,7 +132,7 @@ impl WordStream {
         }
     }
 
-    /// Appends words to `buffer` until it holds at least `length` or there are no more, which it says by `false`.
+    /// Appends words to `buffer` until it holds at least `length`; `false` if there are no more.
     pub(crate) fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
         while buffer.len() < length {
             if self.current.is_none() {
@@ -157,7 +158,7 @@ impl WordStream {
         Ok(true)
     }
 
-    /// Goes to the first wanted place of a file.
+    /// Moves to the first wanted place of a file.
     fn open(&self, file: u32) -> Result<Current> {
         let (stored, _) = self.view.resolve(file as usize);
         let pending = self.view.pending();
@@ -180,7 +181,7 @@ impl WordStream {
         })
     }
 
-    /// As `fill`, on the threads of the database, for a statement; once that has to end there are no more words.
+    /// As `fill`, on the threads of the database, for a statement; there are no more words once that must end.
     pub(crate) fn fill_until(
         &mut self,
         buffer: &mut Vec<Occurrence>,
@@ -198,7 +199,7 @@ impl WordStream {
         Ok(has_more)
     }
 
-    /// Appends words of the file at hand; `false` if it has no more.
+    /// Appends words of the current file; `false` if it has no more.
     fn read(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
         let current = self.current.as_mut().expect("a file is at hand");
         let Some(pending) = self.view.pending() else {
@@ -254,22 +255,22 @@ impl WordStream {
     }
 }
 
-/// The words of a file as they are stored, from some place on.
+/// The stored words of a file, from some place on.
 struct StoredStream {
     view: Arc<StoredView>,
     file: u32,
-    /// Which of its parts is at hand, and the segment of that; none behind the last.
+    /// Its current part, and the segment of that; none behind the last.
     current: Option<(usize, Arc<SegmentView>)>,
-    /// What is left of the root of that part, and of the bodies within, as [`take_terminals`] takes it.
+    /// The rest of the root of that part, and of the bodies within, as for [`take_terminals`].
     stack: Vec<(u32, u32)>,
-    /// Tokens that come next.
+    /// The next tokens.
     tokens: Vec<u32>,
     position: u64,
     offset: u64,
 }
 
 impl StoredStream {
-    /// From the token that holds a place on, or the start of the file.
+    /// A stream from the token at a place on, or from the start of the file.
     fn open(view: Arc<StoredView>, file: u32, start: Option<(Unit, u64)>) -> Result<StoredStream> {
         let mut stream = StoredStream {
             view,
@@ -287,7 +288,7 @@ impl StoredStream {
         Ok(stream)
     }
 
-    /// Appends words to `buffer` until it holds at least `length` or there are no more, which it says by `false`.
+    /// Appends words to `buffer` until it holds at least `length`; `false` if there are no more.
     fn fill(&mut self, buffer: &mut Vec<Occurrence>, length: usize) -> Result<bool> {
         let view = self.view.clone();
         let vocabulary = view.vocabulary()?;
@@ -331,7 +332,7 @@ impl StoredStream {
         Ok(true)
     }
 
-    /// Goes to the start of a part, if there is one more.
+    /// Moves to the start of a part, if there is one more.
     fn enter(&mut self, part_number: usize) -> Result<()> {
         self.current = None;
         if let Some(part) = self.view.index.parts(self.file as usize).get(part_number) {
@@ -342,7 +343,7 @@ impl StoredStream {
         Ok(())
     }
 
-    /// Goes to the token that holds a place; behind the last one if none does.
+    /// Moves to the token at a place; behind the last one if no token is there.
     fn seek(&mut self, unit: Unit, place: u64) -> Result<()> {
         let view = self.view.clone();
         let mut words_before = 0;
@@ -366,8 +367,8 @@ impl StoredStream {
     }
 }
 
-/// Writes where the words of some tokens stand, of which the first begins at `next`; says how many words there are and where the
-/// token behind them begins. `words` has a place for each token.
+/// Writes the places of the words of some tokens, of which the first begins at `next`. Returns the number of words and the start
+/// of the token behind them. `words` has a place for each token.
 #[inline]
 fn place_words(
     tokens: &[u32],
@@ -380,7 +381,7 @@ fn place_words(
     for &token in tokens {
         let form = forms[token as usize];
         let (word, before) = form.word();
-        // Gaps are written too, and then over: a branch on them would be guessed wrong often.
+        // Gaps are written too, and then overwritten: a branch on them would often be mispredicted.
         words[count] = Occurrence {
             word,
             offset: next.offset + u64::from(before),

@@ -1,7 +1,7 @@
 //! Answers about all words or n-grams of a corpus, as tables of numbers.
 //!
 //! The invariant: words and n-grams stand in dictionary order of their words, each once, and files are places in
-//! [`crate::Snapshot::files`]. Words are numbers until their bytes are asked for, which stay in the dictionaries.
+//! [`crate::Snapshot::files`]. Words are numbers; their bytes stay in the dictionaries.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::answer::counted_ngrams::WithCounts;
 use crate::answer::ngram_files::WithFiles;
 use crate::answer::ngram_payload::NgramsPart;
 
-/// Fewer words than this part of all are sorted by comparing.
+/// Fewer words than this part of all are sorted by comparing: 1/`FEW_PART`.
 const FEW_PART: usize = 8;
 
 /// Rows with at least this count are sorted by it.
@@ -33,12 +33,12 @@ impl WordCounts {
         WordCounts { view, counts }
     }
 
-    /// How many different words there are.
+    /// The number of different words.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// Whether there is no word.
+    /// Whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
@@ -50,8 +50,8 @@ impl WordCounts {
 
     /// As [`WordCounts::iter`], the most frequent first, equal counts in order of the bytes of the word: TADOC's "sort".
     ///
-    /// Words are taken in order of their bytes, which is kept and nearly that of the dictionary, and put where their count
-    /// says; only the few with large counts are sorted.
+    /// Words are taken in order of their bytes, which is cached and close to that of the dictionary, and placed by their counts;
+    /// only the few with large counts are sorted.
     pub fn sorted(&self) -> Vec<(&[u8], u64)> {
         let (order, ranks) = self.view.byte_order();
         if self.counts.len() < order.len() / FEW_PART {
@@ -61,16 +61,15 @@ impl WordCounts {
             return (rows.map(|(word, count)| (self.view.word(word), count))).collect();
         }
         let mut spread = Vec::new();
-        // By word; those that do not occur have no count.
-        let counts = match self.counts.len() == order.len() {
-            true => &self.counts,
-            false => {
-                spread.resize(order.len(), (0, 0));
-                for &(word, count) in &self.counts {
-                    spread[word as usize] = (word, count);
-                }
-                &spread
+        // By word; words that do not occur have no count.
+        let counts = if self.counts.len() == order.len() {
+            &self.counts
+        } else {
+            spread.resize(order.len(), (0, 0));
+            for &(word, count) in &self.counts {
+                spread[word as usize] = (word, count);
             }
+            &spread
         };
         // By count; the last one for all larger counts.
         let mut places = vec![0; LARGE_COUNT as usize + 1];
@@ -97,7 +96,7 @@ impl WordCounts {
         (rows.map(|word: u32| (text(word), counts[word as usize].1))).collect()
     }
 
-    /// All counts together.
+    /// The sum of all counts.
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|&(_, count)| count).sum()
     }
@@ -115,12 +114,12 @@ impl TermVectors {
         TermVectors { view, table }
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub fn files(&self) -> usize {
         self.table.rows()
     }
 
-    /// The words of a file and how often each occurs there, in dictionary order.
+    /// The words of a file with their counts, in dictionary order.
     ///
     /// # Panics
     /// If there is no such file.
@@ -143,7 +142,7 @@ impl TermVectors {
     }
 }
 
-/// Words or n-grams, each with the files that it occurs in and how often.
+/// Words or n-grams, each with its files and counts.
 #[derive(Clone)]
 pub struct FileCounts {
     view: Arc<CorpusView>,
@@ -154,7 +153,7 @@ pub struct FileCounts {
 /// The rows of [`FileCounts`].
 #[derive(Clone)]
 enum CountedRows {
-    /// Words that files have, and a row for every word there is.
+    /// Words, with a row of files for every word.
     Words {
         words: Arc<[u32]>,
         files: Arc<CountTable>,
@@ -163,11 +162,11 @@ enum CountedRows {
     Ngrams(Arc<[NgramsPart<WithFiles>]>),
 }
 
-/// The files of a word or n-gram, places in [`crate::Snapshot::files`], and how often it occurs in each: a slice of them.
+/// The files of a word or n-gram, places in [`crate::Snapshot::files`], with counts: a slice of them.
 #[derive(Clone)]
 pub struct FileList<'a>(Lent<'a>);
 
-/// Where files lie.
+/// The owner of a row of files.
 #[derive(Clone)]
 enum Lent<'a> {
     Table(&'a [(u32, u32)]),
@@ -193,7 +192,7 @@ impl fmt::Debug for FileList<'_> {
 }
 
 impl FileCounts {
-    /// Of n-grams.
+    /// The rows of n-grams.
     pub(crate) fn new(
         view: Arc<CorpusView>,
         n: usize,
@@ -206,9 +205,9 @@ impl FileCounts {
         }
     }
 
-    /// Of all words: a row each.
+    /// The rows of all words.
     pub(crate) fn of_words(view: Arc<CorpusView>, files: Arc<CountTable>) -> FileCounts {
-        // Words are numbered by u32. Edits may have left some without files.
+        // Words are numbered by u32. After edits some may have no files.
         let all = 0..files.rows() as u32;
         let words = all.filter(|&word| !files.row(word as usize).is_empty());
         FileCounts {
@@ -221,7 +220,7 @@ impl FileCounts {
         }
     }
 
-    /// How many different words or n-grams there are.
+    /// The number of different words or n-grams.
     pub fn len(&self) -> usize {
         match &self.rows {
             CountedRows::Words { words, .. } => words.len(),
@@ -229,12 +228,12 @@ impl FileCounts {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Each word or n-gram with its files. N-grams are held packed, and read part by part.
+    /// Each word or n-gram with its files. N-grams are packed in memory, and read part by part.
     pub fn iter(&self) -> impl Iterator<Item = (Ngram<'_>, FileList<'_>)> {
         let (words, ngrams) = match &self.rows {
             CountedRows::Words { words, files } => (Some((words, files)), &[][..]),
@@ -280,12 +279,12 @@ impl NgramCounts {
         }
     }
 
-    /// How many different n-grams there are.
+    /// The number of different n-grams.
     pub fn len(&self) -> usize {
         self.parts.iter().map(NgramsPart::len).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no n-grams.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -302,7 +301,7 @@ impl NgramCounts {
     }
 }
 
-/// Some words in a row.
+/// Consecutive words.
 #[derive(Clone, Copy)]
 pub struct Ngram<'a> {
     view: &'a CorpusView,
@@ -311,7 +310,7 @@ pub struct Ngram<'a> {
 }
 
 impl<'a> Ngram<'a> {
-    /// Of at most [`NGRAM_WORDS_MAX`] words.
+    /// An n-gram of at most [`NGRAM_WORDS_MAX`] words.
     pub(crate) fn new(view: &'a CorpusView, words: &[u32]) -> Ngram<'a> {
         let mut ngram = Ngram {
             view,

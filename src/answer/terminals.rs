@@ -1,6 +1,7 @@
-//! Terminals of a file, one after the other: what is left of its root is followed rule by rule.
+//! Terminals of a file in order: the rest of its root is followed rule by rule.
 //!
-//! Once scans have followed rules as long as that takes, a segment's short rules are kept expanded.
+//! A segment's short rules are kept expanded once the time that scans have spent on following rules equals the price of expanding
+//! them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,9 +11,9 @@ use crate::Result;
 use crate::segment::cost::FOLLOWED_TOKEN_COST;
 use crate::segment::{SegmentStructure, SegmentView, Unit, WordExpansions};
 
-/// Short rules of one of a segment's grammars, kept expanded.
+/// The expanded short rules of one of a segment's grammars.
 pub(super) trait KeptRules: SegmentStructure {
-    /// Names the budget that they are built of.
+    /// The unit of the budget that pays for them.
     const UNIT: Unit;
 
     fn grammar(segment: &SegmentView) -> Result<GrammarView<'_>>;
@@ -44,15 +45,15 @@ impl KeptRules for WordExpansions {
     }
 }
 
-/// The root of a file, as [`take_terminals`] takes it.
+/// The root of a file, as for [`take_terminals`].
 pub(super) fn root_of_file(grammar: GrammarView<'_>, file: u32) -> Vec<(u32, u32)> {
     let root = grammar.root_range(file);
     // Offsets into the root are u32.
     vec![(root.start as u32, root.end as u32)]
 }
 
-/// Takes the next terminals of what is left of a root, `count` of them or some more unless it has fewer. `stack` is `[start, end)`
-/// in root or bodies: its lowest entry lies in the root, the others in bodies.
+/// Takes the next terminals of the rest of a root: at least `count`, or fewer at its end. `stack` is `[start, end)` in root or
+/// bodies: its lowest entry lies in the root, the others in bodies.
 ///
 /// # Errors
 /// If the segment is damaged.
@@ -74,7 +75,7 @@ pub(super) fn take_terminals<R: KeptRules>(
     Ok(())
 }
 
-/// What a segment's rules are in terminals, if that is there, or scans have followed rules as long as making it takes.
+/// A segment's expanded rules, if they are in memory or due.
 fn kept_rules<'a, R: KeptRules>(
     segment: &'a SegmentView,
     grammar: GrammarView<'_>,
@@ -89,7 +90,7 @@ fn kept_rules<'a, R: KeptRules>(
     Ok(kept.map(R::expansions))
 }
 
-/// Takes the next terminals of what is left of a root, `count` unless it has fewer, rule by rule; `stack` is as that of
+/// Takes the next terminals of the rest of a root, `count` or fewer at its end, rule by rule; `stack` is as that of
 /// [`Expansions::take`].
 fn follow(
     grammar: GrammarView<'_>,
@@ -100,9 +101,10 @@ fn follow(
     terminals.clear();
     while let Some((start, end)) = stack.pop() {
         let is_root = stack.is_empty();
-        let symbols = match is_root {
-            true => grammar.root,
-            false => grammar.symbols,
+        let symbols = if is_root {
+            grammar.root
+        } else {
+            grammar.symbols
         };
         for (next, &symbol) in (start + 1..).zip(&symbols[start as usize..end as usize]) {
             let Some(rule) = grammar.rule(symbol) else {
@@ -113,7 +115,7 @@ fn follow(
                 }
                 continue;
             };
-            // What is left of the root stays below the bodies even if it is nothing.
+            // The rest of the root stays below the bodies even if it is empty.
             if is_root || next < end {
                 stack.push((next, end));
             }

@@ -1,4 +1,4 @@
-//! Snapshots against a scan of the plain text.
+//! Snapshots compared with a scan of the plain text.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,7 +49,7 @@ pub(super) fn words(tokenizer: Tokenizer, text: &[u8]) -> Vec<(Vec<u8>, u64)> {
     words.1
 }
 
-/// A small generator of numbers that are the same everywhere (splitmix64).
+/// A small generator of numbers that are the same on all systems (splitmix64).
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
@@ -82,7 +82,7 @@ const VOCABULARY: [&str; 16] = [
 ];
 const GAPS: [&str; 8] = [" ", " ", " ", ", ", "\n", "  ", ".", "\r\n\t-- "];
 
-/// Text of about `size` bytes: random words, and phrases that came before.
+/// Text of about `size` bytes: random words, and phrases from the text before.
 pub(super) fn text(numbers: &mut Numbers, size: usize) -> Vec<u8> {
     let mut text = Vec::new();
     while text.len() < size {
@@ -107,7 +107,7 @@ pub(super) fn texts(seed: u64, sizes: &[usize]) -> Texts {
         .collect()
 }
 
-/// The segments that ingesting the texts gives.
+/// The segments made by ingesting the texts.
 pub(super) fn segments_of(
     texts: &Texts,
     tokenizer: Tokenizer,
@@ -179,14 +179,14 @@ pub(super) fn stored(segments: Vec<NewGrammar>) -> Result<StoredView> {
     )
 }
 
-/// A snapshot whose parallel work runs on so many threads.
+/// A snapshot whose parallel work runs on `threads` threads.
 fn snapshot_on(threads: usize, segments: Vec<NewGrammar>) -> Snapshot {
     let stored = Arc::new(stored(segments).unwrap());
     let view = CorpusView::new(stored, Overlay::default(), Tokenizer::Unicode, &NEVER);
     snapshot_of(threads, view.unwrap())
 }
 
-/// A snapshot of a view whose parallel work runs on so many threads.
+/// A snapshot of a view whose parallel work runs on `threads` threads.
 pub(super) fn snapshot_of(threads: usize, view: CorpusView) -> Snapshot {
     let directory = TempDir::new().unwrap();
     let database = Database::options().threads(threads);
@@ -203,7 +203,7 @@ fn snapshot(segments: Vec<NewGrammar>) -> Snapshot {
     snapshot_on(2, segments)
 }
 
-/// Everything there is to ask, against the texts.
+/// Compares all answers with the texts.
 pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
     type File<'a> = (&'a str, &'a [u8], Vec<(Vec<u8>, u64)>);
     let files: Vec<File<'_>> = (texts.iter())
@@ -253,7 +253,7 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
         })
         .collect();
     check_phrases(snapshot, &places);
-    // Once more from each of what segments may keep; a suffix array is preferred to a table.
+    // Once more from each n-gram structure; a suffix array is preferred to a table.
     for kind in [NgramStructure::Table, NgramStructure::Suffixes] {
         snapshot.view().stored().build_ngrams(kind).unwrap();
         check_ngrams(snapshot, &names);
@@ -297,7 +297,7 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
     assert!(snapshot.extract_many(&queries).unwrap() == expected);
 }
 
-/// Counts and places of `words`, and some that are not there, in every file and everywhere.
+/// Counts and places of `words`, and of some missing ones, in every file and everywhere.
 fn check_places(snapshot: &Snapshot, files: &[FileWords<'_>], words: &[&[u8]]) {
     let mut asked = words.to_vec();
     asked.extend([&b""[..], b" the", b"nowhere", b"\xff", b","]);
@@ -334,7 +334,7 @@ fn check_places(snapshot: &Snapshot, files: &[FileWords<'_>], words: &[&[u8]]) {
     }
     let counts: Vec<u64> = offsets_expected.iter().map(|o| o.len() as u64).collect();
     assert_eq!(snapshot.count_many(&queries).unwrap(), counts);
-    // One query, and few for a file, take other ways than many.
+    // One query, and few for a file, take other paths than many.
     for few in [1, 4] {
         let few = queries.len().min(few);
         let found = snapshot.count_many(&queries[..few]).unwrap();
@@ -374,7 +374,7 @@ fn words_with_large_counts_and_few_words_of_many_are_sorted() {
     assert_eq!(one.sorted(), [(&b"a"[..], 2), (b"B", 1), (b"b", 1)]);
 }
 
-/// The tasks on all words and n-grams, against the words of each file.
+/// The tasks on all words and n-grams, compared with the words of each file.
 fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     let mut sorted: Vec<(&[u8], u64)> =
         count(files.iter().flatten().copied()).into_iter().collect();
@@ -448,7 +448,7 @@ fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
 /// The name of a file, and its words with their offsets.
 type FileWords<'a> = (&'a str, Vec<(&'a [u8], u64)>);
 
-/// Some phrases of each length, against the words of each file with their offsets.
+/// Some phrases of each length, compared with the words of each file with their offsets.
 fn check_phrases(snapshot: &Snapshot, files: &[FileWords<'_>]) {
     let check = |phrase: &[&[u8]]| {
         let mut expected = Vec::new();
@@ -647,7 +647,7 @@ fn queries_from_many_threads_at_once_neither_hang_nor_differ() {
     let snapshot = &snapshot_on(2, segments);
     let expected = words(Tokenizer::Unicode, &texts["dir/file0.txt"]);
     let expected = expected.iter().filter(|(word, _)| word == b"the").count() as u64;
-    // From other threads and from inside a pool, everything being built meanwhile.
+    // From other threads and from inside a pool, while structures are built.
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(move || {
@@ -818,7 +818,7 @@ fn first_questions_are_answered_exactly_without_decoding_all_roots() {
     let folder = tempfile::tempdir().unwrap();
     let files = many_words(folder.path());
     let all = count(files.values().flatten().map(String::as_bytes));
-    // Counts of words in files need that over words only.
+    // Counts of words in files need only the grammar over words.
     let has_grammar = |snapshot: &Snapshot| {
         let segment = &snapshot.view().segments()[0];
         segment.has_grammar() || segment.has(StructureKind::WordGrammar)
@@ -942,7 +942,7 @@ fn totals_of_another_text_never_contradict_an_answer_silently() {
     let problem = checks[0].problem.as_ref().unwrap();
     assert!(problem.contains("as often as it says"), "{problem}");
 
-    // The file goes with its three words, of which two are said to be there.
+    // The file goes with its three words, of which its table has two.
     let corpus = database.corpus("c").unwrap();
     corpus.replace_many(&[("f", "z")]).unwrap();
     let edited = corpus.snapshot().unwrap();

@@ -1,20 +1,20 @@
-//! Rows by how often they occur, of which only some are used.
+//! Rows by count, of which only some are used.
 //!
-//! Invariant: at least those rows are kept that any order by count, and by whatever else, puts first.
+//! Invariant: the kept rows include those that any order by count, and by further keys, puts first.
 
-/// What a query uses of groups that its HAVING chooses by their counts, or that it orders by their counts and cuts by LIMIT.
+/// The used rows of groups that HAVING chooses by their counts, or that ORDER BY orders by their counts and LIMIT cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Top {
-    /// How many rows are used.
+    /// The number of rows that are used.
     pub(crate) limit: u64,
-    /// Those that occur most often, else least.
+    /// Whether the largest counts come first.
     pub(crate) descending: bool,
-    /// Only rows that occur so often: from the first to the second.
+    /// The least and the greatest count of used rows.
     pub(crate) counts: (u64, u64),
 }
 
 impl Top {
-    /// The first `limit` rows, whatever their counts are.
+    /// The first `limit` rows, with any counts.
     #[cfg(test)]
     pub(crate) fn of_all(limit: u64, descending: bool) -> Top {
         Top {
@@ -24,7 +24,7 @@ impl Top {
         }
     }
 
-    /// The same with more rows that are used.
+    /// The same with `rows` more rows.
     pub(crate) fn with_more(self, rows: u64) -> Top {
         Top {
             limit: self.limit.saturating_add(rows),
@@ -32,14 +32,13 @@ impl Top {
         }
     }
 
-    /// Leaves out rows that are not used. Rows with the count of the last one that is used stay: what else orders them is not
-    /// known here.
+    /// Drops unused rows. Rows with the count of the last used one stay: their further order is not known here.
     pub(crate) fn retain<T>(self, rows: &mut Vec<T>, count: impl Fn(&T) -> u64) {
         let last = self.last(rows.iter().map(&count));
         rows.retain(|row| self.is_used(count(row), last));
     }
 
-    /// What [`Top::is_used`] needs to know of all counts.
+    /// The rank of the last used row, for [`Top::is_used`]; 0 if no row is cut off.
     pub(crate) fn last(self, counts: impl Iterator<Item = u64>) -> u64 {
         if self.limit == 0 || self.limit == u64::MAX {
             return 0;
@@ -47,7 +46,7 @@ impl Top {
         let Ok(limit) = usize::try_from(self.limit) else {
             return 0;
         };
-        // The best so far, and some that came since they were last looked through.
+        // The best so far, and some that came since the last selection.
         let mut best: Vec<u64> = Vec::new();
         let mut least = 0;
         for count in counts {
@@ -60,13 +59,14 @@ impl Top {
                 least = least_of(&mut best, limit);
             }
         }
-        match best.len() < limit {
-            true => 0,
-            false => least_of(&mut best, limit),
+        if best.len() < limit {
+            0
+        } else {
+            least_of(&mut best, limit)
         }
     }
 
-    /// Whether a row may be among the first, by its count and what `last` says of all counts.
+    /// Whether a row may be among the first, by its count and the value of `last`.
     pub(crate) fn is_used(self, count: u64, last: u64) -> bool {
         self.limit > 0 && self.is_counted(count) && self.rank(count) >= last
     }
@@ -75,19 +75,16 @@ impl Top {
         (self.counts.0..=self.counts.1).contains(&count)
     }
 
-    /// Larger the earlier rows with this count come.
+    /// A rank that is larger for counts of earlier rows.
     fn rank(self, count: u64) -> u64 {
-        match self.descending {
-            true => count,
-            false => !count,
-        }
+        if self.descending { count } else { !count }
     }
 }
 
-/// Fewer ranks are not looked through.
+/// The least number of ranks before a selection.
 const LOOK_MIN: usize = 1 << 10;
 
-/// Keeps the `limit` greatest ranks and gives the least of them.
+/// Keeps the `limit` greatest ranks and returns the least of them.
 fn least_of(best: &mut Vec<u64>, limit: usize) -> u64 {
     let (_, least, _) = best.select_nth_unstable_by(limit - 1, |left, right| right.cmp(left));
     let least = *least;

@@ -1,8 +1,8 @@
 //! All words of a corpus, numbered.
 //!
-//! The invariant: numbers follow dictionary order (case-folded word, then word), each word has one, and within a segment
-//! the numbers of its words ascend with its own. Words of a single segment stay in its dictionary; those of several are
-//! copied, so that no dictionary is kept for them.
+//! The invariant: numbers follow dictionary order (case-folded word, then word), each word has one, and within a segment the
+//! numbers of its words ascend with its own. Words of a single segment stay in its dictionary; those of several are copied, so
+//! that no dictionary is pinned for them.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -25,9 +25,9 @@ pub(crate) struct Vocabulary {
 }
 
 enum VocabularyWords {
-    /// Of the only segment, which is pinned, by its numbers.
+    /// The dictionary of the only segment, which is pinned, by its numbers.
     Segment(Box<SegmentView>),
-    /// Of several segments, or of none.
+    /// The merged dictionaries of several segments, or of none.
     Merged(MergedWords),
 }
 
@@ -44,9 +44,9 @@ struct MergedWords {
 /// Words in dictionary order, each once.
 #[derive(Default)]
 struct WordList {
-    /// One after the other.
+    /// The bytes of all words.
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each word.
     ends: PackedNumbers,
 }
 
@@ -80,17 +80,17 @@ impl Vocabulary {
         })
     }
 
-    /// Bytes of memory that it takes, what it pins not counted.
+    /// The memory that it takes, in bytes, without what it pins.
     pub(crate) fn bytes(&self) -> usize {
         let words = match &self.words {
             VocabularyWords::Segment(_) => 0,
             VocabularyWords::Merged(words) => words.memory(),
         };
-        // The order by bytes comes later, if at all.
+        // The order by bytes is made later, if at all.
         words + 2 * size_of::<u32>() * self.len()
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub(crate) fn len(&self) -> usize {
         match &self.words {
             VocabularyWords::Segment(segment) => segment
@@ -109,7 +109,7 @@ impl Vocabulary {
         }
     }
 
-    /// Gives words by their numbers, for whoever wants many.
+    /// A function from numbers to words, for many words.
     pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let only = match &self.words {
             VocabularyWords::Segment(segment) => Some(segment.texts()),
@@ -129,7 +129,7 @@ impl Vocabulary {
         }
     }
 
-    /// The number of a word that a segment has.
+    /// The number of a word of a segment.
     pub(crate) fn number(&self, segment: usize, word: u32) -> u32 {
         // Words are numbered by u32.
         self.numbers(segment)
@@ -144,7 +144,7 @@ impl Vocabulary {
         }
     }
 
-    /// As `byte_order`, if that was asked for before.
+    /// As `byte_order`, if it has been made.
     pub(crate) fn known_byte_order(&self) -> Option<&(Vec<u32>, Vec<u32>)> {
         self.byte_order.get()
     }
@@ -164,7 +164,7 @@ impl Vocabulary {
     }
 }
 
-/// The numbers of so many different words, in order of their bytes: by the first eight as a number, and then by all.
+/// The numbers of `words` different words, in order of their bytes: by the first eight as a number, and then by all.
 fn order_by_bytes<'a>(words: usize, text: impl Fn(u32) -> &'a [u8] + Sync) -> Vec<u32> {
     // Numbers are u32.
     let mut order: Vec<u32> = (0..words as u32).collect();
@@ -177,7 +177,7 @@ fn order_by_bytes<'a>(words: usize, text: impl Fn(u32) -> &'a [u8] + Sync) -> Ve
     };
     let firsts: Vec<u64> = order.par_iter().map(first_bytes).collect();
     let first = |word: u32| firsts[word as usize];
-    // Nobody stops it.
+    // The sort is never stopped.
     let _ = sort_rows(&mut order, first, &NEVER);
     order
         .par_chunk_by_mut(|&left, &right| first(left) == first(right))
@@ -239,7 +239,7 @@ impl MergedWords {
 
     /// The number of a word, if it is there.
     ///
-    /// Work: O(log words), of it about five comparisons of words.
+    /// Work: O(log words), with about five comparisons of words.
     fn find(&self, word: &[u8]) -> Option<u32> {
         let key = key(word);
         let from = self.keys.partition_point(|&sample| sample < key);
@@ -249,16 +249,16 @@ impl MergedWords {
         let is_before = |index| compare(self.list.word(from + index), word).is_lt();
         let found = from + partition_point(to - from, is_before);
         let is_it = found < self.list.len() && self.list.word(found) == word;
-        // Fewer than there are tokens in all segments of a corpus that fits in memory.
+        // There are fewer than tokens in all segments of a corpus that fits into memory.
         is_it.then_some(found as u32)
     }
 
-    /// Words of these and of other segments, which come behind these.
+    /// Merges these words with those of later segments.
     fn merge(self, other: MergedWords, task_words: usize) -> MergedWords {
         let mut list = WordList::default();
         let mut maps = [PackedNumbers::default(), PackedNumbers::default()];
         let ranges = task_ranges(&self.list, &other.list, task_words);
-        // What tasks have merged waits for its turn: few at a time.
+        // Merged parts wait for their turn: few at a time.
         for ranges in ranges.chunks(2 * rayon::current_num_threads()) {
             let parts: Vec<MergedPart> = (ranges.par_iter())
                 .map(|[left, right]| {
@@ -318,7 +318,7 @@ const RIGHT: u8 = 2;
 /// Words that a task has merged.
 struct MergedPart {
     bytes: Vec<u8>,
-    /// For each word where it ends, and which lists have it.
+    /// For each word its end, and the lists that have it.
     words: Vec<(usize, u8)>,
 }
 
@@ -334,7 +334,7 @@ fn middle(segments: &[Arc<LiveSegment>]) -> usize {
     middle.map_or(1, |place| (place + 1).min(segments.len() - 1))
 }
 
-/// Cuts two lists into ranges that are merged alone, of about so many words of the longer one.
+/// Cuts two lists into ranges that are merged alone, of about `task_words` words of the longer one.
 fn task_ranges(left: &WordList, right: &WordList, task_words: usize) -> Vec<[Range<usize>; 2]> {
     let longer = if left.len() < right.len() {
         right
@@ -386,7 +386,7 @@ fn merge_part(left: ListCursor<'_>, right: ListCursor<'_>) -> MergedPart {
     }
 }
 
-/// Goes through a range of a list.
+/// Passes through a range of a list.
 struct ListCursor<'a> {
     list: &'a WordList,
     rest: Range<usize>,

@@ -1,8 +1,8 @@
-//! Word counts: how often each word occurs, in the corpus, a segment or a file.
+//! Word counts: of all words in the corpus, a segment or a file.
 //!
-//! Invariant: counts are those of the texts as they are now. Each segment counts its words by the cheapest of the access paths
-//! below; counts of segments add up, word by word; edits take off the words that they changed and those of files that are gone,
-//! and add their own.
+//! Invariant: counts are those of the current texts. Each segment counts its words by the cheapest of the access paths below;
+//! counts of segments add up, word by word; edits take off the words that they changed and those of files that are gone, and add
+//! their own.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::segment::cost::{
 };
 use crate::segment::{LiveSegment, SegmentView, StructureKind};
 
-/// Bytes for each word of a segment while words are counted: its count, and what that comes from.
+/// Bytes for each word of a segment while words are counted: its count, and the data it is computed from.
 const COUNTED_WORD_BYTES: u64 = 16;
 
-/// The words of each of some files with counts, and what they were counted on.
+/// The words of each of some files with counts, and the segments that were pinned for them.
 type CountedFiles = (Vec<Vec<(u32, u64)>>, Vec<SegmentView>);
 
 /// Counts of all words of a segment, by their numbers there.
@@ -56,7 +56,7 @@ impl PartitionOperation for WordTotals {
 
 impl DeviceOperation for WordTotals {
     fn device_work(_: Size) -> f64 {
-        // The grammar over words that is copied comes with the counts.
+        // The copied grammar over words comes with the counts.
         f64::INFINITY
     }
 
@@ -97,17 +97,18 @@ impl PartitionOperation for FileSetTotals {
                 let words = files.iter().map(|&file| entries[file as usize].words);
                 let totals = file_set_weights(view, files);
                 let counted = totals.iter().map(|&count| u64::from(count));
-                match counted.sum::<u64>() == words.sum::<u64>() {
-                    true => Ok(totals),
-                    false => Err(segment
-                        .inconsistent("files have other numbers of words than its table says")),
+                if counted.sum::<u64>() == words.sum::<u64>() {
+                    Ok(totals)
+                } else {
+                    Err(segment
+                        .inconsistent("files have other numbers of words than its table says"))
                 }
             },
         },
     ];
 }
 
-/// The words of a file of a segment, ascending, and how often each occurs there.
+/// The words of a file of a segment, ascending, with their counts.
 pub(crate) struct FileTotals;
 
 impl PartitionOperation for FileTotals {
@@ -154,9 +155,9 @@ fn file_entry(segment: &SegmentView, file: u32) -> Option<(u64, u64)> {
     Some((entry.words, entry.bytes))
 }
 
-/// Weights of all words in files that together have so many words.
+/// The cost of the weights of all words in files that together have `words` words.
 pub(crate) fn file_weights_cost(size: Size, files: u64, words: u64) -> f64 {
-    // A file has no more symbols than words, and all of them together about as many as roots and bodies.
+    // A file has at most one symbol for each word; all files together have about the symbols of roots and bodies.
     let share = match size.words {
         0 => 0.0,
         all => words as f64 / all as f64,
@@ -182,7 +183,7 @@ impl SegmentView {
             Ok(counts)
         })?;
         for (_, counts) in parts {
-            // A segment has less than 2^32 words.
+            // A segment has fewer than 2^32 words.
             let both = totals.iter_mut().zip(counts);
             both.for_each(|(total, count)| *total += count);
         }
@@ -190,15 +191,14 @@ impl SegmentView {
         Ok(totals)
     }
 
-    /// What the root of a file alone takes, if that is to be asked: neither is the grammar there that answers as well, nor are the
-    /// roots of all files due.
+    /// The cost of the root of a file alone; none if a grammar in memory answers as well, or the roots of all files are due.
     pub(super) fn alone_cost(&self, file: u32, grammar: StructureKind) -> Option<f64> {
         if !self.is_alone_worth_asking(grammar) {
             return None;
         }
         let (words, bytes) = file_entry(self, file)?;
         let tokens = words.max(bytes / crate::segment::GAP_BYTES);
-        // Compared with what all threads decode, so that the choice does not depend on how many there are.
+        // The other costs are those of decoding on all threads, so that the choice does not depend on their number.
         Some((ALONE_COST + tokens as f64 * ALONE_TOKEN_COST) / self.thread_count())
     }
 }
@@ -215,7 +215,7 @@ fn add_counts(totals: &mut [u64], vocabulary: &Vocabulary, segment: usize, count
 }
 
 impl StoredView {
-    /// How often each word occurs in the stored files; by its number.
+    /// The count of each word in the stored files, by its number.
     fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let vocabulary = run.preparing("vocabulary", || self.vocabulary())?;
         let add_up = || {
@@ -254,7 +254,7 @@ impl StoredView {
         Ok(totals)
     }
 
-    /// The words of a stored file and how often each occurs there, ascending.
+    /// The words of a stored file with their counts, ascending.
     fn totals_of(&self, file: usize, run: Run<'_>) -> Result<Vec<(u32, u64)>> {
         let vocabulary = self.vocabulary()?;
         let parts = self.index.parts(file);
@@ -277,7 +277,7 @@ impl StoredView {
         Ok(counts)
     }
 
-    /// Builds what counts of all words of files need; pinned as long as the caller keeps it.
+    /// Builds the structures for counts of all words of files; pinned as long as the caller keeps the result.
     fn prepare_totals(&self, files: &[usize]) -> Result<Vec<SegmentView>> {
         let mut places: Vec<usize> = (files.iter())
             .flat_map(|&file| self.segments_of(file))
@@ -294,7 +294,7 @@ impl StoredView {
 }
 
 impl PendingView {
-    /// Counts of the words of the stored files, by the numbers that these have now.
+    /// Counts of the words of the stored files, by their current numbers.
     fn renumbered(&self, stored: Vec<u64>) -> Vec<u64> {
         let Some(numbers) = self.numbering.numbers() else {
             return stored;
@@ -306,7 +306,7 @@ impl PendingView {
         totals
     }
 
-    /// How much more or less often each word occurs than in the stored files; ascending.
+    /// The changes of the count of each word against the stored files; ascending.
     pub(super) fn changes(&self) -> Result<&[(u32, i64)]> {
         if let Some(changes) = self.changes.get() {
             return Ok(changes);
@@ -329,7 +329,7 @@ impl PendingView {
 }
 
 impl CorpusView {
-    /// How all words would be counted.
+    /// Plans [`CorpusView::totals`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -337,7 +337,7 @@ impl CorpusView {
         self.stored().plan::<WordTotals>(&(), None)
     }
 
-    /// How the words of each of some files would be counted.
+    /// Plans [`CorpusView::totals_of_each`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -346,7 +346,7 @@ impl CorpusView {
         (self.stored()).plan_questions::<FileTotals>(partitions, None)
     }
 
-    /// How the words of some files together would be counted.
+    /// Plans [`CorpusView::totals_of_set`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -357,10 +357,10 @@ impl CorpusView {
         (self.stored()).plan_questions::<FileSetTotals>(questions, None)
     }
 
-    /// How often each word occurs in some files together, each of which is named once; by its number.
+    /// The count of each word in some files together, each given once; by its number.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn totals_of_set(&self, files: &[u32], run: Run<'_>) -> Result<Vec<u64>> {
         let stored = self.stored().totals_of_set(self.stored_of(files), run)?;
         let Some(pending) = self.pending() else {
@@ -386,10 +386,10 @@ impl CorpusView {
             .filter_map(|&file| self.resolve(file as usize).0)
     }
 
-    /// How often each word occurs; by its number.
+    /// The count of each word, by its number.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn totals(&self, run: Run<'_>) -> Result<Vec<u64>> {
         let Some(pending) = self.pending() else {
             return self.stored().totals(run);
@@ -410,7 +410,7 @@ impl CorpusView {
         Ok(totals)
     }
 
-    /// The words of a file and how often each occurs there, ascending.
+    /// The words of a file with their counts, ascending.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -446,14 +446,14 @@ impl CorpusView {
         Ok(merged)
     }
 
-    /// The words of each of some files and how often each occurs there, ascending; and what the last of them were counted
-    /// on, which stays as long as the caller keeps it.
+    /// The words of each of some files with their counts, ascending; and the segments that were pinned for the last of them, as
+    /// long as the caller keeps these.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn totals_of_each(&self, files: &[u32], run: Run<'_>) -> Result<CountedFiles> {
         let stored = |file: u32| self.resolve(file as usize).0;
-        // One segment after the other: what its files need is built once, and not evicted between them.
+        // One segment after the other: the structures for its files are built once, and not evicted between them.
         let first_segment = |file: u32| self.stored().segments_of(stored(file)?).next();
         let mut order: Vec<(Option<usize>, usize)> = (files.iter().enumerate())
             .map(|(place, &file)| (first_segment(file), place))

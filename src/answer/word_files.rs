@@ -1,7 +1,7 @@
-//! Files of a few words: how often words that are told by their bytes occur in each file, all of them together.
+//! Files of a few words: the counts of words, given by their bytes, in each file, added up.
 //!
-//! Invariant: counts are those of the texts as they are now, and no vocabulary is needed. Each segment looks its words up by
-//! the cheapest of the access paths below; counts of the parts of a file add up, and edits add what they changed.
+//! Invariant: counts are those of the current texts, and no vocabulary is needed. Each segment looks its words up by the cheapest
+//! of the access paths below; counts of the parts of a file add up, and edits add their changes.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::runtime::interrupt::check;
 use crate::segment::cost::{POSTINGS_COST, SYMBOL_COST, TABLE_LOOKUP_COST};
 use crate::segment::{SegmentView, StructureKind};
 
-/// For each file of a segment how often some words, no two of them the same, occur in it.
+/// For each file of a segment the sum of the counts of some distinct words.
 pub(crate) struct FewWordFiles;
 
 impl PartitionOperation for FewWordFiles {
@@ -129,15 +129,16 @@ impl PartitionOperation for FewWordFiles {
     ];
 }
 
-/// Nanoseconds for words that are looked up in a table that is there.
+/// The cost of words that are looked up in a table in memory, in nanoseconds.
 pub(super) fn in_table_cost(words: &&[&[u8]], segment: &SegmentView) -> Option<f64> {
-    match segment.has(StructureKind::WordFiles) {
-        true => Some(words.len() as f64 * TABLE_LOOKUP_COST),
-        false => Some(f64::INFINITY),
+    if segment.has(StructureKind::WordFiles) {
+        Some(words.len() as f64 * TABLE_LOOKUP_COST)
+    } else {
+        Some(f64::INFINITY)
     }
 }
 
-/// Nanoseconds for words whose lists are read from an index; none without one.
+/// The cost of words whose lists are read from an index, in nanoseconds; none without one.
 pub(super) fn in_postings_cost(words: &&[&[u8]], segment: &SegmentView) -> Option<f64> {
     let cost = words.len() as f64 * POSTINGS_COST;
     segment.has_index(IndexKind::Postings).then_some(cost)
@@ -161,7 +162,7 @@ impl StoredView {
 }
 
 impl CorpusView {
-    /// How files of a few words would be told.
+    /// Plans [`CorpusView::files_of_words`].
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -169,10 +170,10 @@ impl CorpusView {
         (self.stored()).plan_on_cpu::<FewWordFiles>(&&[&b""[..]][..], None)
     }
 
-    /// For each file how often some words, no two of them the same, occur in it.
+    /// For each file the sum of the counts of some distinct words.
     ///
     /// # Errors
-    /// If a segment is damaged, or the run is over.
+    /// If a segment is damaged, or the run must end.
     pub(crate) fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<Vec<u64>> {
         let found = self.stored().files_of_words(words, run)?;
         let Some(pending) = self.pending() else {

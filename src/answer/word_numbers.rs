@@ -1,8 +1,8 @@
-//! Words that edits meet, and their numbers.
+//! Words of edits, and their numbers.
 //!
-//! The invariant: a word that is stored has its number in the vocabulary; any other has one from the end of the vocabulary
-//! on, in the order in which they were first met, and keeps it as long as the segments stay the same. So what was told of
-//! the words around an edit holds for every later snapshot.
+//! The invariant: a stored word has its number in the vocabulary; any other has one from the end of the vocabulary on, in the
+//! order in which they were first met, and keeps it as long as the segments stay the same. So the words found around an edit hold
+//! for every later snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ const MAPS: usize = 16;
 /// Words with their numbers.
 type NumberMap = HashMap<Box<[u8]>, u32, RandomState>;
 
-/// Numbers of words that were asked for.
+/// The numbers of words that edits met.
 pub(crate) struct WordNumbers {
-    /// No others of this process have it.
+    /// Unique in this process.
     id: u64,
     maps: [RwLock<NumberMap>; MAPS],
     /// The words that are not stored.
     fresh: RwLock<Vec<Arc<[u8]>>>,
-    /// The same in order, as far as somebody asked.
+    /// The same words in order, up to the last call of `ranked`.
     ranked: Mutex<Arc<RankedWords>>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct WordNumbers {
 pub(crate) struct RankedWords {
     /// In the order in which they were met.
     pub(crate) words: Vec<Arc<[u8]>>,
-    /// Their places in `words`, in dictionary order, each with how many stored words come before it.
+    /// Their places in `words`, in dictionary order, each with the number of stored words before it.
     pub(crate) order: Vec<(u32, u32)>,
 }
 
@@ -55,12 +55,12 @@ impl WordNumbers {
         }
     }
 
-    /// Tells these numbers from others.
+    /// The identity of these numbers.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// The number of a word, which gets one if it is new.
+    /// The number of a word; a new word gets the next one.
     pub(crate) fn number(&self, vocabulary: &Vocabulary, word: &[u8]) -> Result<u32> {
         let map = self.map(word);
         if let Some(&number) = map.read().get(word) {
@@ -81,13 +81,13 @@ impl WordNumbers {
         Ok(number)
     }
 
-    /// The number of a word that was asked for before.
+    /// The number of a word that was numbered before.
     pub(crate) fn find(&self, word: &[u8]) -> Option<u32> {
         self.map(word).read().get(word).copied()
     }
 
-    /// The words that are not stored: all that were met before the call. Costs what those cost that came since the last one,
-    /// and a copy of the order.
+    /// All words that are not stored and were met before the call. Costs what the words since the last call cost, and a copy of
+    /// the order.
     pub(crate) fn ranked(&self, vocabulary: &Vocabulary) -> Arc<RankedWords> {
         let known = self.ranked.lock().clone();
         let fresh: Vec<Arc<[u8]>> = self.fresh.read()[known.words.len()..].to_vec();
@@ -104,7 +104,7 @@ impl WordNumbers {
     }
 
     fn map(&self, word: &[u8]) -> &RwLock<NumberMap> {
-        // Just to have threads meet seldom; the map hashes well.
+        // Spreads threads over the maps; the map hashes well.
         let last = word.last().map_or(0, |&byte| usize::from(byte));
         &self.maps[(word.len() + last) % MAPS]
     }
@@ -125,7 +125,7 @@ impl RankedWords {
         let mut rest = &self.order[..];
         for (place, before) in others {
             let smaller = |&(known, known_before): &(u32, u32)| {
-                // Most are told apart without a look at them.
+                // Most differ in the number of stored words before them.
                 (known_before.cmp(&before))
                     .then_with(|| compare(&self.words[known as usize], word_of(place)))
                     .is_lt()
@@ -141,7 +141,7 @@ impl RankedWords {
     }
 }
 
-/// How many stored words come before a word in dictionary order.
+/// The number of stored words before a word in dictionary order.
 fn stored_before(vocabulary: &Vocabulary, word: &[u8]) -> u32 {
     // Words are numbered by u32.
     let is_before = |number| compare(vocabulary.word(number as u32), word).is_lt();

@@ -1,6 +1,6 @@
 //! The methods that answer questions about words, and the choice among them.
 //!
-//! Invariant: everything that decides how rows are made is decided here, once; what is made here already is kept in the plan.
+//! Invariant: every decision on how rows are made is taken here, once; answers found on the way are kept in the plan.
 
 use zipfdb_sql::setting::Strategy;
 
@@ -12,22 +12,22 @@ use crate::Result;
 use crate::runtime::interrupt::Interrupt;
 use crate::segment::cost::{NUMBER_COST, STREAM_COST, STREAM_COUNT_FACTOR};
 
-/// Estimated nanoseconds to add up counts of words by file, for each word of the files.
+/// Nanoseconds of adding up counts of words by file, for each word of the files, about.
 const ADD_UP_COST: f64 = 25.0;
 
-/// Estimated nanoseconds to pass over the rows of words that are not wanted, for each word of the files.
+/// Nanoseconds of skipping the rows of unwanted words, for each word of the files, about.
 const PASS_OVER_COST: f64 = 0.4;
 
-/// Words that conditions name are counted without the vocabulary up to this number.
+/// The most named words that are counted without the vocabulary.
 pub(crate) const FEW_WORDS: usize = 8;
 
-/// Files that are looked up one by one rather than decoding the dictionary first.
+/// The most files that are looked up one by one before the dictionary is decoded.
 const FEW_FILES: usize = 16;
 
-/// How rows about words are made.
+/// A method to make rows about words.
 #[derive(Clone, Debug)]
 pub(crate) enum WordMethod {
-    /// The count was at hand: of a file, or of all.
+    /// The count was known from memory: of a file, or of all.
     Known { file: u32, count: u64 },
     /// The file table has the counts.
     FileTotals,
@@ -65,21 +65,21 @@ pub(crate) enum WordMethod {
     Stream,
 }
 
-/// What a plan depends on beside the question.
+/// The conditions of a plan beside the question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanSettings {
-    /// What `SET strategy` names.
+    /// The strategy that SET names.
     pub(crate) forced: Option<Strategy>,
-    /// EXPLAIN shows the choice, so nothing is answered while planning.
+    /// Whether EXPLAIN shows the choice, so nothing is answered while planning.
     pub(crate) is_explained: bool,
     /// Bytes.
     pub(crate) memory_limit: u64,
 }
 
-/// Chooses how a question about words is answered.
+/// Chooses the method that answers a question about words.
 ///
 /// # Errors
-/// If the strategy that is set cannot answer, a segment is damaged, or the statement has to end.
+/// If the strategy of SET cannot answer, a segment is damaged, or the statement must end.
 pub(crate) fn plan_words(
     question: &Question,
     reader: &CorpusReader,
@@ -90,7 +90,7 @@ pub(crate) fn plan_words(
     let are_demanded = reader.view().stored().devices().are_demanded();
     let is_free = forced.is_none() && !settings.is_explained && !are_demanded;
     if is_free && let Some(method) = known_count(question, reader, interrupt)? {
-        // To estimate other methods would take longer than this one did.
+        // Estimating other methods would take longer than this answer.
         return Ok(AnswerPlan::answered(method));
     }
     let candidates = || WordPlanner { question, reader }.candidates();
@@ -124,14 +124,14 @@ impl WordMethod {
     }
 }
 
-/// Bytes that the rows of words by file take at most, as a table and as rows.
+/// The most bytes of the rows of words by file, as a table and as rows.
 fn rows_bytes(question: &Question, reader: &CorpusReader) -> u64 {
     let pairs = question.files.pairs(reader.view());
     let entry = size_of::<(u32, u32)>() + size_of::<(u32, u32, u64)>();
     pairs.saturating_mul(entry as u64)
 }
 
-/// How often a few words occur in all files or in one, if rows have no more and it is known from what is in memory.
+/// The sum of the counts of a few words in all files or in one, if rows have only that and structures in memory answer.
 fn known_count(
     question: &Question,
     reader: &CorpusReader,
@@ -154,21 +154,21 @@ fn known_count(
     }
 }
 
-/// How the words of each of some files are counted.
+/// A method to count the words of each of some files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TermVectorMethod {
     /// All files together, in one table.
     Table,
     /// One file after the other.
     EachFile,
-    /// The same, because the table may take more than memory allows.
+    /// The same, because the table may exceed the memory limit.
     FileByFile,
 }
 
 /// Chooses how the `limit` most frequent words of each of some files are counted.
 ///
 /// # Errors
-/// If the strategy that is set cannot answer, or a segment is damaged.
+/// If the strategy of SET cannot answer, or a segment is damaged.
 pub(crate) fn plan_term_vectors(
     view: &CorpusView,
     files: &FileSet,
@@ -208,7 +208,7 @@ impl WordPlanner<'_> {
     fn candidates(&self) -> Result<Vec<Candidate<WordMethod>>> {
         let (question, view) = (self.question, self.reader.view());
         let mut candidates = Vec::new();
-        // Look-ups come first: they are taken where others cost as much.
+        // Look-ups come first: they win at equal costs.
         if let Some(named) = question.texts.named() {
             candidates.push(match question.granularity {
                 Granularity::Occurrence => self.search(named)?,
@@ -226,7 +226,7 @@ impl WordPlanner<'_> {
         Ok(candidates)
     }
 
-    /// Named words in each file.
+    /// Look-ups of named words in each file.
     fn look_up(&self, named: u64) -> Result<Candidate<WordMethod>> {
         let (files, view) = (&self.question.files, self.reader.view());
         let are_demanded = view.stored().devices().are_demanded();
@@ -255,7 +255,7 @@ impl WordPlanner<'_> {
     fn search(&self, named: u64) -> Result<Candidate<WordMethod>> {
         let (question, view) = (self.question, self.reader.view());
         let files = &question.files;
-        // How often a word occurs is not known before its segment is decoded: Zipf's law gives the middle.
+        // The count of a word is not known before its segment is decoded: Zipf's law gives the middle.
         let tokens = view.symbols_and_tokens().1.max(1);
         let occurrences = named * files.words(view) / tokens * 8;
         let few = question.texts.few().unwrap_or_default();
@@ -345,7 +345,7 @@ impl WordPlanner<'_> {
         Ok(candidate.plus(files.words(view) as f64 * cost_of_word))
     }
 
-    /// All words one by one, by number alone where rows have no offsets and these are not known sooner.
+    /// All words in order, by number alone where rows have no offsets and these are not known sooner.
     fn occurrences(&self) -> Candidate<WordMethod> {
         let (question, view) = (self.question, self.reader.view());
         let (files, places) = (&question.files, &question.places);

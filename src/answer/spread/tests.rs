@@ -1,4 +1,4 @@
-//! Spread plans and devices that fail, over devices that count what they are given.
+//! Spread plans and devices that fail, over devices that count their work.
 
 #![allow(clippy::unwrap_used)]
 use std::cmp::Reverse;
@@ -70,7 +70,7 @@ fn the_cpu_answers_for_a_device_that_fails_unless_that_was_asked_for() {
         RunLog::default(),
     );
     let segments = stored.segments().len();
-    // So much work that any device is cheaper.
+    // Enough work to make any device cheaper.
     let ask = || {
         let fails = |_: usize, _: &OnDevice<'_>| {
             Err(Error::Gpu(GpuError::Limit {
@@ -129,7 +129,7 @@ fn work_on_a_device_ends_when_it_is_stopped() {
     );
     assert!(matches!(answer, Err(Error::Interrupted)));
     assert_eq!(begun.into_inner(), 1);
-    // The CPU does not go on instead.
+    // The CPU does not take over.
     assert_eq!(
         database.inner().shared().runtime.devices.all()[0].failures(),
         0
@@ -163,7 +163,7 @@ fn single_look_ups_run_on_a_device_that_is_demanded() {
             device.limit_memory(Some(0));
             device.limit_memory(None);
             let mut found = ask(sql);
-            // A word that no segment has is not looked for.
+            // A word that no segment has is not searched.
             assert_eq!(device.segments() > 0, !sql.contains("cow"), "{sql}");
             expected.sort_unstable();
             found.sort_unstable();
@@ -243,7 +243,7 @@ fn rows_of_all_ngrams_leave_a_device_when_they_are_wanted() {
     rows.next().unwrap().unwrap();
     let with_rows = device.memory_used();
     drop(rows);
-    // Threads of the pool let go of what they have copied before they do anything else.
+    // Threads of the pool drop their copies before they do other work.
     let corpus = database.corpus("one").unwrap();
     corpus.snapshot().unwrap().reader().pool().broadcast(|_| ());
     assert!(device.memory_used() < with_rows);
@@ -329,7 +329,7 @@ fn batches_of_words_are_looked_up_in_lists_on_devices() {
     for (place, segment) in places.iter().zip(snapshot.view().stored().segments()) {
         assert!(place.unwrap().holds(segment.residence(), Kind::Lists));
     }
-    // With so few files no device is worth a batch.
+    // With few files no device pays for a batch.
     database.execute("SET device = 'auto'").unwrap();
     let (places, _) = snapshot
         .view()
@@ -413,7 +413,7 @@ fn what_was_used_least_recently_makes_room() {
     (0..segments.len()).for_each(|index| drop(use_segment(index)));
     use_segment(0);
     let used = device.memory_used();
-    // A byte less than all of them: one must go, and it is not the one that was used last.
+    // A byte less than all of them: one must be evicted, and it is not the one that was used last.
     device.limit_memory(Some(used - 1));
     let holds = |index: usize| device.holds(segments[index].residence(), Kind::Words);
     assert!(holds(0) && !holds(1) && holds(2), "{used}");
@@ -442,7 +442,7 @@ fn random_words(database: &Database, name: &str, files: &[usize]) -> Corpus {
     corpus
 }
 
-/// Asks a corpus of one segment for everything, with all memory and with a share of what that takes.
+/// Asks a corpus of one segment all questions, with all memory and with a share of what they take.
 fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
     let words = ["w1", "w22", "w333", "w44", "w155", "none"];
     database.execute("SET device = 'cuda:0'").unwrap();
@@ -531,7 +531,7 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
                 top: Some(top),
                 ..all_ngrams(2)
             };
-            // In parts more are found than are used.
+            // Parts may return more than is used.
             let (words, counts) = joined(segment.ngrams_on(on, &question)?);
             let mut rows: Vec<_> = words.chunks(2).zip(counts).collect();
             top.retain(&mut rows, |&(_, count)| count);
@@ -551,7 +551,7 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
                 .zip(words.chunks(2))
                 .collect();
             assert_eq!(rows.is_sorted(), is_in_order);
-            // In parts they come in their own order.
+            // Parts come in their own order.
             rows.sort_unstable();
             Ok(format!("{rows:?}"))
         }),
@@ -568,7 +568,7 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
                     files.into_iter().map(move |file| (words.clone(), file))
                 });
                 let mut rows: Vec<_> = rows.collect();
-                // In parts more are found than are used.
+                // Parts may return more than is used.
                 top.retain(&mut rows, |&(_, (_, count))| u64::from(count));
                 rows
             };
@@ -586,7 +586,7 @@ fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
                     .collect::<Vec<u32>>()
             };
             assert_eq!(rows.is_sorted_by_key(of_row), is_kept);
-            // In parts they come in their own order.
+            // Parts come in their own order.
             rows.sort_unstable();
             Ok(format!("{rows:?}"))
         }),
