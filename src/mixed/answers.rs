@@ -1,4 +1,4 @@
-//! The answers of a batch: what the files before it say, corrected by the edits before each question.
+//! The answers of a batch: those of the files before it, corrected by the edits before each question.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::overlay::EditedFile;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
 
-/// Operations on a file that one thread looks at; before them it goes through all stretches of the file.
+/// Operations on a file that one task answers; a task first passes all stretches of the file.
 const TASK_OPERATIONS: usize = 640;
 
 /// A batch whose edits are placed.
@@ -27,55 +27,54 @@ pub(super) struct AskedOperations<'a> {
     pub(super) tasks: &'a [FileTask<'a>],
     pub(super) files: &'a [File<'a>],
     pub(super) operations: &'a [Operation<'a>],
-    /// What each operation inserts.
+    /// The text that each operation inserts.
     pub(super) texts: &'a InsertedTexts,
 }
 
-/// Operations on a file that follow each other.
+/// Consecutive operations on a file.
 pub(super) struct FileTask<'a> {
     /// The number of the file.
     file: usize,
     operations: &'a [usize],
-    /// The number of the first of them among those on the file.
+    /// The number of the first of them among the operations on the file.
     first: usize,
 }
 
-/// What stored files say. Each task has its questions behind those of the tasks before it.
+/// The answers of stored files. Each task has its questions behind those of the tasks before it.
 pub(super) struct Stored {
     counts: Vec<u64>,
     places: Found<SearchResults>,
-    /// For each task how many counts and searches come before it.
+    /// For each task the number of counts and of searches before it.
     firsts: Vec<(usize, usize)>,
 }
 
-/// What the batch says of its files.
+/// The data that the answers of a batch are computed from.
 pub(super) struct BatchKnowledge {
-    /// The texts of files that were edited before the batch, where somebody asks for words.
+    /// The texts of files that were edited before the batch, where the batch asks for words.
     edited: Vec<Option<EditedText>>,
     changes: Vec<Changes>,
-    /// Stored bytes of extracts, and for each task the first that was asked for.
+    /// Stored bytes of extracts, and for each task its first extract.
     extracts: Found<ExtractedBytes>,
     firsts: Vec<usize>,
 }
 
-/// Where there is something around the edits of a file as it was before the batch: from and to, and the first question for
-/// what is stored of it.
+/// The ranges around the edits of a file as it was before the batch: from, to, and the first question for the stored bytes.
 type Ranges = Vec<(u64, u64, usize)>;
 
-/// What was read of stored files.
+/// The bytes that were read from stored files.
 struct Read {
     /// As in [`BatchKnowledge`].
     extracts: Found<ExtractedBytes>,
     firsts: Vec<usize>,
-    /// For each file what is around its edits, and the first question for it.
+    /// For each file the ranges around its edits, and the first question for them.
     around: Vec<(Ranges, usize)>,
 }
 
-/// What is around the edits of a file: texts by where they begin.
+/// The text around the edits of a file: texts by where they begin.
 struct Around<'a>(Vec<(u64, Cow<'a, [u8]>)>);
 
 impl Around<'_> {
-    /// Some bytes, if they are there.
+    /// A range of bytes; none if it is not within one of the texts.
     fn get(&self, offset: u64, length: u64) -> Option<&[u8]> {
         let behind = self.0.partition_point(|&(start, _)| start <= offset);
         let (start, text) = self.0.get(behind.checked_sub(1)?)?;
@@ -88,7 +87,7 @@ impl Around<'_> {
 /// A question about a word in a stored file.
 type WordQuestion<'a> = (usize, &'a [u8]);
 
-/// Operations on files, in parts.
+/// The operations on files, cut into tasks.
 pub(super) fn tasks<'a>(of_files: &[&'a [usize]]) -> Vec<FileTask<'a>> {
     let of_file = |(file, operations): (usize, &&'a [usize])| {
         let firsts = (0..).step_by(TASK_OPERATIONS);
@@ -103,10 +102,10 @@ pub(super) fn tasks<'a>(of_files: &[&'a [usize]]) -> Vec<FileTask<'a>> {
 }
 
 impl Target<'_> {
-    /// Asks stored files about words; `stored` is the stored file of each, if there is one.
+    /// Asks stored files about words; `stored` is the stored file of each file, if there is one.
     ///
     /// # Errors
-    /// If a segment is damaged, a device fails, or the run is over.
+    /// If a segment is damaged, a device fails, or the run must end.
     pub(super) fn ask(
         &self,
         tasks: &[FileTask<'_>],
@@ -148,10 +147,10 @@ impl Target<'_> {
         })
     }
 
-    /// Reads what stands around edits and what is extracted, and tells the words that edits make and unmake.
+    /// Reads the text around edits and extracted ranges; computes which occurrences edits add and remove.
     ///
     /// # Errors
-    /// As [`Target::ask`].
+    /// Those of [`Target::ask`].
     pub(super) fn look<'a>(
         &self,
         asked: AskedOperations<'_>,
@@ -218,7 +217,7 @@ impl Target<'_> {
         Ok((known, words))
     }
 
-    /// Reads what is stored around edits and of extracts, all at once.
+    /// Reads the stored bytes around edits and of extracts, all at once.
     fn read(&self, asked: AskedOperations<'_>) -> Result<Read> {
         let (around, extracts) = rayon::join(
             || -> Vec<(Ranges, Vec<_>)> { asked.files.par_iter().map(around).collect() },
@@ -248,7 +247,7 @@ impl Target<'_> {
         })
     }
 
-    /// Tells the words that the edits among some operations make and unmake.
+    /// Computes which occurrences the edits among some operations add and remove.
     fn tell(
         &self,
         task: &FileTask<'_>,
@@ -300,7 +299,7 @@ impl Target<'_> {
     /// Answers all questions, task by task; an edit has [`Answer::Edited`].
     ///
     /// # Errors
-    /// If the run is over, or edits take more occurrences away than there are.
+    /// If the run must end, or edits take more occurrences away than there are.
     pub(super) fn answer(
         &self,
         asked: AskedOperations<'_>,
@@ -317,7 +316,7 @@ impl Target<'_> {
     }
 }
 
-/// What stands around the edits of a file, as far as somebody asks for words later, and what of it is stored.
+/// The ranges around the edits of a file, up to its last question about a word, and the stored bytes that they need.
 fn around(file: &File<'_>) -> (Ranges, Vec<(usize, u64, u64)>) {
     let mut ranges: Ranges = Vec::new();
     for base in file.stretches.bases(file.told_edits) {
@@ -338,12 +337,12 @@ fn around(file: &File<'_>) -> (Ranges, Vec<(usize, u64, u64)>) {
 }
 
 impl FileTask<'_> {
-    /// How many edits come before it.
+    /// The number of edits before the task.
     fn edits(&self, file: &File<'_>) -> usize {
         (file.edits).partition_point(|&edit| edit < self.operations[0])
     }
 
-    /// Asks for what is stored of all extracts.
+    /// The stored bytes that all extracts need.
     fn extracts(&self, asked: AskedOperations<'_>) -> Vec<(usize, u64, u64)> {
         let file = &asked.files[self.file];
         let mut now = Now::new(file, self.edits(file));
@@ -362,7 +361,7 @@ impl FileTask<'_> {
         questions
     }
 
-    /// Answers questions, one after the other.
+    /// Answers the questions of a task in order.
     fn answers(
         &self,
         number: usize,
@@ -385,7 +384,7 @@ impl FileTask<'_> {
                 Operation::Extract { offset, length, .. } => {
                     let range = offset..offset.saturating_add(length);
                     let size = now.moment().bytes().min(range.end);
-                    // It is to be in memory.
+                    // The answer must fit into memory, so its length fits `usize`.
                     let size = size.saturating_sub(offset) as usize;
                     let mut bytes = Vec::with_capacity(size);
                     for part in now.moment().parts(range) {
@@ -438,11 +437,11 @@ impl FileTask<'_> {
     }
 }
 
-/// Where a task is among the edits of its file.
+/// The place of a task among the edits of its file.
 struct Now<'a> {
     file: &'a File<'a>,
     edits: usize,
-    /// Once somebody asked; perhaps some edits behind.
+    /// The version of the text, once a question needed it; some edits may still have to be made to it.
     moment: Option<Moment<'a>>,
 }
 
@@ -455,7 +454,7 @@ impl<'a> Now<'a> {
         }
     }
 
-    /// Goes past an operation.
+    /// Passes an operation.
     fn pass(&mut self, operation: &Operation<'_>) {
         self.edits += usize::from(operation.is_edit() && !operation.text().is_empty());
     }
@@ -470,7 +469,7 @@ impl<'a> Now<'a> {
     }
 }
 
-/// Bytes of a file as they were before the batch, of which the question `first` and those behind it have what is stored.
+/// Reads bytes of a file as they were before the batch; the answers to question `first` and those behind it hold the stored ones.
 fn read_base<'a>(
     file: &File<'_>,
     range: Range<u64>,
@@ -488,7 +487,7 @@ fn read_base<'a>(
     Cow::Owned(text)
 }
 
-/// Offsets in parts as those in the file.
+/// Offsets in parts, as offsets in the file.
 fn joined<'a>(parts: impl Iterator<Item = (u64, &'a [u64])>) -> Cow<'a, [u64]> {
     let mut joined: Cow<'a, [u64]> = Cow::default();
     for (first, offsets) in parts {

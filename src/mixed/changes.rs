@@ -1,8 +1,8 @@
-//! Which words the edits of a batch make and unmake.
+//! The occurrences that the edits of a batch add and remove.
 //!
-//! The invariant: a word that somebody asks for is in a text at a moment as often at a place as it was before the batch, plus
-//! the changes there up to that moment. Between two questions the words are told only around what was inserted between them,
-//! with and without it, up to bytes that show that a word ends or starts there.
+//! The invariant, for every queried word: occurrences after operation i = occurrences before the batch + changes up to i. Between
+//! two questions only the text around the insertions between them is tokenized, with and without these, up to bytes that show
+//! that a word ends or starts there.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,21 +17,21 @@ use crate::bisect::gallop;
 use crate::overlay::CHARACTER_BYTES;
 use crate::tokenize::{self, Sink, has_glued_space, word_edge};
 
-/// So much text on either side of what was inserted is looked at first.
+/// Bytes on either side of inserted text that are read first.
 pub(super) const AROUND_BYTES: u64 = 64;
 
-/// The words that a file is asked for after the first of its edits.
+/// The words that operations after the first edit of a file ask for.
 #[derive(Default)]
 pub(super) struct AskedWords<'a> {
     numbers: HashMap<&'a [u8], u32>,
-    /// For each operation on the file from the first edit on the number of the word that it asks for, if it does.
+    /// For each operation on the file from the first edit on, the number of the word that it asks for, if it does.
     asked: Vec<u32>,
-    /// How many operations come before these.
+    /// The number of operations before these.
     first: usize,
 }
 
 impl<'a> AskedWords<'a> {
-    /// Those of operations on one file.
+    /// The words of the operations on one file.
     pub(super) fn new(indexes: &[usize], operations: &[Operation<'a>]) -> AskedWords<'a> {
         let is_edit = |&index: &usize| operations[index].is_edit();
         let Some(first) = indexes.iter().position(is_edit) else {
@@ -42,7 +42,7 @@ impl<'a> AskedWords<'a> {
             .iter()
             .map(|&index| match operations[index] {
                 Operation::Count { word, .. } | Operation::Search { word, .. } => {
-                    // Fewer than operations.
+                    // There are fewer words than operations.
                     let next = numbers.len() as u32;
                     *numbers.entry(word).or_insert(next)
                 }
@@ -62,13 +62,13 @@ impl<'a> AskedWords<'a> {
     }
 }
 
-/// A word comes to be somewhere, or is there no longer.
+/// An occurrence of a word that an edit added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
     word: u32,
-    /// Of its first byte in the last text.
+    /// The place of its first byte in the last text.
     place: u64,
-    /// Once so many edits are made.
+    /// The number of edits after which it is there, or is not.
     edits: u32,
     more: i32,
 }
@@ -76,24 +76,24 @@ pub(super) struct Change {
 /// All changes of a file.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// By word, place and moment.
+    /// Sorted by word, place and version.
     changes: Vec<Change>,
-    /// For each change, by word and moment, the moment and how much more often the word occurs from then on.
+    /// For each change, by word and version, the version and how much more often the word occurs from then on.
     sums: Vec<(u32, i64)>,
-    /// `[words + 1]`: where those of each word begin, up to the last word that has some.
+    /// `[words + 1]`: where the changes of each word begin, up to the last word that has some.
     starts: Vec<u32>,
 }
 
-/// Tells the words around the edits of a file as they are made.
+/// Computes the changes around the edits of a file, in order of the edits.
 pub(super) struct Teller<'a, R> {
     tokenizer: Tokenizer,
     words: &'a AskedWords<'a>,
     /// Reads a part of the text.
     read: R,
-    /// Stretches that came since words were told last, and how many edits there were then.
+    /// Stretches that edits have added since the last comparison, and the number of edits at that comparison.
     pub(super) fresh: Vec<u32>,
     told: usize,
-    /// What was read since then: bytes, and where each part of a text begins in them.
+    /// The bytes read since then, and where each part of a text begins in them.
     bytes: Vec<u8>,
     parts: Vec<TextPart>,
     ranges: Vec<Range<u64>>,
@@ -102,29 +102,29 @@ pub(super) struct Teller<'a, R> {
     changes: Vec<Change>,
 }
 
-/// Texts whose words are told together.
+/// Texts that wait to be tokenized together.
 #[derive(Default)]
 struct Waiting {
     /// Texts as they are and as they were before, each with a line feed behind it, which no word crosses.
     bytes: Vec<u8>,
-    /// Where each part of a text begins, and its place in the last text.
+    /// The start of each part of a text, and its place in the last text.
     parts: Vec<(usize, u64)>,
     pairs: Vec<Pair>,
 }
 
 /// A text as it is and as it was before.
 struct Pair {
-    /// Where each ends.
+    /// The ends of the two.
     now_end: usize,
     before_end: usize,
     edits: u32,
 }
 
-/// So many bytes are told together.
+/// Text is tokenized in chunks of this many bytes.
 const WAITING_BYTES: usize = 16 << 10;
 
 impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
-    /// For a file after so many edits.
+    /// Starts from a file after `edits` edits.
     pub(super) fn new(
         tokenizer: Tokenizer,
         words: &'a AskedWords<'a>,
@@ -146,7 +146,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         }
     }
 
-    /// Tells what changed since the last time.
+    /// Computes the changes since the last comparison.
     ///
     /// # Errors
     /// If the segment of the file is damaged.
@@ -158,7 +158,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         Ok(())
     }
 
-    /// All changes.
+    /// All changes so far.
     pub(super) fn changes(mut self) -> Vec<Change> {
         self.tell_waiting();
         self.changes
@@ -168,7 +168,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         self.bytes.clear();
         self.parts.clear();
         self.fresh.sort_unstable();
-        // Those near to each other are looked at together.
+        // Stretches near to each other share a range.
         let mut ranges = std::mem::take(&mut self.ranges);
         for range in self.fresh.drain(..).map(|index| moment.range(index)) {
             match ranges.last_mut() {
@@ -176,7 +176,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
                 _ => ranges.push(range),
             }
         }
-        // Ranges that had to grow may have met others.
+        // A range that was widened may overlap the one before.
         let mut grown = std::mem::take(&mut self.grown);
         for range in ranges.drain(..) {
             let mut text = self.around(range, moment)?;
@@ -226,7 +226,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         waiting.pairs.clear();
     }
 
-    /// Inserted bytes with those around them that make whole words with them.
+    /// Reads inserted bytes with those around them, up to word boundaries on both sides.
     fn around(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Text> {
         let size = moment.bytes();
         let (mut before, mut behind) = (AROUND_BYTES, AROUND_BYTES);
@@ -235,7 +235,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
             let to = size.min(range.end.saturating_add(behind));
             let mut text = self.text(from..to, moment)?;
             let bytes = &self.bytes[text.bytes.clone()];
-            // It is in memory.
+            // The range is in memory.
             let inside = (range.start - from) as usize..(range.end - from) as usize;
             let start = edge_before(self.tokenizer, &bytes[..inside.start], from == 0);
             let end = edge_after(self.tokenizer, &bytes[inside.end..], to == size);
@@ -245,7 +245,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
                 text.narrow(start..inside.end + end, &self.parts);
                 return Ok(text);
             }
-            // Whoever has no edge has not begun or ended either.
+            // No word boundary yet: read four times as much on that side.
             before = if start.is_none() { 4 * before } else { before };
             behind = if end.is_none() { 4 * behind } else { behind };
         }
@@ -273,27 +273,27 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
     }
 }
 
-/// Some bytes of the text at a moment.
+/// Bytes of the text of a version.
 struct Text {
-    /// Which of those that were read, and which parts they are of.
+    /// Their range in the bytes that were read, and the parts that they are of.
     bytes: Range<usize>,
     parts: Range<usize>,
-    /// Where they are.
+    /// Their range in the text.
     range: Range<u64>,
 }
 
-/// Bytes of a text that lie together in the last text.
+/// Bytes of a text that are adjacent in the last text.
 struct TextPart {
-    /// The first of those that were read.
+    /// Their start in the bytes that were read.
     start: usize,
     /// Its place in the last text.
     place: u64,
-    /// What inserted them, if it was an edit of the batch.
+    /// The edit of the batch that inserted them, if one did.
     edit: Option<usize>,
 }
 
 impl Text {
-    /// Keeps some of the bytes.
+    /// Narrows the text to some of its bytes.
     fn narrow(&mut self, range: Range<usize>, parts: &[TextPart]) {
         self.range.start += range.start as u64;
         self.range.end = self.range.start + range.len() as u64;
@@ -307,7 +307,7 @@ impl Text {
 }
 
 impl Waiting {
-    /// Takes a text after so many edits, and the same without what came since so many were `told`.
+    /// Queues a text window twice: after `edits` edits and after `told` edits.
     fn push(&mut self, text: &Text, bytes: &[u8], parts: &[TextPart], told: usize, edits: u32) {
         let parts = &parts[text.parts.clone()];
         let starts = parts.iter().map(|part| part.start).skip(1);
@@ -338,17 +338,17 @@ struct WordDifference<'a> {
     tokenizer: Tokenizer,
     words: &'a AskedWords<'a>,
     waiting: &'a Waiting,
-    /// Those that words are of now.
+    /// The pair whose words are being read.
     pair: usize,
     part: usize,
-    /// The words of the pair, and the place of each in the last text.
+    /// The words of the pair in either text, each with its place in the last text.
     now: Vec<(u64, Range<usize>)>,
     before: Vec<(u64, Range<usize>)>,
     changes: &'a mut Vec<Change>,
 }
 
 impl WordDifference<'_> {
-    /// Keeps what the words of a pair differ in, and goes on to the next.
+    /// Appends the differences between the words of a pair, and goes on to the next pair.
     fn compare(&mut self) {
         let text = |word: &Range<usize>| &self.waiting.bytes[word.clone()];
         let (mut now, mut before) = (
@@ -395,9 +395,10 @@ impl Sink for WordDifference<'_> {
             self.part += 1;
         }
         let (from, place) = parts[self.part];
-        let words = match start < self.waiting.pairs[self.pair].now_end {
-            true => &mut self.now,
-            false => &mut self.before,
+        let words = if start < self.waiting.pairs[self.pair].now_end {
+            &mut self.now
+        } else {
+            &mut self.before
         };
         words.push((place + (start - from) as u64, start..end));
     }
@@ -405,16 +406,16 @@ impl Sink for WordDifference<'_> {
     fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
 }
 
-/// Where a word may begin or end nearest to an edit at the end of `text`; `is_start` if `text` begins the file.
+/// The word edge nearest to an edit at the end of `text`; `is_start` if `text` begins the file.
 fn edge_before(tokenizer: Tokenizer, text: &[u8], is_start: bool) -> Option<usize> {
-    // A character that begins before `text` is not seen whole.
+    // A character that begins before `text` is not complete here.
     let first = if is_start { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(CHARACTER_BYTES)?;
     let is_edge = |&at: &usize| word_edge(tokenizer, text, at).is_some();
     (first..=last).rev().find(is_edge)
 }
 
-/// Where a word may begin or end nearest to an edit at the start of `text`; `is_end` if `text` ends the file.
+/// The word edge nearest to an edit at the start of `text`; `is_end` if `text` ends the file.
 fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> {
     let behind = if is_end { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(behind)?;
@@ -423,7 +424,7 @@ fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> 
 }
 
 impl Changes {
-    /// Those that were told, in any order.
+    /// Sorts and merges changes, which come in any order.
     pub(super) fn new(mut changes: Vec<Change>) -> Changes {
         changes.par_sort_unstable_by_key(|change| (change.word, change.place, change.edits));
         changes.dedup_by(|next, kept| {
@@ -442,7 +443,7 @@ impl Changes {
         let mut starts = vec![0];
         let mut from = 0;
         for of_word in changes.chunk_by(|left, right| left.word == right.word) {
-            // As many as words of texts in memory.
+            // A word's number is less than the number of words in memory.
             starts.resize(of_word[0].word as usize + 1, from as u32);
             let to = from + of_word.len();
             let sums = &mut sums[from..to];
@@ -460,7 +461,7 @@ impl Changes {
         }
     }
 
-    /// Which changes are those of a word.
+    /// The range of the changes of a word.
     fn range(&self, word: u32) -> Range<usize> {
         match self.starts.get(word as usize..word as usize + 2) {
             Some(&[from, to]) => from as usize..to as usize,
@@ -468,14 +469,14 @@ impl Changes {
         }
     }
 
-    /// How much more often a word occurs after so many edits than before the batch.
+    /// The change of a word's count by the first `edits` edits of the batch.
     pub(super) fn more(&self, word: u32, edits: usize) -> i64 {
         let sums = &self.sums[self.range(word)];
         let count = sums.partition_point(|&(at, _)| at as usize <= edits);
         count.checked_sub(1).map_or(0, |last| sums[last].1)
     }
 
-    /// Where a word stands at a moment, ascending, that stood at `offsets` before the batch.
+    /// The offsets of a word in a version, ascending, given its `offsets` before the batch.
     pub(super) fn moved(
         &self,
         word: u32,
@@ -484,7 +485,7 @@ impl Changes {
         moment: &Moment<'_>,
     ) -> Vec<u64> {
         let changes = &self.changes[self.range(word)];
-        // At most so many: each change makes one at the most.
+        // Each change adds one offset at most.
         let mut moved = Vec::with_capacity(offsets.len() + changes.len());
         let mut rest = offsets;
         for changes in changes.chunk_by(|left, right| left.place == right.place) {

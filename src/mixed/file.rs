@@ -1,4 +1,4 @@
-//! One file of a batch: what it is before the operations on it, and where their edits put text.
+//! One file of a batch: its state before the operations on it, and where their edits put text.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::overlay::{EditedFile, FileState, Piece, check_name};
 use crate::segment::cost::insert_costs;
 use crate::{Error, Result};
 
-/// What a file is before the batch.
+/// The state of a file before the batch.
 pub(super) enum FileBase {
     Missing,
     /// As stored.
@@ -24,28 +24,27 @@ pub(super) enum FileBase {
         file: usize,
         bytes: u64,
     },
-    /// Perhaps resting on a stored file.
+    /// With pending edits, perhaps on a stored file.
     Edited(Arc<EditedFile>, Option<usize>),
 }
 
-/// A file that operations are about.
+/// A file of a batch.
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
     pub(super) base: FileBase,
-    /// Those of them that insert some text.
+    /// The operations that insert some text.
     pub(super) edits: Vec<usize>,
-    /// How many insert text, if only none, and how many bytes.
+    /// Number of inserts, empty ones included, and their total bytes.
     pub(super) rows: u64,
     pub(super) inserted_bytes: u64,
-    /// How many of the operations there are up to the last question about a word, and how many edits among them: what
-    /// comes later changes no answer.
+    /// The number of operations up to the last question about a word, and of edits among them: later ones change no answer.
     pub(super) told: usize,
     pub(super) told_edits: usize,
     pub(super) stretches: Stretches,
 }
 
 impl FileBase {
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             FileBase::Missing => 0,
@@ -63,7 +62,7 @@ impl FileBase {
         }
     }
 
-    /// The pieces of some of its bytes.
+    /// The pieces of a range of bytes.
     pub(super) fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
         match self {
             FileBase::Edited(file, _) => file.pieces.slice(range),
@@ -72,7 +71,7 @@ impl FileBase {
         }
     }
 
-    /// Asks for what of some of its bytes is stored.
+    /// Appends the stored bytes that a range needs to the questions.
     pub(super) fn ask(&self, range: Range<u64>, asked: &mut Vec<(usize, u64, u64)>) {
         match self {
             FileBase::Missing => {}
@@ -84,7 +83,7 @@ impl FileBase {
         }
     }
 
-    /// Appends some of its bytes to a text; what [`FileBase::ask`] has asked for is found from question `next` on.
+    /// Appends a range of bytes to a text; the answers to [`FileBase::ask`] are read from question `next` on.
     pub(super) fn read(
         &self,
         range: Range<u64>,
@@ -115,7 +114,7 @@ impl FileBase {
 }
 
 impl Target<'_> {
-    /// What a file is.
+    /// The state of a file.
     pub(super) fn base(&self, name: &str) -> FileBase {
         match self.overlay.file(name) {
             Some(FileState::Deleted) => FileBase::Missing,
@@ -133,10 +132,10 @@ impl Target<'_> {
         }
     }
 
-    /// Looks at the operations on one file.
+    /// Checks the operations on one file.
     ///
     /// # Errors
-    /// If one cannot be done.
+    /// If one of them is not valid.
     pub(super) fn open<'a>(
         &self,
         base: FileBase,
@@ -194,10 +193,10 @@ impl Target<'_> {
         })
     }
 
-    /// Finds where the edits of all files put text.
+    /// Computes where the edits of all files put text.
     ///
     /// # Errors
-    /// If a device fails that is to do it, or the run is over.
+    /// If a device fails that was to do it, or the run must end.
     pub(super) fn place(&self, files: &mut [File<'_>], operations: &[Operation<'_>]) -> Result<()> {
         let mut edited: Vec<&mut File<'_>> = files
             .iter_mut()
@@ -260,11 +259,11 @@ impl Target<'_> {
     }
 }
 
-/// Why edits can be placed.
+/// The reason why edits can be placed.
 const IN_FILES: &str = "edits were found to be within their files";
 
 impl File<'_> {
-    /// Its edits, as those of a file of this number.
+    /// The edits, as those of file number `file`.
     fn inserts<'a>(
         &'a self,
         number: u32,
@@ -290,7 +289,7 @@ impl File<'_> {
         self.stretches = Stretches::new(self.base.bytes(), self.edits.len(), splices);
     }
 
-    /// The file with all edits; none if there are none.
+    /// The file after all edits; none if there are none.
     pub(super) fn edited(&self, texts: &InsertedTexts) -> Option<(Arc<str>, EditedFile)> {
         if self.rows == 0 {
             return None;

@@ -1,11 +1,11 @@
 //! Batches of questions and edits in any order.
 //!
-//! The invariant: every question is answered, and every edit made, as if the operations ran one after the other. They do not:
-//! the edits of each file are placed first, all at once ([`stretches`]), from which the text at any moment is known (a snapshot
-//! of offsets). Then the words around them are told, as far as somebody asks for them ([`changes`]), and the files as they were
-//! before the batch are asked, all questions at once. The edits before each question correct its answer, in parallel. Source:
-//! random access on compressed data, TPDS 2023, section on mixed operations. Where a device takes them, it places the edits,
-//! reads the text around them and answers for the stored files.
+//! The invariant: every question is answered, and every edit made, as if the operations ran one after the other. They do not: the
+//! edits of each file are placed first, all at once ([`stretches`]), which gives the text of any version (a snapshot of offsets).
+//! Then the words around them are compared, as far as questions need them ([`changes`]), and the files as they were before the
+//! batch are asked, all questions at once. The edits before each question correct its answer, in parallel. Source: random access
+//! on compressed data, TPDS 2023, section on mixed operations. Where a device takes them, it places the edits, reads the text
+//! around them and answers for the stored files.
 
 mod answers;
 mod changes;
@@ -28,11 +28,11 @@ pub use operation::{Answer, Operation};
 use texts::InsertedTexts;
 
 impl Target<'_> {
-    /// Runs operations: their answers, and the edits in batches that make the same of the texts.
+    /// Runs operations. Returns their answers, and the edits in batches with the same effect.
     ///
     /// # Errors
-    /// If an operation names a file that is not there, or a place behind its end, a segment is damaged, or the run is over: then
-    /// nothing has happened.
+    /// If an operation names a missing file or an offset behind its end, a segment is damaged, or the run must end: then nothing
+    /// has changed.
     pub(crate) fn run(self, operations: &[Operation<'_>]) -> Result<(Vec<Answer>, Vec<EditBatch>)> {
         let by_file = || rows_by_file(operations.iter().map(Operation::file));
         let (texts, (starts, order)) = rayon::join(|| InsertedTexts::new(operations), by_file);
@@ -57,7 +57,7 @@ impl Target<'_> {
         Ok((answers, batches))
     }
 
-    /// The answers to operations, one task after the other, the edited files, and what they were made with.
+    /// The answers to operations, one task after the other, the edited files, and what was used for them.
     #[expect(clippy::type_complexity, reason = "what a batch makes")]
     fn run_by_file<'a>(
         &self,
@@ -108,7 +108,7 @@ impl Target<'_> {
     }
 }
 
-/// What answers were made with.
+/// The data that the answers were computed from.
 struct Used<'a> {
     files: Vec<File<'a>>,
     words: Vec<AskedWords<'a>>,
@@ -117,7 +117,7 @@ struct Used<'a> {
 }
 
 impl Used<'_> {
-    /// Gives its memory back, of which there may be much.
+    /// Drops it on several threads, as it may be large.
     fn drop_parallel(self) {
         rayon::join(
             || drop((self.stored, self.known)),
@@ -126,7 +126,7 @@ impl Used<'_> {
     }
 }
 
-/// Answers by operation, which come in an order of operations.
+/// Answers by operation, from answers that come in the order `order` of operations.
 fn in_order(parts: Vec<Vec<Answer>>, order: &[usize]) -> Vec<Answer> {
     let mut answers = Vec::with_capacity(order.len());
     if order.is_sorted() {
@@ -142,8 +142,8 @@ fn in_order(parts: Vec<Vec<Answer>>, order: &[usize]) -> Vec<Answer> {
     answers
 }
 
-/// The edits among operations, in batches: rows of a batch are of different files, so that it does not matter that they see
-/// the texts before it.
+/// The edits among operations, in batches: the rows of a batch are of different files, so each sees the text of its file before
+/// the batch.
 fn batches(
     of_files: &[&[usize]],
     operations: &[Operation<'_>],
@@ -153,7 +153,7 @@ fn batches(
     for (file, indexes) in of_files.iter().enumerate() {
         indexes.iter().for_each(|&index| file_of[index] = file);
     }
-    // For each file its name, once it is needed, and the batch that it was last in.
+    // For each file its name, once needed, and the number of its last batch.
     let mut files: Vec<(Option<Arc<str>>, Option<usize>)> = vec![(None, None); of_files.len()];
     let mut batches = Vec::new();
     let mut rows: Vec<Insertion> = Vec::new();

@@ -1,4 +1,4 @@
-//! Questions and edits of a batch, and what they are about.
+//! Questions and edits of a batch, and their files.
 
 use std::sync::Arc;
 
@@ -12,57 +12,57 @@ use crate::overlay::Overlay;
 /// One of many operations; see [`crate::Corpus::mixed_many`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// How often does a word occur in a file?
+    /// The count of a word in a file.
     Count {
         /// The file.
         file: &'a str,
         /// The word.
         word: &'a [u8],
     },
-    /// Where does a word occur in a file?
+    /// The places of a word in a file.
     Search {
         /// The file.
         file: &'a str,
         /// The word.
         word: &'a [u8],
     },
-    /// What are some bytes of a file?
+    /// A range of bytes of a file.
     Extract {
         /// The file.
         file: &'a str,
         /// The first of them, from 0.
         offset: u64,
-        /// How many, as far as the file goes.
+        /// The length of the range, which ends with the file at the latest.
         length: u64,
     },
     /// Inserts text into a file.
     Insert {
         /// The file.
         file: &'a str,
-        /// Before which of its bytes as it is then.
+        /// The byte of the file, in its current version, to insert before.
         offset: u64,
-        /// What to insert.
+        /// The text to insert.
         text: &'a [u8],
     },
     /// Appends text to a file, which is created if it is not there.
     Append {
         /// The file.
         file: &'a str,
-        /// What to append.
+        /// The text to append.
         text: &'a [u8],
     },
 }
 
-/// What an [`Operation`] gave.
+/// The result of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Of [`Operation::Count`].
+    /// The result of [`Operation::Count`].
     Count(u64),
-    /// Of [`Operation::Search`]: the offsets of the word's first bytes, ascending.
+    /// The result of [`Operation::Search`]: the offsets of the word's first bytes, ascending.
     Offsets(Vec<u64>),
-    /// Of [`Operation::Extract`].
+    /// The result of [`Operation::Extract`].
     Bytes(Vec<u8>),
-    /// Of an edit.
+    /// The result of an edit.
     Edited,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Operation<'a> {
         matches!(self, Operation::Append { .. })
     }
 
-    /// What an edit adds; nothing for a question.
+    /// The text that an edit adds; empty for a question.
     pub(super) fn text(&self) -> &'a [u8] {
         match *self {
             Operation::Insert { text, .. } | Operation::Append { text, .. } => text,
@@ -99,11 +99,11 @@ pub(crate) struct Target<'a> {
     pub(crate) stored: &'a Arc<StoredView>,
     pub(crate) overlay: &'a mut Overlay,
     pub(crate) tokenizer: Tokenizer,
-    /// Until when.
+    /// The limits of the run.
     pub(crate) run: Run<'a>,
 }
 
-/// An error of one operation.
+/// An error of one operation, with its number.
 pub(super) fn at(operation: usize, error: Error) -> Error {
     Error::Invalid {
         subject: format!("operation {}", operation + 1),

@@ -1,9 +1,9 @@
-//! A file over the operations of a batch: which stretches of inserted text there are at a moment, and where.
+//! A file over the operations of a batch: the stretches of inserted text in each version, and their places.
 //!
-//! The invariant: all stretches that the edits of the batch leave stand in the order of the *last* text, which has every byte
-//! of every text before it, in the same order. So a byte has one place for good, that in the last text, and a moment differs
-//! from it only in the stretches that are not there yet. Going from one moment to the next costs what two blocks of sums
-//! cost, wherever the edit is, and a place is looked up in a few steps.
+//! The invariant: all stretches that the edits of the batch leave stand in the order of the *last* text, which has every byte of
+//! every text before it, in the same order. So a byte has one fixed place, that in the last text, and a version differs from it
+//! only in the stretches that it lacks. Going from one version to the next costs what two blocks of sums cost, wherever the edit
+//! is, and a place is looked up in a few steps.
 
 use std::ops::Range;
 
@@ -11,39 +11,39 @@ use zipfdb_kernels::Splice;
 
 use crate::bisect::{gallop, partition_point};
 
-/// Stretches whose bytes are added up together.
+/// Stretches in a block of sums.
 const BLOCK: usize = 256;
 
-/// All that the edits of a batch insert into a file.
+/// The text that the edits of a batch insert into a file.
 pub(super) struct Stretches {
     /// The bytes of the file before the batch.
     base_bytes: u64,
-    /// Of each stretch, in the order of the last text: before which byte of the file it stands,
+    /// For each stretch, in the order of the last text: the byte of the file that it stands before.
     bases: Vec<u64>,
-    /// the edit, by its number among those of the file,
+    /// For each stretch: the number of its edit among those of the file.
     edits: Vec<u32>,
-    /// and from which byte of the edit's text on.
+    /// For each stretch: its first byte in the text of the edit.
     starts: Vec<u64>,
-    /// `[stretches + 1]`: the bytes of all before each.
+    /// `[stretches + 1]`: the bytes of all stretches before each.
     sums: Vec<u64>,
-    /// Those of edit e are `of_edits[firsts[e]..firsts[e + 1]]`, ascending.
+    /// The stretches of edit e are `of_edits[firsts[e]..firsts[e + 1]]`, ascending.
     firsts: Vec<u32>,
     of_edits: Vec<u32>,
-    /// How many stand before byte `k << shift` of the base, for each k.
+    /// For each k the number of stretches before byte `k << shift` of the base.
     before: Vec<u32>,
     shift: u32,
 }
 
-/// Where some bytes come from.
+/// The source of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ByteSource {
-    /// These of the file before the batch.
+    /// A range of the file before the batch.
     Base(Range<u64>),
-    /// These of what an edit inserted.
+    /// A range of the text of an edit.
     Edit(usize, Range<usize>),
 }
 
-/// A part of a text at a moment.
+/// A part of the text of a version.
 #[derive(Clone, Debug)]
 pub(super) struct StretchPart {
     pub(super) source: ByteSource,
@@ -52,19 +52,19 @@ pub(super) struct StretchPart {
     pub(super) length: u64,
 }
 
-/// The text after some of the edits.
+/// A version of the text: after the first `edits` edits.
 pub(super) struct Moment<'a> {
     stretches: &'a Stretches,
-    /// How many edits have been made.
+    /// The number of edits made.
     edits: usize,
-    /// Bytes of the stretches that are there: before each block, and before each in its block.
+    /// Bytes of the stretches present: before each block, and before each stretch in its block.
     blocks: Vec<u64>,
     within: Vec<u64>,
     bytes: u64,
 }
 
 impl Stretches {
-    /// Of a file of so many bytes before the batch, and so many edits.
+    /// For a file with `base_bytes` bytes before the batch, and `edits` edits.
     pub(super) fn new(
         base_bytes: u64,
         edits: usize,
@@ -91,7 +91,7 @@ impl Stretches {
         }
         let mut next = firsts.clone();
         let mut of_edits = vec![0; count];
-        // Fewer than 2^32, twice as many as inserts at most.
+        // There are fewer than 2^32 stretches: at most twice the number of inserts.
         for (index, &edit) in (0..).zip(&of_stretches) {
             let next = &mut next[edit as usize];
             of_edits[*next as usize] = index;
@@ -122,12 +122,12 @@ impl Stretches {
         }
     }
 
-    /// How many there are.
+    /// The number of stretches.
     fn len(&self) -> usize {
         self.bases.len()
     }
 
-    /// How many bytes a stretch has.
+    /// The bytes of a stretch.
     fn length(&self, index: usize) -> u64 {
         self.sums[index + 1] - self.sums[index]
     }
@@ -137,14 +137,14 @@ impl Stretches {
         &self.of_edits[self.firsts[edit] as usize..self.firsts[edit + 1] as usize]
     }
 
-    /// The bytes of the base before which the first edits put something, ascending.
+    /// The bytes of the base before which the first edits insert text, ascending.
     pub(super) fn bases(&self, edits: usize) -> impl Iterator<Item = u64> {
         let all = self.bases.iter().zip(&self.edits);
         let made = all.filter(move |&(_, &edit)| (edit as usize) < edits);
         made.map(|(&base, _)| base)
     }
 
-    /// What the edits insert: before which byte of the base which bytes of which edit, in order.
+    /// The inserted text: before which byte of the base which range of which edit, in order.
     pub(super) fn inserted(&self) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
         (0..self.len()).map(|index| {
             let (edit, range) = self.edit_range(index, 0..self.length(index));
@@ -157,14 +157,14 @@ impl Stretches {
         self.bases.get(index).copied().unwrap_or(self.base_bytes)
     }
 
-    /// Some bytes of a stretch, as those of its edit.
+    /// A range of a stretch, as a range of its edit's text.
     fn edit_range(&self, index: usize, range: Range<u64>) -> (usize, Range<usize>) {
         // Within a text in memory.
         let at = |offset: u64| (self.starts[index] + offset) as usize;
         (self.edits[index] as usize, at(range.start)..at(range.end))
     }
 
-    /// How many stretches stand before a byte of the base.
+    /// The number of stretches before a byte of the base.
     fn count_before(&self, offset: u64) -> usize {
         // The table has an entry for every byte.
         let entry = (offset >> self.shift) as usize;
@@ -172,21 +172,21 @@ impl Stretches {
         from + self.bases[from..to].partition_point(|&base| base <= offset)
     }
 
-    /// The stretch that has a place in the last text, or the first one behind it.
+    /// The stretch at a place in the last text, or the first one behind it.
     fn at_place(&self, place: u64) -> usize {
         partition_point(self.len(), |index| {
             self.bases[index] + self.sums[index + 1] <= place
         })
     }
 
-    /// The first byte of the base that does not stand before a place of the last text, and whether it is the one there.
+    /// The first byte of the base at or behind a place of the last text, and whether it is at that place.
     pub(super) fn base_of_place(&self, place: u64) -> (u64, bool) {
         let index = self.at_place(place);
         let (base, found) = (self.base(index), place - self.sums[index]);
         (base.min(found), found < base)
     }
 
-    /// The text after the first edits.
+    /// The version after the first `edits` edits.
     pub(super) fn moment(&self, edits: usize) -> Moment<'_> {
         let count = self.len() + 1;
         let mut moment = Moment {
@@ -204,7 +204,7 @@ impl Stretches {
             }
             moment.within.push(sum);
             if index < self.len() {
-                // Either is as likely, so no branch is guessed.
+                // Both cases are as likely, so no branch is used.
                 let is_made = u64::from((self.edits[index] as usize) < edits);
                 sum += is_made * self.length(index);
                 moment.bytes += is_made * self.length(index);
@@ -232,29 +232,29 @@ impl Moment<'_> {
         self.edits += 1;
     }
 
-    /// How many bytes the text has.
+    /// The size of the text in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many edits have been made.
+    /// The number of edits made.
     pub(super) fn edits(&self) -> usize {
         self.edits
     }
 
-    /// Bytes of the stretches that are there before one.
+    /// Bytes of the present stretches before stretch `index`.
     fn sum(&self, index: usize) -> u64 {
         self.blocks[index / BLOCK] + self.within[index]
     }
 
-    /// Where bytes of the base are, that ascend.
+    /// Appends the offsets of bytes of the base, which ascend.
     pub(super) fn append_offsets(&self, bases: &[u64], offsets: &mut Vec<u64>) {
         let stretches = self.stretches;
         let mut rest = bases;
         while let Some(&first) = rest.first() {
             let index = stretches.count_before(first);
             let sum = self.sum(index);
-            // As far as the next stretch they are moved alike.
+            // Bytes up to the next stretch move by the same distance.
             let count = match stretches.bases.get(index) {
                 Some(&base) => gallop(rest.len(), |at| rest[at] < base),
                 None => rest.len(),
@@ -265,21 +265,21 @@ impl Moment<'_> {
         }
     }
 
-    /// Where the byte is that has a place in the last text; it must be there.
+    /// The offset of the byte at a place in the last text; the version must have it.
     pub(super) fn offset_of_place(&self, place: u64) -> u64 {
-        // In the stretch or in the base before it.
+        // The byte is in the stretch, or in the base before it.
         let index = self.stretches.at_place(place);
         place - self.stretches.sums[index] + self.sum(index)
     }
 
-    /// Where a stretch is that is there.
+    /// The range of a stretch that the version has.
     pub(super) fn range(&self, index: u32) -> Range<u64> {
         let index = index as usize;
         let start = self.stretches.bases[index] + self.sum(index);
         start..start + self.stretches.length(index)
     }
 
-    /// What some of the bytes are, as far as the text goes.
+    /// The sources of a range of bytes, as far as the text goes.
     pub(super) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = StretchPart> {
         let stretches = self.stretches;
         let count = stretches.len();
@@ -294,7 +294,7 @@ impl Moment<'_> {
             if at >= end {
                 return None;
             }
-            // Next to the last one, unless many are not there.
+            // The next stretch is usually adjacent to the last one, unless many are absent.
             let near = found.map(|last| if is_before(last, at) { last + 1 } else { last });
             let index = match near {
                 Some(index) if !is_before(index, at) => index,

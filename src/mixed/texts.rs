@@ -7,15 +7,15 @@ use rayon::prelude::*;
 
 use super::operation::Operation;
 
-/// What operations insert, in memory of its own.
+/// The texts that operations insert, in memory of their own.
 pub(super) struct InsertedTexts {
     /// Texts of [`PART_OPERATIONS`] each, one after the other.
     parts: Vec<Bytes>,
-    /// For each part where the text of each operation ends.
+    /// For each part the end of the text of each operation.
     ends: Vec<Vec<usize>>,
 }
 
-/// Operations whose texts lie together.
+/// Operations whose texts are in one part.
 const PART_OPERATIONS: usize = 1024;
 
 impl InsertedTexts {
@@ -43,13 +43,13 @@ impl InsertedTexts {
         )
     }
 
-    /// Some bytes of the text of an operation.
+    /// A range of the text of an operation.
     pub(super) fn get(&self, operation: usize, range: Range<usize>) -> &[u8] {
         let (part, start) = self.part(operation);
         &part[start + range.start..start + range.end]
     }
 
-    /// Likewise, to be kept.
+    /// A range of the text of an operation, which shares the memory of its part.
     pub(super) fn slice(&self, operation: usize, range: Range<usize>) -> Bytes {
         let (part, start) = self.part(operation);
         part.slice(start + range.start..start + range.end)

@@ -1,7 +1,7 @@
-//! Counts of occurrences, corrected by what edits do to them.
+//! Counts of occurrences, corrected by edits.
 //!
-//! The invariant: a corrected count is never below 0. Edits take away what is stored and nothing else, so a count that would
-//! be is a contradiction between a segment and the edits on it, and an error.
+//! The invariant: a corrected count is never below 0. Edits remove only stored occurrences, so a negative count is a
+//! contradiction between a segment and the edits on it, and an error.
 
 use zipfdb_sql::quote;
 
@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// `count` occurrences of `subject` with the `change` that edits made.
 ///
 /// # Errors
-/// If edits take more away than there are.
+/// If edits take more occurrences away than there are.
 pub(crate) fn changed(count: u64, change: i64, subject: impl FnOnce() -> String) -> Result<u64> {
     count
         .checked_add_signed(change)
@@ -24,7 +24,7 @@ pub(crate) fn changed(count: u64, change: i64, subject: impl FnOnce() -> String)
 /// As [`changed`], for a count in one file.
 ///
 /// # Errors
-/// Its own, and if there are more than 4294967295 occurrences.
+/// That of [`changed`], and if there are more than 4294967295 occurrences.
 pub(crate) fn changed_in_file(
     count: u32,
     change: i64,
@@ -37,7 +37,7 @@ pub(crate) fn changed_in_file(
     })
 }
 
-/// How an error calls a word.
+/// How an error names a word.
 pub(crate) fn word_subject(word: &[u8]) -> String {
     format!("the word {}", quote(word))
 }

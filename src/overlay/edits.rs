@@ -1,8 +1,8 @@
-//! The edits of a database that are not merged yet: what readers see of them, and what the next writer builds on.
+//! The edits of a database that are not merged yet: what readers see of them, and what the next writer adds to.
 //!
-//! The invariant: what is visible is durable as its committer asked, and so is everything before it; the tip of a corpus
-//! holds every commit in the log. It is a writer's turn until its commit stands in the log and in the tip, so commits have one
-//! order; they wait for the disk after it, together.
+//! The invariant: what is visible is durable as its committer asked, and so is everything before it; the tip of a corpus holds
+//! every commit in the log. A writer keeps the lock until its commit is in the log and in the tip, so commits have one order;
+//! they wait for the disk after it, together.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ use crate::runtime::memory::reserved;
 use crate::runtime::sync::Mutex;
 use crate::runtime::turns::Turn;
 
-/// The edits of all corpora, by the numbers of these.
+/// The edits of all corpora, by the number of the corpus.
 #[derive(Debug, Default)]
 pub(crate) struct Edits {
     corpora: Mutex<HashMap<u64, CorpusEdits>>,
@@ -30,10 +30,10 @@ pub(crate) struct Edits {
 struct CorpusEdits {
     /// With every commit in the log.
     tip: Overlay,
-    /// What readers see, and the position of its last commit.
+    /// The overlay that readers see, and the position of its last commit.
     visible: Overlay,
     visible_at: LogPosition,
-    /// What the overlays were made of: what is to be done again when what they rest on is replaced.
+    /// The batches of the overlays, to be applied again when segments are replaced.
     batches: Vec<PendingBatch>,
     asked: Asked,
 }
@@ -42,7 +42,7 @@ struct CorpusEdits {
 #[derive(Clone, Debug)]
 struct PendingBatch {
     position: LogPosition,
-    /// When it was committed, or taken up from the log.
+    /// The time of its commit, or of its replay from the log.
     since: Instant,
     batch: Arc<EditBatch>,
 }
@@ -57,17 +57,17 @@ impl PendingBatch {
     }
 }
 
-/// The last commits that are to survive something.
+/// The positions up to which commits must be durable.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    /// A power cut.
+    /// Through a power cut.
     full: LogPosition,
-    /// The end of the process.
+    /// Through the end of the process.
     normal: LogPosition,
 }
 
 impl Asked {
-    /// With a commit at `position` as well.
+    /// The same with a commit at `position`.
     fn and(self, position: LogPosition, durability: Durability) -> Asked {
         let Asked { full, normal } = self;
         match durability {
@@ -83,7 +83,7 @@ impl Asked {
         }
     }
 
-    /// What either asks for.
+    /// The later position of both, for each durability.
     fn or(self, other: Asked) -> Asked {
         Asked {
             full: self.full.max(other.full),
@@ -92,7 +92,7 @@ impl Asked {
     }
 }
 
-/// What a commit does to a corpus.
+/// The effect of a commit on a corpus.
 #[derive(Debug)]
 pub(crate) struct CorpusCommit {
     pub(crate) corpus: u64,
@@ -102,39 +102,39 @@ pub(crate) struct CorpusCommit {
 }
 
 impl Edits {
-    /// What readers see of a corpus, and what `look` sees at the same moment: segments are replaced together with the edits
-    /// that rest on them.
+    /// The overlay that readers see of a corpus, and the result of `look` at the same moment: segments are replaced together with
+    /// the edits that rest on them.
     pub(crate) fn visible_with<T>(&self, corpus: u64, look: impl FnOnce() -> T) -> (Overlay, T) {
         let corpora = self.corpora.lock();
         let visible = corpora.get(&corpus).map(|edits| edits.visible.clone());
         (visible.unwrap_or_default(), look())
     }
 
-    /// What the next commit to a corpus is to add to; none if it has no edits.
+    /// The overlay that the next commit to a corpus adds to; none if the corpus has no edits.
     pub(crate) fn tip(&self, corpus: u64) -> Option<Overlay> {
         let corpora = self.corpora.lock();
         corpora.get(&corpus).map(|edits| edits.tip.clone())
     }
 
-    /// Whether the log has commits to a corpus that are not merged, even if nothing is left of what they did.
+    /// Whether the log has commits to a corpus that are not merged, even if they have no effect.
     pub(crate) fn is_pending(&self, corpus: u64) -> bool {
         let corpora = self.corpora.lock();
         (corpora.get(&corpus)).is_some_and(|edits| !edits.batches.is_empty())
     }
 
-    /// About how many bytes of a corpus are pending.
+    /// The approximate bytes of pending edits of a corpus.
     pub(crate) fn pending_bytes(&self, corpus: u64) -> u64 {
         let corpora = self.corpora.lock();
         (corpora.get(&corpus)).map_or(0, |edits| edits.tip.pending_bytes())
     }
 
-    /// Since when the oldest commit to a corpus that is not merged is known; none if all are merged.
+    /// The time of the oldest commit to a corpus that is not merged; none if all are merged.
     pub(crate) fn pending_since(&self, corpus: u64) -> Option<Instant> {
         let corpora = self.corpora.lock();
         Some(corpora.get(&corpus)?.batches.first()?.since)
     }
 
-    /// All files that edits of a corpus name.
+    /// All files that the edits of a corpus name.
     pub(crate) fn files(&self, corpus: u64) -> HashSet<Arc<str>> {
         let corpora = self.corpora.lock();
         let batches = corpora.get(&corpus).map(|edits| &edits.batches[..]);
@@ -144,13 +144,14 @@ impl Edits {
             .collect()
     }
 
-    /// Makes a commit: `append` puts it into the log and says where it stands, `ensure` returns when the log up to a position
-    /// is as durable as it is told. Others may write while it waits for that.
+    /// Makes a commit: `append` puts it into the log and returns its position, `ensure` returns when the log up to a position has
+    /// the given durability. Others may write during that wait.
     ///
-    /// It also waits for what committers before it asked for in the same corpora: readers see their edits with its own.
+    /// It also waits for the durability that earlier committers to the same corpora asked for: readers see their edits with its
+    /// own.
     ///
     /// # Errors
-    /// Those of the two.
+    /// Those of `append` and `ensure`.
     pub(crate) fn commit(
         &self,
         turn: Turn,
@@ -169,7 +170,7 @@ impl Edits {
         Ok(())
     }
 
-    /// Adds a commit, which stands in the log at `position`, to the tips. Returns what was asked for in its corpora.
+    /// Adds a commit at `position` of the log to the tips. Returns the positions that its corpora wait for.
     fn append(
         &self,
         position: LogPosition,
@@ -190,11 +191,11 @@ impl Edits {
         asked
     }
 
-    /// Shows a commit to readers, with all before it.
+    /// Makes a commit visible to readers, with all commits before it.
     fn publish(&self, position: LogPosition, commits: Vec<CorpusCommit>) {
         let mut corpora = self.corpora.lock();
         for commit in commits {
-            // A later commit may have come to this point before, or what it rests on was replaced, with it in the new tip.
+            // A later commit may have been published first, or its base was replaced, with the commit in the new tip.
             if let Some(edits) = corpora.get_mut(&commit.corpus)
                 && edits.visible_at < position
             {
@@ -204,14 +205,14 @@ impl Edits {
         }
     }
 
-    /// Forgets the edits of a corpus that is gone.
+    /// Drops the edits of a corpus that is gone.
     pub(crate) fn forget(&self, corpus: u64) {
         self.corpora.lock().remove(&corpus);
     }
 
-    /// Puts edits of a corpus on other segments: those that stand in the log after `merged`, where `base` holds what the
-    /// others did. The log ends at `end`. `publish` makes the segments and all edits before durable, then gives what makes
-    /// them live to what it is given: readers see both at once.
+    /// Moves the edits of a corpus to other segments: the batches in the log after `merged`, on `base`, which holds the earlier
+    /// ones. The log ends at `end`. `publish` makes the segments and all earlier edits durable, then passes what makes them live
+    /// to its argument: readers see both at once.
     ///
     /// # Errors
     /// Those of `base.go_on` and of `publish`; nothing has changed then.
@@ -238,7 +239,7 @@ impl Edits {
         })
     }
 
-    /// The batches of a corpus that stand in the log after `merged`, on other segments: what they make of these.
+    /// The batches of a corpus in the log after `merged`, applied to other segments.
     fn rebased(&self, corpus: u64, merged: LogPosition, base: Base<'_>) -> Result<Rebased> {
         let batches = {
             let corpora = self.corpora.lock();
@@ -264,14 +265,14 @@ impl Edits {
         Ok(rebased)
     }
 
-    /// Takes what another store of the same directory has, none of whose commits is under way.
+    /// Takes the edits of another store of the same directory, which has no commits under way.
     pub(crate) fn take_over(&self, previous: &Edits) {
         let corpora = previous.corpora.lock().clone();
         *self.corpora.lock() = corpora;
     }
 
-    /// Takes up what stands in the log of a store after a position up to which everything was taken up before. `stored`
-    /// gives the stored files of a corpus and the numbers of their segments.
+    /// Replays the log of a store from the position up to which it was replayed before. `stored` returns the stored files of a
+    /// corpus and the numbers of their segments.
     ///
     /// # Errors
     /// If the log or the file table of a segment cannot be read, or an edit does not fit the files; nothing has changed
@@ -314,34 +315,34 @@ impl Edits {
     }
 }
 
-/// The edits of a corpus with what the log has after them.
+/// The edits of a corpus with the records that the log has after them.
 struct GrownEdits<F> {
     view: Arc<F>,
     tip: Overlay,
     batches: Vec<PendingBatch>,
 }
 
-/// What edits are put on.
+/// The segments that edits are applied to.
 pub(crate) struct Base<'a> {
     /// Ascending.
     pub(crate) segments: Arc<[u64]>,
-    /// Those of the segments.
+    /// The files of the segments.
     pub(crate) files: &'a dyn StoredFiles,
-    /// Whether to go on; asked at each row.
+    /// Checked at each row; an error ends the work.
     pub(crate) go_on: &'a dyn Fn() -> Result<()>,
 }
 
-/// Edits on other stored files than those they were made on.
+/// Edits, applied to other segments than those that they were made on.
 struct Rebased {
     corpus: u64,
     overlay: Overlay,
     batches: Vec<PendingBatch>,
 }
 
-/// What the log keeps of a batch.
+/// The record of a batch for the log.
 ///
 /// # Errors
-/// If it is too large, or the statement has to end.
+/// If it is too large, or the statement must end.
 pub(crate) fn encode(
     corpus: u64,
     batch: &EditBatch,
@@ -364,28 +365,28 @@ pub(crate) fn encode(
             LogRecord::delete(corpus, files.map(|file| &**file))
         }
     };
-    // What lacks rows is not taken.
+    // The iterator may have ended early: a batch that lacks rows is not used.
     interrupt.check()?;
     Ok(record?)
 }
 
-/// Rows of so many bytes, and no more of them once the statement has to end.
+/// The rows, ending early once the statement must end; `bytes` is the size of a row.
 fn until<'a, T>(
     rows: &'a [T],
     bytes: impl Fn(&T) -> usize + Clone,
     interrupt: &Interrupt,
 ) -> impl Iterator<Item = &'a T> + Clone {
-    /// Bytes of text that take as long as all else of a row.
+    /// Bytes of text that take as long as the rest of a row.
     const ROW_BYTES: usize = 1 << 8;
     let mut pace = interrupt.pace();
     let mut goes_on = move |row: &&T| pace.work(bytes(row) + ROW_BYTES).is_ok();
     rows.iter().take_while(move |row| goes_on(row))
 }
 
-/// The batch that a record keeps.
+/// The batch of a record.
 ///
 /// # Errors
-/// If the system has no memory for it.
+/// If the system refuses the memory.
 pub(crate) fn decode(record: &LogRecord<'_>) -> Result<EditBatch> {
     let mut names = Names::default();
     let mut inserted = Vec::new();
@@ -416,12 +417,12 @@ pub(crate) fn decode(record: &LogRecord<'_>) -> Result<EditBatch> {
     })
 }
 
-/// Names of files, each kept once.
+/// Names of files, each stored once.
 #[derive(Default)]
 pub(crate) struct Names(HashSet<Arc<str>>);
 
 impl Names {
-    /// The name, kept.
+    /// The shared copy of a name.
     pub(crate) fn shared(&mut self, name: &str) -> Arc<str> {
         match self.0.get(name) {
             Some(known) => known.clone(),
@@ -434,11 +435,11 @@ impl Names {
     }
 }
 
-/// What appends do, a name and a text each: a row a file with all its texts, in order of the files' first rows, and the first
-/// row of each.
+/// Appends grouped by file: for each file one row with all its texts, in order of the files' first rows, and the number of its
+/// first row.
 ///
 /// # Errors
-/// If the system has no memory for them.
+/// If the system refuses the memory.
 pub(crate) fn appends_by_file<F, T>(rows: &[(F, T)]) -> Result<Vec<(Insertion, usize)>>
 where
     F: AsRef<str>,
@@ -471,7 +472,7 @@ where
 /// Copies of texts that share one allocation.
 ///
 /// # Errors
-/// If the system has no memory for them.
+/// If the system refuses the memory.
 pub(crate) fn shared_texts<'a>(
     texts: impl Iterator<Item = &'a [u8]> + Clone,
 ) -> Result<Vec<Bytes>> {

@@ -1,11 +1,11 @@
 //! Edits that are not merged into segments yet.
 //!
-//! The invariant: an overlay says for every file it names what its text is now, and of all others that they are as
-//! stored; a batch of edits applies whole or, with an error, not at all. It is persistent: a clone is cheap and never
-//! changes, so a snapshot holds one.
+//! The invariant: an overlay holds the current text of every file that it names; all other files are as stored. A batch of edits
+//! applies whole or, with an error, not at all. An overlay is persistent: a clone is cheap and never changes, so a snapshot holds
+//! one.
 //!
-//! [`pieces`] knows texts as bytes only and costs what an edit changes; [`regions`] finds the words around edits when a
-//! query first asks. Neither writes anything: the record log makes edits durable.
+//! [`pieces`] handles texts as bytes and costs what an edit changes; [`regions`] finds the words around edits when a query first
+//! needs them. Neither writes anything: the record log makes edits durable.
 
 pub(crate) mod changed_count;
 pub(crate) mod edits;
@@ -26,12 +26,12 @@ pub(crate) use regions::{
     CHARACTER_BYTES, Region, RegionPlace, RegionWord, Regions, StoredText, add_up,
 };
 
-/// Edits of a corpus that are made together. Rows of one see the text as it was before all of them.
+/// Edits of a corpus that are made together. Each row sees the text before all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EditBatch {
     /// Texts to insert. Equal offsets keep the order of rows.
     Insert(Vec<Insertion>),
-    /// Files that get a new text, or are created; the last one of a name counts.
+    /// Files that get a new text, or are created; the last row of a name counts.
     Replace(Vec<(Arc<str>, Bytes)>),
     /// Files to delete.
     Delete(Vec<Arc<str>>),
@@ -41,26 +41,26 @@ pub(crate) enum EditBatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Insertion {
     pub(crate) file: Arc<str>,
-    /// Before which byte; none for the end of the file, which is then created if it is not there.
+    /// The byte to insert before; none for the end of the file, which is then created if it is missing.
     pub(crate) offset: Option<u64>,
     pub(crate) text: Bytes,
 }
 
-/// What is asked of the files as they are stored.
+/// What edits need of the stored files.
 pub(crate) trait StoredFiles {
     /// The size of a file; none if it is not stored.
     fn bytes(&self, file: &str) -> Option<u64>;
 
-    /// What to say of a file that is not there.
+    /// The error for a missing file.
     fn no_such_file(&self, file: &str) -> Error;
 }
 
-/// What became of a file.
+/// The state of a file that is not as stored.
 #[derive(Clone, Debug)]
 pub(crate) enum FileState {
-    /// It was stored and is there no longer.
+    /// Stored, and deleted since.
     Deleted,
-    /// It has another text than the one that is stored, if one is.
+    /// With another text than the stored one, if there is one.
     Edited(Arc<EditedFile>),
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct EditedFile {
     /// Whether the text rests on the stored one; else all of it is new.
     pub(crate) is_stored: bool,
     pub(crate) pieces: Pieces,
-    /// The words around the edits, once somebody asked.
+    /// The words around the edits, once a query needed them.
     regions: OnceLock<Arc<Regions>>,
-    /// Those of an earlier state, most of which are the same.
+    /// The words around the edits of an earlier state, most of which are the same.
     earlier: Option<Arc<Regions>>,
 }
 
@@ -85,11 +85,11 @@ pub(crate) struct Overlay {
     base: Arc<[u64]>,
 }
 
-/// What an edit costs in memory beside its text, about.
+/// The memory of an edit beside its text, about.
 const EDIT_BYTES: u64 = 64;
 
 impl EditBatch {
-    /// The files that it names; one may come several times.
+    /// The files that it names; a name may come several times.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<str>> {
         let (inserted, replaced, deleted) = match self {
             EditBatch::Insert(rows) => (&rows[..], &[][..], &[][..]),
@@ -108,7 +108,7 @@ impl EditBatch {
 }
 
 impl Clone for EditedFile {
-    /// A copy to be edited: what was derived holds for most of it only.
+    /// A copy to be edited: what was derived is kept as that of an earlier state.
     fn clone(&self) -> EditedFile {
         EditedFile {
             is_stored: self.is_stored,
@@ -139,15 +139,15 @@ impl EditedFile {
         }
     }
 
-    /// Whether the words around the edits are known, as numbered by this numbering.
+    /// Whether the words around the edits are known with the numbers of this numbering.
     pub(crate) fn has_regions(&self, numbering: u64) -> bool {
         let regions = self.regions.get();
         regions.is_some_and(|regions| regions.numbering == numbering)
     }
 
-    /// The words around the edits. Those of an earlier state of the file save most of the work, if somebody has them.
+    /// The words around the edits, computed from those of an earlier state of the file where known.
     ///
-    /// Views of the same segments may number words each in its own way: what another view has found is of no use.
+    /// Views of the same segments may number words differently: regions of another numbering are not used.
     pub(crate) fn regions(&self, stored: &dyn StoredText) -> Result<Arc<Regions>> {
         let is_usable = |regions: &&Arc<Regions>| regions.numbering == stored.numbering();
         if let Some(regions) = self.regions.get().filter(is_usable) {
@@ -156,7 +156,7 @@ impl EditedFile {
         let earlier = self.earlier.as_ref().filter(is_usable);
         let found = Regions::new(&self.pieces, stored, earlier.map(|earlier| &**earlier))?;
         let found = Arc::new(found);
-        let _ = self.regions.set(found.clone()); // somebody else was first
+        let _ = self.regions.set(found.clone()); // another thread may have been first
         Ok(found)
     }
 }
@@ -167,7 +167,7 @@ impl Overlay {
         self.files.is_empty()
     }
 
-    /// No edits of files in these segments, which ascend.
+    /// An overlay without edits on these segments, which ascend.
     pub(crate) fn new(base: Arc<[u64]>) -> Overlay {
         Overlay {
             base,
@@ -190,12 +190,12 @@ impl Overlay {
         self.files.iter()
     }
 
-    /// What became of a file; none if it is as stored.
+    /// The state of a file; none if it is as stored.
     pub(crate) fn file(&self, name: &str) -> Option<&FileState> {
         self.files.get(name)
     }
 
-    /// Takes files with edits made elsewhere: so many rows of so many bytes.
+    /// Replaces the states of files with edits made elsewhere: `rows` rows with `bytes` bytes of text.
     pub(crate) fn put(
         &mut self,
         files: impl Iterator<Item = (Arc<str>, EditedFile)>,
@@ -208,15 +208,15 @@ impl Overlay {
         self.pending_bytes += bytes + rows * EDIT_BYTES;
     }
 
-    /// About how much is pending: bytes inserted and deleted, and what keeping them costs.
+    /// The approximate bytes pending: bytes inserted and deleted, and the memory of the edits.
     pub(crate) fn pending_bytes(&self) -> u64 {
         self.pending_bytes
     }
 
-    /// Applies a batch; `go_on` is asked at each row.
+    /// Applies a batch; `go_on` is checked at each row.
     ///
     /// # Errors
-    /// If a row names a file that is not there or a place outside its file, and those of `go_on`; then nothing has happened.
+    /// If a row names a missing file or a place outside its file, and those of `go_on`; nothing has changed then.
     pub(crate) fn apply(
         &mut self,
         batch: &EditBatch,
@@ -294,7 +294,7 @@ impl Overlay {
         }
     }
 
-    /// A copy of a file to be changed; none if it is not there.
+    /// A copy of a file to be changed; none if the file is missing.
     fn to_edit(&self, name: &str, stored: &dyn StoredFiles) -> Option<EditedFile> {
         match self.files.get(name) {
             Some(FileState::Deleted) => None,
@@ -350,21 +350,21 @@ impl Overlay {
     }
 }
 
-/// Names are told by where they lie in a table of so many slots, which the factor spreads them over.
+/// Cache of names by pointer: log2 of its slots, and the multiplier of its hash.
 const NAME_SLOT_BITS: u32 = 12;
 const NAME_SLOT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Rows by the names of their files: where the rows of each file begin, and the end; and the rows. Files come in order of their
-/// first rows, so that the first wrong row is the one that is told, and the rows of each ascend.
+/// first rows, so that an error names the first wrong row, and the rows of each ascend.
 pub(crate) fn rows_by_file<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<usize>, Vec<usize>) {
-    // Rows of one file mostly share its name, and are told by where that lies: the last one of a few for each slot.
+    // Rows of one file mostly share the memory of its name: a table by pointer saves most look-ups by bytes.
     let mut by_place: Vec<(&str, usize)> = vec![("", 0); 1 << NAME_SLOT_BITS];
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     let mut starts = vec![0];
     let files: Vec<usize> = names
         .map(|name| {
             let slot = (name.as_ptr() as u64).wrapping_mul(NAME_SLOT_FACTOR);
-            // So many bits of it are left.
+            // The top `NAME_SLOT_BITS` bits.
             let known = &mut by_place[(slot >> (u64::BITS - NAME_SLOT_BITS)) as usize];
             if name.is_empty() || !std::ptr::eq(known.0, name) {
                 let next = by_name.len();
@@ -415,7 +415,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     })
 }
 
-/// An error that says which row it is about.
+/// An error with the number of its row.
 pub(crate) fn at_row(row: usize, error: Error) -> Error {
     Error::Invalid {
         subject: format!("row {}", row + 1),

@@ -1,8 +1,7 @@
-//! The text of a file as pieces: stretches of what is stored, and inserted text.
+//! The text of a file as pieces: ranges of the stored file, and inserted text.
 //!
-//! The invariant: the pieces one after the other are the text; stored pieces ascend and are together the whole stored
-//! text, since nothing but whole files is ever deleted; no piece is empty. A clone shares what it can, and a change
-//! copies one leaf.
+//! The invariant: the text is the pieces one after the other; stored pieces ascend and are together the whole stored text, as
+//! only whole files are ever deleted; no piece is empty. A clone shares leaves, and a change copies one leaf.
 
 use std::iter;
 use std::mem;
@@ -14,26 +13,26 @@ use bytes::Bytes;
 /// A stretch of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Bytes of the file as it is stored.
+    /// Bytes of the stored file.
     Stored(Range<u64>),
-    /// Bytes that were inserted.
+    /// Inserted bytes.
     Inserted(Bytes),
 }
 
-/// Pieces of a leaf; a full one is split in two.
+/// Pieces of a leaf; a full leaf is split in two.
 const LEAF_PIECES_MAX: usize = 16;
 
 /// A text in pieces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pieces {
-    /// Where each leaf ends, in bytes of text.
+    /// The end of each leaf, in bytes of text.
     ends: Vec<u64>,
     leaves: Vec<Arc<Vec<Piece>>>,
     bytes: u64,
 }
 
 impl Piece {
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Piece::Stored(range) => range.end - range.start,
@@ -41,7 +40,7 @@ impl Piece {
         }
     }
 
-    /// The bytes in front of `at` and those from it on; `at` lies inside.
+    /// The bytes before `at` and those from it on; `at` lies inside.
     fn split(&self, at: u64) -> (Piece, Piece) {
         match self {
             Piece::Stored(range) => {
@@ -59,7 +58,7 @@ impl Piece {
         }
     }
 
-    /// Some of its bytes.
+    /// A range of the bytes.
     fn slice(&self, range: Range<u64>) -> Piece {
         match self {
             Piece::Stored(stored) => {
@@ -74,7 +73,7 @@ impl Piece {
 }
 
 impl Pieces {
-    /// A text that is stored.
+    /// The text of a stored file.
     pub(crate) fn stored(bytes: u64) -> Pieces {
         let mut pieces = Pieces::default();
         if bytes > 0 {
@@ -85,14 +84,14 @@ impl Pieces {
         pieces
     }
 
-    /// How many bytes the text has.
+    /// The size of the text in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Inserts `text` before byte `at`, at most [`Pieces::bytes`].
     ///
-    /// Work: an addition a leaf, of which a twentieth as many as pieces, and a copy of a leaf that is shared.
+    /// Work: one addition for each leaf from there on, and a copy of a leaf that is shared.
     pub(crate) fn insert(&mut self, at: u64, text: Bytes) {
         debug_assert!(at <= self.bytes);
         if text.is_empty() {
@@ -104,10 +103,11 @@ impl Pieces {
             self.leaves.push(Arc::new(Vec::new()));
             self.ends.push(0);
         }
-        let leaf = match at == self.bytes {
-            // Texts grow at their end more often than anywhere else.
-            true => self.leaves.len() - 1,
-            false => self.ends.partition_point(|&end| end < at),
+        // Texts grow at their end more often than anywhere else.
+        let leaf = if at == self.bytes {
+            self.leaves.len() - 1
+        } else {
+            self.ends.partition_point(|&end| end < at)
         };
         let mut before = self.start(leaf);
         let pieces = Arc::make_mut(&mut self.leaves[leaf]);
@@ -129,9 +129,10 @@ impl Pieces {
         self.bytes += size;
         if pieces.len() > LEAF_PIECES_MAX {
             // A text that grows at its end leaves full leaves behind.
-            let keep = match leaf + 1 == self.leaves.len() && at + size == self.bytes {
-                true => LEAF_PIECES_MAX,
-                false => LEAF_PIECES_MAX / 2,
+            let keep = if leaf + 1 == self.leaves.len() && at + size == self.bytes {
+                LEAF_PIECES_MAX
+            } else {
+                LEAF_PIECES_MAX / 2
             };
             let pieces = Arc::make_mut(&mut self.leaves[leaf]);
             let split = pieces.split_off(keep);
@@ -141,12 +142,12 @@ impl Pieces {
         }
     }
 
-    /// Where a leaf begins.
+    /// The start of a leaf, in bytes of text.
     fn start(&self, leaf: usize) -> u64 {
         leaf.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// Inserts many texts, each before a byte that the text has now; places ascend, and texts for one place keep their order.
+    /// Inserts many texts, each before a byte of the present text; places ascend, and texts for one place keep their order.
     ///
     /// Work: O(leaves + texts), and a copy of each leaf that gets texts and is shared.
     pub(crate) fn insert_many(&mut self, texts: Vec<(u64, Bytes)>) {
@@ -167,7 +168,7 @@ impl Pieces {
             }
             before = end;
         }
-        // Of a text without any piece.
+        // The text had no pieces.
         let rest: Vec<Piece> = texts.map(|(_, text)| Piece::Inserted(text)).collect();
         if !rest.is_empty() {
             self.push_leaves(rest, true);
@@ -180,12 +181,13 @@ impl Pieces {
         self.leaves.push(leaf);
     }
 
-    /// Appends leaves. The last ones of a text are full but for one: it grows at its end.
+    /// Appends leaves. The last leaves of a text are full but for one: the text grows at its end.
     fn push_leaves(&mut self, pieces: Vec<Piece>, is_last: bool) {
         let parts = pieces.len().div_ceil(LEAF_PIECES_MAX);
-        let of_part = match is_last {
-            true => LEAF_PIECES_MAX,
-            false => pieces.len().div_ceil(parts),
+        let of_part = if is_last {
+            LEAF_PIECES_MAX
+        } else {
+            pieces.len().div_ceil(parts)
         };
         let size = |pieces: &[Piece]| pieces.iter().map(Piece::len).sum();
         if parts == 1 {
@@ -255,7 +257,7 @@ fn merged(pieces: Vec<Piece>, start: u64, texts: impl Iterator<Item = (u64, Byte
 mod tests {
     use super::*;
 
-    /// The text, where `stored` is stored.
+    /// The text, given the stored one.
     fn text_of(pieces: impl Iterator<Item = Piece>, stored: &[u8]) -> Vec<u8> {
         let mut text = Vec::new();
         for piece in pieces {

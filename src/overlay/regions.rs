@@ -1,13 +1,13 @@
 //! The words around the edits of a file.
 //!
-//! A *region* is a stretch of the stored text whose words an edit may have changed, with what it says now. The invariant:
-//! outside of the regions the words of the file are those that are stored, and each region begins and ends with at least
-//! [`CONTEXT_WORDS`] words that are the same on both sides (or where the file does). So any n-gram lies in one region or
-//! outside of what changed, and what an edit does to counts is: count the region's words now, take off its stored ones.
+//! A *region* is a stretch of the stored text whose words an edit may have changed, with its current words. The invariant:
+//! outside of the regions the words of the file are the stored ones, and each region begins and ends with at least
+//! [`CONTEXT_WORDS`] words that are the same on both sides (or where the file does). So any n-gram lies in one region or outside
+//! of what changed, and the change of a count is the region's current words minus its stored ones.
 //!
-//! A region begins and ends where the bytes around show that a word ends or starts
-//! ([`tokenize::word_edge`]), so nothing outside of it has to be tokenized again. Work and memory grow with the edits,
-//! not with the file, unless it has no such place for long stretches.
+//! A region begins and ends where the bytes around show that a word ends or starts ([`tokenize::word_edge`]), so text outside of
+//! it is not tokenized again. Work and memory grow with the edits, not with the file, unless it has no such place for long
+//! stretches.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,35 +25,35 @@ use crate::merge::sum_equal;
 use crate::tokenize::{self, Interner, Sink, WordEdge, has_glued_space, word_edge};
 use crate::{Error, Result};
 
-/// A file as it is stored.
+/// A stored file.
 pub(crate) trait StoredText: Sync {
     /// Its name, for errors.
     fn name(&self) -> &str;
-    /// How words are told.
+    /// The tokenizer of the corpus.
     fn tokenizer(&self) -> Tokenizer;
-    /// Its size.
+    /// Its size in bytes.
     fn bytes(&self) -> u64;
-    /// How many words it has.
+    /// The number of its words.
     fn words(&self) -> u64;
-    /// Some of its bytes.
+    /// A range of its bytes.
     fn extract(&self, range: Range<u64>) -> Result<Vec<u8>>;
-    /// How many of its words begin before a byte.
+    /// The number of its words that begin before a byte.
     fn words_before(&self, offset: u64) -> Result<u64>;
     /// A number for a word, the same for every text with the same [`StoredText::numbering`].
     fn number(&self, word: &[u8]) -> Result<u32>;
-    /// Who gives the numbers.
+    /// The identity of the numbering of words.
     fn numbering(&self) -> u64;
-    /// Whether to go on; asked at each part of the work.
+    /// Checked at each part of the work; an error ends it.
     fn go_on(&self) -> Result<()>;
 }
 
-/// At least so many words at either end of a region are as they were.
+/// A region has at least this many unchanged words at either end.
 const CONTEXT_WORDS: usize = NGRAM_WORDS_MAX - 1;
 
-/// An edit leaves characters alone that are so many bytes away.
+/// The longest UTF-8 character in bytes: characters at this distance from an edit are unchanged.
 pub(crate) const CHARACTER_BYTES: usize = 4;
 
-/// So much text on either side of an edit is looked at first.
+/// Bytes on either side of an edit that are read first.
 const REACH_BYTES: u64 = 128;
 
 /// A word of a region.
@@ -68,42 +68,42 @@ pub(crate) struct RegionWord {
 /// A stretch of a file around edits.
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
-    /// The stored bytes it stands for.
+    /// The stored bytes that it replaces.
     pub(crate) stored_bytes: Range<u64>,
-    /// The stored words it stands for, by their places in the stored file.
+    /// The stored words that it replaces, by their places in the stored file.
     pub(crate) stored_words: Range<u64>,
-    /// The bytes of the file's text that it is now.
+    /// Its bytes in the file's current text.
     pub(crate) bytes: Range<u64>,
-    /// The words of the file that it is now.
+    /// Its words in the file's current text.
     pub(crate) words: Range<u64>,
     pub(crate) text: Arc<RegionText>,
 }
 
-/// The words of a region, wherever in its file it has moved to.
+/// The words of a region, independent of its place in the file.
 #[derive(Debug)]
 pub(crate) struct RegionText {
-    /// Its words as they are now.
+    /// Its current words.
     pub(crate) words: Vec<RegionWord>,
-    /// Its words as they are stored.
+    /// Its stored words.
     pub(crate) stored: Vec<RegionWord>,
-    /// How many words at its start are the same in both, and how many of the others at its end.
+    /// The number of equal words at the start of both, and of the rest at their ends.
     pub(crate) same_front: usize,
     pub(crate) same_back: usize,
-    /// How many bytes it has now.
+    /// Its current size in bytes.
     bytes: u64,
-    /// How many words of the stored file are in front of it.
+    /// The number of words of the stored file before it.
     words_before: u64,
-    /// What was inserted in it.
+    /// The texts inserted in it.
     inserts: Vec<Insert>,
 }
 
-/// Where a word stands in the regions of a file.
+/// The place of a word in the regions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RegionPlace {
     word: u32,
-    /// The place of the region among those of the file.
+    /// The number of the region among those of the file.
     pub(crate) region: u32,
-    /// The place of the word among those that the region has now.
+    /// The number of the word among the region's current ones.
     pub(crate) index: u32,
 }
 
@@ -112,22 +112,22 @@ pub(crate) struct RegionPlace {
 pub(crate) struct Regions {
     /// Ascending; they do not overlap.
     pub(crate) regions: Vec<Region>,
-    /// How much more or less often words occur than in the stored file; ascending, without those where nothing changed.
+    /// The changes of counts against the stored file; ascending by word, without zeros.
     pub(crate) changes: Vec<(u32, i64)>,
-    /// How many bytes and words the file has now.
+    /// The current size of the file in bytes and in words.
     pub(crate) bytes: u64,
     pub(crate) word_count: u64,
     /// For each place of an insert, ascending, the stored bytes around it that are in its region.
     reaches: Vec<(u64, Range<u64>)>,
-    /// Who gave the numbers of words.
+    /// The identity of the numbering of words.
     pub(super) numbering: u64,
-    /// Where each word stands, by word, once somebody searched.
+    /// The places of each word, by word, once searches have paid for the index.
     places: OnceLock<Vec<RegionPlace>>,
-    /// How often somebody searched.
+    /// The number of searches so far.
     searches: AtomicU32,
 }
 
-/// An index of the words costs about as much as so many searches without it.
+/// An index of the words costs about the time of this many searches without it.
 const SEARCHES_WITHOUT_INDEX: u32 = 20;
 
 /// Text inserted at one place of the stored text.
@@ -146,13 +146,13 @@ impl Insert {
 }
 
 impl Regions {
-    /// Finds the regions of a text that rests on `stored`. Those that `before`, of an earlier text on the same `stored`, has
-    /// too are taken from there.
+    /// Finds the regions of a text that rests on `stored`. Regions that are also in `before`, of an earlier text on the same
+    /// `stored`, are taken from there.
     ///
-    /// Work: O(inserted bytes) and for each place of an insert a few extracts, where it is not in `before`.
+    /// Work: O(inserted bytes), and a few extracts for each place of an insert that is not in `before`.
     ///
     /// # Errors
-    /// If the segment of the file is damaged, a region has 4 GiB or more, or `stored` says not to go on.
+    /// If the segment of the file is damaged, a region has 4 GiB or more, or `stored` ends the work.
     pub(crate) fn new(
         pieces: &Pieces,
         stored: &dyn StoredText,
@@ -172,7 +172,7 @@ impl Regions {
             })
             .collect::<Result<_>>()?;
 
-        // Inserts whose reaches meet are one region.
+        // Inserts whose reaches meet share a region.
         let mut groups: Vec<(Range<u64>, Vec<Insert>)> = Vec::new();
         for (insert, (_, reach)) in inserts.into_iter().zip(&reaches) {
             match groups.last_mut() {
@@ -211,7 +211,7 @@ impl Regions {
             numbering: stored.numbering(),
             ..Regions::default()
         };
-        // Words of stored and edited text have moved by so many bytes and words at the region at hand.
+        // The distance in bytes and words between stored and current text, before the current region.
         let (mut bytes_more, mut words_more) = (0u64, 0i64);
         for (range, text) in texts {
             let first_byte = range.start + bytes_more;
@@ -266,9 +266,9 @@ impl Regions {
         Ok(())
     }
 
-    /// Where a word stands in the regions, ascending.
+    /// The places of a word in the regions, ascending.
     ///
-    /// The first few searches look at all words; an index is made for those who search more often.
+    /// The first searches scan all words; later ones use an index, which then pays.
     pub(crate) fn places_of(&self, word: u32) -> Cow<'_, [RegionPlace]> {
         if self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES_WITHOUT_INDEX {
             let places = self.all_places().filter(|place| place.word == word);
@@ -284,9 +284,9 @@ impl Regions {
         Cow::Borrowed(&places[from..from + count])
     }
 
-    /// Where all words stand, ascending by place.
+    /// The places of all words, ascending.
     fn all_places(&self) -> impl Iterator<Item = RegionPlace> {
-        // A region has less than 4 GiB, and as many regions would not fit the memory.
+        // A region has less than 4 GiB, and 2^32 regions would not fit into memory.
         let regions = (0..).zip(&self.regions);
         regions.flat_map(|(region, found)| {
             let words = (0..).zip(&found.text.words);
@@ -298,7 +298,7 @@ impl Regions {
         })
     }
 
-    /// The place in the text of a stored byte that lies in no region, the first of which behind it is `next`.
+    /// The current offset of a stored byte that lies in no region; `next` is the first region behind it.
     pub(crate) fn moved_byte(&self, offset: u64, next: usize) -> u64 {
         match next.checked_sub(1) {
             None => offset,
@@ -309,7 +309,7 @@ impl Regions {
         }
     }
 
-    /// The number in the text of a stored word that lies in no region, the first of which behind it is `next`.
+    /// The current number of a stored word that lies in no region; `next` is the first region behind it.
     pub(crate) fn moved_word(&self, position: u64, next: usize) -> u64 {
         match next.checked_sub(1) {
             None => position,
@@ -359,7 +359,7 @@ impl RegionText {
         })
     }
 
-    /// Those of the region's words, now or stored, that are not the same at its start or end.
+    /// The region's words, current or stored, without the equal ones at its start and end.
     fn changed<'a>(&self, words: &'a [RegionWord]) -> &'a [RegionWord] {
         &words[self.same_front..words.len() - self.same_back]
     }
@@ -370,7 +370,7 @@ impl RegionText {
     }
 }
 
-/// Sorts changes of counts by word and adds up those of each; what becomes 0 goes.
+/// Sorts changes of counts by word, adds up those of each word and drops zeros.
 pub(crate) fn add_up(changes: &mut Vec<(u32, i64)>) {
     changes.par_sort_unstable();
     sum_equal(
@@ -381,7 +381,7 @@ pub(crate) fn add_up(changes: &mut Vec<(u32, i64)>) {
     changes.retain(|&(_, change)| change != 0);
 }
 
-/// Changes that are added up at once, at least.
+/// The least number of changes that are added up at once.
 const CHANGES_MIN: usize = 1 << 20;
 
 /// The number of words that are sorted at once.
@@ -396,10 +396,10 @@ fn push_runs(changes: &mut Vec<(u32, i64)>, words: &mut Vec<u32>, sign: i64) {
     words.clear();
 }
 
-/// Inserts that one task looks around at least.
+/// The least number of inserts in a task.
 const TASK_INSERTS: usize = 64;
 
-/// What was inserted where, in order.
+/// The inserted texts by place, in order.
 fn inserts(pieces: &Pieces) -> Vec<Insert> {
     let mut inserts: Vec<Insert> = Vec::new();
     let mut at = 0;
@@ -468,7 +468,7 @@ fn reach(at: u64, stored: &dyn StoredText) -> Result<Range<u64>> {
     Ok(start..stop)
 }
 
-/// Tries larger and larger stretches, of at most `bytes_max`, until `find` finds.
+/// Tries larger and larger stretches, of at most `bytes_max`, until `find` returns a place.
 fn grow(bytes_max: u64, mut find: impl FnMut(u64) -> Result<Option<u64>>) -> Result<u64> {
     let mut bytes = REACH_BYTES;
     loop {
@@ -479,16 +479,16 @@ fn grow(bytes_max: u64, mut find: impl FnMut(u64) -> Result<Option<u64>>) -> Res
     }
 }
 
-/// Where a region may begin whose edit is at the end of `text`; `is_start` if `text` begins the file.
+/// The start of a region whose edit is at the end of `text`; `is_start` if `text` begins the file.
 fn edge_before(tokenizer: Tokenizer, text: &[u8], is_start: bool) -> Option<usize> {
-    // A character that begins before `text` is not seen whole.
+    // A character that begins before `text` is not complete here.
     let first = if is_start { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(CHARACTER_BYTES)?;
     let edge = |at| Some((at, word_edge(tokenizer, text, at)?));
     enough_words((first..=last).rev().filter_map(edge))
 }
 
-/// Where a region may end whose edit is at the start of `text`; `is_end` if `text` ends the file.
+/// The end of a region whose edit is at the start of `text`; `is_end` if `text` ends the file.
 fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> {
     let behind = if is_end { 1 } else { CHARACTER_BYTES };
     let last = text.len().checked_sub(behind)?;
@@ -496,7 +496,7 @@ fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> 
     enough_words((CHARACTER_BYTES..=last).filter_map(edge))
 }
 
-/// The first edge that has [`CONTEXT_WORDS`] words between itself and the first one. No word goes over an edge.
+/// The first edge that has [`CONTEXT_WORDS`] words between itself and the first one. No word crosses an edge.
 fn enough_words(edges: impl Iterator<Item = (usize, WordEdge)>) -> Option<usize> {
     // Going either way, an edge of one kind has a word on this side, one of the other kind on the far side.
     let (mut starts, mut ends) = (0, 0);
@@ -510,7 +510,7 @@ fn enough_words(edges: impl Iterator<Item = (usize, WordEdge)>) -> Option<usize>
     None
 }
 
-/// Texts from this size on have most words several times: each is looked up once.
+/// Texts from this size on repeat most words: each distinct word is looked up once.
 const LARGE_BYTES: usize = 1 << 15;
 
 /// The words of a text.
@@ -617,7 +617,7 @@ fn words_of_piece(
     Ok(words)
 }
 
-/// How much of a text is taken at a time: about so many bytes, or as little as shows where it can be cut.
+/// The length of the next part of a text: at most `bytes`, or as far as a cut is found.
 fn part_of(tokenizer: Tokenizer, text: &[u8], bytes: usize) -> usize {
     for bytes in [bytes, SEARCHED_BYTES] {
         if text.len() <= bytes {
@@ -630,16 +630,15 @@ fn part_of(tokenizer: Tokenizer, text: &[u8], bytes: usize) -> usize {
     text.len().min(UNCUT_BYTES_MAX)
 }
 
-/// A text without any place to cut grows up to this, then it is cut where it is.
+/// A text without a place to cut grows up to this size and is then cut anywhere.
 const UNCUT_BYTES_MAX: usize = 1 << 30;
 
-/// So much of a text is searched for a place to cut.
+/// Bytes of a text that are searched for a place to cut.
 const SEARCHED_BYTES: usize = 64 << 20;
 
-/// Words of a large text are told apart in pieces of about this size, which are tokenized in parts. Few here are many in
-/// tests.
+/// Bytes of a piece of a large text, and of the parts in which a piece is tokenized. Tests use small pieces.
 const PIECE_BYTES: usize = if cfg!(test) { 1 << 13 } else { 4 << 20 };
 const PART_BYTES: usize = 1 << 20;
 
-/// Words that are looked up between two looks whether to go on.
+/// Words that are looked up between two checks for interruption.
 const LOOKUPS: u32 = 1 << 12;
