@@ -1,7 +1,7 @@
-//! `BuildBudget`: when to build a derived structure that queries can do without: once they have taken as long without it as
-//! building it takes.
+//! `BuildBudget`: when to build an optional derived structure: once the time that queries have spent without it equals the time
+//! to build it.
 //!
-//! The rule of ski rental: neither a few queries nor a million pay more than about twice what they must. The invariant:
+//! The rule of ski rental: the total cost is at most about twice the least possible, for any number of queries. The invariant:
 //! answers do not depend on what is built. A structure that was evicted has to earn its price again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use crate::Result;
 
-/// The time that queries took because a structure is not there.
+/// The time that queries spent without a structure.
 pub(crate) struct BuildBudget {
     nanoseconds: AtomicU64,
-    /// Set while a query builds it.
+    /// Set while a query builds the structure.
     is_building: AtomicBool,
 }
 
@@ -24,38 +24,38 @@ impl BuildBudget {
         }
     }
 
-    /// Says that a query takes so many nanoseconds.
+    /// Adds the time of a query, in nanoseconds.
     pub(crate) fn add(&self, nanoseconds: u64) {
-        // 500 years fit.
+        // The sum has room for 500 years.
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// Says that a query took until now.
+    /// Adds the time of a query since `begin`.
     pub(crate) fn add_since(&self, begin: Instant) {
         self.add(begin.elapsed().as_nanos() as u64);
     }
 
-    /// Whether what takes `price` nanoseconds to build should be built, and no query is at it.
+    /// Whether a structure with a price of `price` nanoseconds should be built, and no query builds it.
     pub(crate) fn is_due(&self, price: u64) -> bool {
         self.nanoseconds.load(Ordering::Relaxed) >= price
             && !self.is_building.load(Ordering::Relaxed)
     }
 
-    /// Says that it was built: if it is evicted, it has to earn its price again.
+    /// Starts again at zero once the structure is built: if it is evicted, it has to earn its price again.
     pub(crate) fn clear(&self) {
         self.nanoseconds.store(0, Ordering::Relaxed);
     }
 
-    /// Makes it due, however fast or slow this machine is.
+    /// Makes it due, for tests on machines of any speed.
     #[cfg(test)]
     pub(crate) fn make_due(&self) {
         self.nanoseconds.store(u64::MAX >> 1, Ordering::Relaxed);
     }
 
-    /// Builds it if it is due. Just one thread builds; the others go on without.
+    /// Builds the structure if it is due. One thread builds; the others continue without it.
     ///
     /// # Errors
-    /// If building fails; it is due again when queries have taken as long again.
+    /// If building fails; it is due again when queries have spent its price once more.
     pub(crate) fn build_if_due<T>(
         &self,
         price: u64,
@@ -91,7 +91,7 @@ mod tests {
         assert!(!budget.is_due(100));
         budget.add(1_000);
         let built = budget.build_if_due(100, || {
-            // Who comes meanwhile goes on without.
+            // A thread that comes meanwhile continues without the structure.
             assert_eq!(get(|| Ok(2)).unwrap(), None);
             Ok(3)
         });

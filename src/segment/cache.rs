@@ -1,10 +1,10 @@
 //! `Cache`: decoded parts and derived structures of all segments of a database, within one limit of memory.
 //!
-//! What was least worth keeping makes room: GreedyDual-Size (Cao and Irani, USENIX 1997, section 4), which values a structure
-//! by the time it took to make, a byte, and ages it by what was evicted since its last use. Invariant: what is held takes at
-//! most the limit, beside what views have pinned and what the last of them used; a structure that is pinned is never evicted,
-//! because that would free nothing. While there is room the pins of the last work on an owner are kept for the next one, which
-//! then need not look them up. The cache knows no segment and no structure.
+//! The structure of the least worth is evicted first: GreedyDual-Size (Cao and Irani, USENIX 1997, section 4), which values a
+//! structure by the time it took to make, for each byte, and ages it by what was evicted since its last use. Invariant: the
+//! content takes at most the limit, beside what views have pinned and what the last of them used; a pinned structure is never
+//! evicted, because that would free nothing. While there is room the pins of the last work on an owner are kept for the next one,
+//! which then need not look them up. The cache knows no segment and no structure.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,33 +19,33 @@ use crate::Result;
 /// Something that was made and can be made again.
 pub(crate) type Cached = Arc<dyn Any + Send + Sync>;
 
-/// So many evicted bytes go back to the system at once.
+/// Evicted bytes from which on free memory is returned to the system.
 const GIVEN_BACK_MIN: u64 = 4 << 20;
 
-/// A reservation grows by so many bytes, so that it seldom does.
+/// The step by which a reservation grows: large enough that growth is rare.
 const RESERVATION_STEP: u64 = 1 << 18;
 
-/// Structures of all owners, within a limit.
+/// The structures of all owners, within a limit.
 pub(crate) struct Cache {
-    /// Bytes.
+    /// Limit of the cache in bytes.
     limit: AtomicU64,
-    /// Bytes of what is held.
+    /// Bytes of its content.
     used: AtomicU64,
-    /// Bytes of the limit that others take.
+    /// Bytes of the limit that are reserved for other uses.
     reserved: AtomicU64,
-    /// The worth of what was evicted last, as the bits of an f64: what is used now is worth that much more.
+    /// The worth of the last evicted structure, as the bits of an f64: a structure used now is worth that much more.
     clock: AtomicU64,
     entries: Mutex<Vec<CacheEntry>>,
-    /// What the last work used, while more is held than the limit allows.
+    /// The structures that the last work used, while the content exceeds the limit.
     last_used: Mutex<Vec<Cached>>,
 }
 
-/// A structure that is held.
+/// A structure in the cache.
 struct CacheEntry {
     owner: Weak<Slots>,
     index: usize,
     bytes: u64,
-    /// Nanoseconds that making it took.
+    /// The time that making it took, in nanoseconds.
     price: u64,
 }
 
@@ -53,21 +53,21 @@ struct CacheEntry {
 pub(crate) struct Slots {
     cache: Arc<Cache>,
     slots: Box<[Slot]>,
-    /// Pins that are of no work now; none while the cache holds more than it may.
+    /// Pins that no work uses; none while the content exceeds the limit.
     idle: Mutex<Option<Pins>>,
-    /// How often a structure was given up that may be pinned.
+    /// The number of structures given up that may be pinned.
     forgotten: AtomicU64,
 }
 
-/// Structures of one owner that some work uses, by index.
+/// The structures of one owner that some work uses, by index.
 pub(crate) struct Pins {
     pins: Box<[OnceLock<Cached>]>,
-    /// What had been given up when they began.
+    /// The value of `Slots::forgotten` when they began.
     forgotten: u64,
 }
 
 impl Pins {
-    /// The place for a structure.
+    /// The place of a structure.
     #[inline]
     pub(crate) fn of(&self, index: usize) -> &OnceLock<Cached> {
         &self.pins[index]
@@ -83,18 +83,18 @@ struct Slot {
     uses: AtomicU64,
 }
 
-/// What a cache knows of a structure that it holds.
+/// The state of a structure in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedFacts {
     pub(crate) index: usize,
     pub(crate) bytes: u64,
-    /// Nanoseconds that making it took.
+    /// The time that making it took, in nanoseconds.
     pub(crate) price: u64,
     pub(crate) uses: u64,
 }
 
 impl Cache {
-    /// An empty cache for so many bytes.
+    /// An empty cache with a limit of `limit` bytes.
     pub(crate) fn new(limit: u64) -> Cache {
         Cache {
             limit: AtomicU64::new(limit),
@@ -106,39 +106,39 @@ impl Cache {
         }
     }
 
-    /// Bytes that it may hold.
+    /// The limit in bytes.
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit, and evicts what exceeds it.
+    /// Sets the limit, and evicts the excess.
     pub(crate) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
         self.trim();
     }
 
-    /// Bytes of what it holds.
+    /// Bytes of its content.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether it holds more than it may now, for what is pinned stays.
+    /// Whether the content exceeds the room, because structures are pinned.
     pub(crate) fn is_full(&self) -> bool {
         self.used() > self.room()
     }
 
-    /// Bytes that it may hold now.
+    /// Bytes that the content may have now.
     fn room(&self) -> u64 {
         (self.limit()).saturating_sub(self.reserved.load(Ordering::Relaxed))
     }
 
-    /// Bytes of the limit that others take.
+    /// Bytes of the limit that are reserved for other uses.
     #[cfg(test)]
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it holds beyond what it may and could evict: what is neither pinned nor what the last work used.
+    /// Bytes above the room that could be evicted: neither pinned nor used by the last work.
     #[cfg(test)]
     pub(crate) fn overdraft(&self) -> u64 {
         let entries = self.entries.lock();
@@ -147,7 +147,7 @@ impl Cache {
         could.min(self.used().saturating_sub(self.room()))
     }
 
-    /// Takes nothing of the limit yet.
+    /// An empty reservation.
     pub(crate) fn reservation(self: &Arc<Cache>) -> Reservation {
         Reservation {
             cache: self.clone(),
@@ -155,7 +155,7 @@ impl Cache {
         }
     }
 
-    /// Makes room: evicts what is worth least until the rest fits, or all that is left is pinned.
+    /// Makes room: evicts the structures of the least worth until the rest fits, or all that is left is pinned.
     pub(crate) fn trim(&self) {
         if self.used() > self.room() {
             drop(std::mem::take(&mut *self.last_used.lock()));
@@ -163,8 +163,8 @@ impl Cache {
         }
     }
 
-    /// Takes what some work has used. If it alone exceeds the limit it stays nevertheless, until other work is done or makes
-    /// something: else a series of small questions would make the same for each of them.
+    /// Takes the pins of work that is done. If they alone exceed the limit they stay, until other work is done or makes a
+    /// structure: otherwise a series of small queries would make the same structures for each of them.
     fn retire(&self, used: Pins) {
         let used = used.pins.into_iter().filter_map(OnceLock::into_inner);
         let before = std::mem::replace(&mut *self.last_used.lock(), used.collect());
@@ -174,13 +174,13 @@ impl Cache {
 
     fn evict(&self) {
         let (mut evicted, mut bytes) = (Vec::new(), 0);
-        // An owner that goes meanwhile goes when this is done: it takes the lock of the entries then.
+        // An owner dropped meanwhile is freed when this function ends: its drop takes the lock of the entries.
         let owners: Vec<Arc<Slots>>;
         {
             let mut entries = self.entries.lock();
             let all = entries.iter().filter_map(|entry| entry.owner.upgrade());
             owners = all.collect();
-            // Pins that are of no work keep nothing.
+            // Idle pins are dropped.
             for owner in &owners {
                 let idle = owner.idle.lock().take();
                 drop(idle);
@@ -200,7 +200,7 @@ impl Cache {
                 evicted.extend(entry.take());
             }
         }
-        // Large ones take a while to be freed: without the lock.
+        // Freeing large structures takes time: done without the lock.
         drop(evicted);
         drop(owners);
         if bytes >= GIVEN_BACK_MIN {
@@ -209,28 +209,29 @@ impl Cache {
     }
 }
 
-/// What something else than the cache takes of its limit, as long as it is there.
+/// A part of the limit that is reserved for other memory than the cache's, until it is dropped.
 pub(crate) struct Reservation {
     cache: Arc<Cache>,
     bytes: u64,
 }
 
 impl Reservation {
-    /// Takes at least so many bytes from now on.
+    /// Grows the reservation to at least `bytes`.
     pub(crate) fn cover(&mut self, bytes: usize) {
-        // 64 bits are enough.
+        // usize has at most 64 bits.
         let bytes = bytes as u64;
         if bytes > self.bytes {
             self.set(bytes.next_multiple_of(RESERVATION_STEP));
         }
     }
 
-    /// Takes so many bytes from now on, for which the cache makes room as far as it can.
+    /// Sets the reservation to `bytes`, for which the cache makes room as far as it can.
     pub(crate) fn set(&mut self, bytes: u64) {
         let reserved = &self.cache.reserved;
-        match bytes >= self.bytes {
-            true => reserved.fetch_add(bytes - self.bytes, Ordering::Relaxed),
-            false => reserved.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+        if bytes >= self.bytes {
+            reserved.fetch_add(bytes - self.bytes, Ordering::Relaxed)
+        } else {
+            reserved.fetch_sub(self.bytes - bytes, Ordering::Relaxed)
         };
         self.bytes = bytes;
         self.cache.trim();
@@ -244,11 +245,11 @@ impl Drop for Reservation {
 }
 
 impl CacheEntry {
-    /// What evicting it costs; none if that frees nothing now.
+    /// The loss by evicting it; none if that frees nothing now.
     fn worth(&self) -> Option<f64> {
         let owner = self.owner.upgrade()?;
         let slot = &owner.slots[self.index];
-        // One is the slot's. A view that comes meanwhile keeps it in memory, no more.
+        // One reference is the slot's. A view that takes one meanwhile only keeps it in memory.
         let is_pinned = |held: &Cached| Arc::strong_count(held) > 1;
         if slot.held.read().as_ref().is_none_or(is_pinned) {
             return None;
@@ -264,7 +265,7 @@ impl CacheEntry {
 }
 
 impl Slots {
-    /// So many empty slots.
+    /// `count` empty slots.
     pub(crate) fn new(cache: Arc<Cache>, count: usize) -> Arc<Slots> {
         Arc::new(Slots {
             cache,
@@ -274,7 +275,7 @@ impl Slots {
         })
     }
 
-    /// Pins for some work: those of other work that is done, or new ones.
+    /// Pins for some work: those of earlier work, or new ones.
     pub(crate) fn pins(&self) -> Pins {
         let idle = self.idle.lock().take();
         idle.unwrap_or_else(|| Pins {
@@ -289,10 +290,11 @@ impl Slots {
             return self.cache.retire(pins);
         }
         let mut idle = self.idle.lock();
-        let unused = match pins.forgotten == self.forgotten.load(Ordering::Relaxed) {
-            true => idle.replace(pins),
-            // Something that they hold may have been given up.
-            false => Some(pins),
+        let unused = if pins.forgotten == self.forgotten.load(Ordering::Relaxed) {
+            idle.replace(pins)
+        } else {
+            // The cache may have given up a value that these pins hold.
+            Some(pins)
         };
         drop(idle);
         drop(unused);
@@ -307,29 +309,30 @@ impl Slots {
         &self.cache
     }
 
-    /// Whether there is one; that is no use of it.
+    /// Whether a structure is in the cache; counts no use.
     pub(crate) fn has(&self, index: usize) -> bool {
         self.slots[index].held.read().is_some()
     }
 
-    /// What is held, pinned as long as the caller keeps it.
+    /// A structure in the cache, pinned as long as the caller keeps it.
     pub(crate) fn get(&self, index: usize) -> Option<Cached> {
         let held = self.slots[index].held.read().clone()?;
         self.count_use(index);
         Some(held)
     }
 
-    /// Counts a use of what is held.
+    /// Counts a use of a structure.
     #[inline]
     pub(crate) fn count_use(&self, index: usize) {
         let slot = &self.slots[index];
-        // Threads that use it at once may count as one, which costs no exclusive access to memory.
+        // Simultaneous uses may count as one, which avoids exclusive access to memory.
         let uses = slot.uses.load(Ordering::Relaxed);
         slot.uses.store(uses + 1, Ordering::Relaxed);
         (slot.clock).store(self.cache.clock.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Holds what was made at a price in nanoseconds, and gives what is held: if another thread was first, what that made.
+    /// Stores a structure that was made at a price in nanoseconds. Returns the stored one, which is another thread's if that was
+    /// first.
     pub(crate) fn put(
         self: &Arc<Slots>,
         index: usize,
@@ -401,7 +404,7 @@ impl Slots {
         drop(unused);
     }
 
-    /// What is held.
+    /// The state of all structures.
     pub(crate) fn facts(&self) -> Vec<CachedFacts> {
         let entries = self.cache.entries.lock();
         let own = entries.iter().filter(|entry| entry.is_of(self));
@@ -460,7 +463,7 @@ mod tests {
         assert_eq!((held(&slots), cache.used()), (vec![0, 1, 2], 100));
         // 10 a byte is the least.
         put(&slots, 3, 10, 1000);
-        // A place of 30 is left; what is put is used now, so it is worth 10 more than what was used before the eviction.
+        // A place of 30 is left; the new structure is used now, so it is worth 10 more than one used before the eviction.
         assert_eq!((held(&slots), cache.used()), (vec![0, 2, 3], 70));
         put(&slots, 4, 40, 1800);
         assert_eq!(held(&slots), [0, 3, 4]);
@@ -515,7 +518,7 @@ mod tests {
         assert_eq!(held(&slots), [0, 1]);
         slots.retire(large);
         assert_eq!((held(&slots), cache.used()), (vec![0, 1], 40));
-        // The next question uses one of them.
+        // The next query uses one of them.
         let next = slots.pins();
         pin(&next, 1, slots.get(1).unwrap());
         slots.retire(next);
@@ -538,7 +541,7 @@ mod tests {
         slots.retire(pinned(0, 10));
         let again = slots.pins();
         assert!(again.of(0).get().is_some() && again.of(1).get().is_none());
-        // Other work at the same time begins with nothing.
+        // Other work at the same time begins without pins.
         assert!(slots.pins().of(0).get().is_none());
         slots.forget(0);
         slots.retire(again);
@@ -546,7 +549,7 @@ mod tests {
         slots.retire(pinned(1, 10));
         slots.forget(1);
         assert!(slots.pins().of(1).get().is_none());
-        // Nothing is pinned by work that is done when room is needed.
+        // Finished work pins nothing when room is needed.
         slots.retire(pinned(0, 10));
         cache.set_limit(5);
         assert_eq!((held(&slots), cache.used()), (vec![], 0));

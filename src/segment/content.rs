@@ -1,4 +1,4 @@
-//! What extracts of a segment read, and answers from the root of a single file.
+//! The structure that extracts of a segment read, and answers from the root of a single file.
 
 use zipfdb_kernels::{Content, SymbolText};
 use zipfdb_storage::Bodies;
@@ -11,20 +11,20 @@ use super::structure::StructureKind;
 use crate::Result;
 use crate::segment::cost::{ALL_SYMBOL_COST, ALONE_COST, ALONE_TOKEN_COST};
 
-/// Bytes of a grammar with lengths and signatures for each symbol, about.
+/// Bytes for each symbol of a grammar with lengths and signatures, about.
 pub(crate) const SEARCH_SYMBOL_BYTES: u64 = 12;
 
 /// Bytes of a dictionary for each token, about.
 const DICTIONARY_TOKEN_BYTES: u64 = 24;
 
-/// Nanoseconds that decoding the roots of all files takes, of so many symbols in bodies and roots.
+/// The price of decoding the roots of all files, in nanoseconds, for `symbols` symbols in bodies and roots.
 pub(super) fn whole_price(symbols: u64) -> u64 {
     // Below 2^39.
     (symbols as f64 * ALL_SYMBOL_COST) as u64
 }
 
 impl SegmentView {
-    /// What extracts read; built if it is not there.
+    /// The structure that extracts read; built if it is missing.
     pub(crate) fn content(&self) -> Result<Content<'_>> {
         let view = self.view()?;
         let lengths = self.lengths()?;
@@ -36,8 +36,8 @@ impl SegmentView {
         })
     }
 
-    /// Whether files are asked by their roots alone: the cache has no grammar of all files that answers as well, and the roots
-    /// of all are not due.
+    /// Whether files are asked by their roots alone: the cache has no grammar of all files that answers as well, and the roots of
+    /// all are not due.
     pub(crate) fn is_alone_worth_asking(&self, grammar: StructureKind) -> bool {
         match &self.parts {
             Parts::Stored(_) if !self.has(grammar) => !self.are_roots_due(),
@@ -45,15 +45,15 @@ impl SegmentView {
         }
     }
 
-    /// Whether the roots of all files are worth decoding: without them questions have taken as long as that takes, and the cache
-    /// has room for what look-ups need then.
+    /// Whether the roots of all files are due: the time that queries have spent without them equals the price of decoding, and
+    /// the cache has room for what look-ups need then.
     fn are_roots_due(&self) -> bool {
         let price = whole_price(self.size().0);
         self.budgets.roots.is_due(price) && self.has_room(self.lookup_bytes())
     }
 
-    /// The answer of a file whose root alone is decoded; none if the cache has a grammar of all files that answers it as
-    /// well, or it is time to decode the roots of all.
+    /// The answer of a file whose root alone is decoded; none if the cache has a grammar of all files that answers it as well, or
+    /// it is time to decode the roots of all.
     pub(crate) fn ask_alone<A>(
         &self,
         file: u32,
@@ -87,12 +87,12 @@ impl SegmentView {
 }
 
 impl LiveSegment {
-    /// About the bytes that look-ups in files keep while they work on it: dictionary, grammar and what is derived of that.
+    /// The bytes that look-ups in files pin, about: dictionary, grammar and the structures derived of it.
     pub(crate) fn lookup_bytes(&self) -> u64 {
         self.size().0 * SEARCH_SYMBOL_BYTES + self.dictionary_bytes()
     }
 
-    /// About the bytes of its dictionary with counts.
+    /// The bytes of its dictionary with counts, about.
     pub(crate) fn dictionary_bytes(&self) -> u64 {
         self.size().1 * DICTIONARY_TOKEN_BYTES
     }

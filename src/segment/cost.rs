@@ -1,8 +1,8 @@
-//! What work is estimated to cost: the constants by which access paths, derived structures and devices are compared.
+//! Estimated costs of work: the constants by which access paths, derived structures and devices are compared.
 //!
-//! Invariant: nanoseconds, of one thread where no device is named, for counts that segments tell without being decoded.
-//! What single steps within a kernel cost is in its crate's `cost.rs`.
-//! `cargo run --release -p zipfdb-bench -- calibrate` measures most of them and prints lines that can be pasted here.
+//! Invariant: costs are nanoseconds of one thread where no device is named, and the numbers of words, tokens and symbols are
+//! known without decoding segments. The costs of steps within a kernel are in its crate's `cost.rs`. `cargo run --release -p
+//! zipfdb-bench -- calibrate` measures most of them and prints lines that can be pasted here.
 
 use zipfdb_kernels::PARENTS_SYMBOL_COST;
 
@@ -26,27 +26,27 @@ pub(crate) const STREAM_COUNT_FACTOR: f64 = 2.0;
 pub(crate) const WORD_BYTE_COST: f64 = 30.0;
 /// Looking a word up in a file by the rules that use it.
 pub(crate) const LOOKUP_COST: f64 = 14_000.0;
-/// Placing one occurrence that was found so.
+/// Computing the place of one occurrence found by the rules.
 pub(crate) const OCCURRENCE_COST: f64 = 200.0;
 /// Looking a word up in a file in occurrence lists.
 pub(crate) const LISTS_LOOKUP_COST: f64 = 600.0;
-/// Taking one occurrence from them.
+/// Taking one occurrence from occurrence lists.
 pub(crate) const LISTS_OCCURRENCE_COST: f64 = 8.0;
-/// Building occurrence lists, for each word of the text. Symbols do not tell it: text that repeats itself has few of them.
+/// Building occurrence lists, for each word of the text: repetitive text has many words for each symbol.
 pub(crate) const LISTS_BUILD_COST: f64 = 70.0;
 /// Taking a word from a suffix array.
 pub(crate) const SUFFIX_COST: f64 = 6.0;
-/// Taking one with its file.
+/// Taking a word with its file from a suffix array.
 pub(crate) const SUFFIX_FILE_COST: f64 = 15.0;
-/// Building one, for each word.
+/// Building a suffix array, for each word.
 pub(crate) const SUFFIX_BUILD_COST: f64 = 150.0;
 /// Taking n-grams from a table of long ones, for each symbol.
 pub(crate) const TABLE_COST: f64 = 8.0;
-/// Taking them with their files.
+/// Taking n-grams with their files from a table, for each symbol.
 pub(crate) const TABLE_FILE_COST: f64 = 25.0;
-/// Building one, for each symbol.
+/// Building a table of n-grams, for each symbol.
 pub(crate) const TABLE_BUILD_COST: f64 = 1_000.0;
-/// Starting work on a device, and fetching what it found.
+/// Starting work on a device, and copying the result back.
 pub(crate) const DEVICE_START_COST: f64 = 140_000.0;
 /// Copying a byte to or from a device.
 pub(crate) const DEVICE_BYTE_COST: f64 = 0.09;
@@ -54,7 +54,7 @@ pub(crate) const DEVICE_BYTE_COST: f64 = 0.09;
 pub(crate) const DEVICE_WORDS_COST: f64 = 1.0;
 /// Counting words by file on a device, for each symbol.
 pub(crate) const DEVICE_FILE_COUNT_COST: f64 = 1.0;
-/// Counting words by file on a device that gives back only the most frequent ones, for each symbol.
+/// Counting words by file on a device that returns only the most frequent ones, for each symbol.
 pub(crate) const DEVICE_FREQUENT_COST: f64 = 0.3;
 /// Counting n-grams on a device, for each symbol.
 pub(crate) const DEVICE_NGRAM_COST: f64 = 0.5;
@@ -62,15 +62,15 @@ pub(crate) const DEVICE_NGRAM_COST: f64 = 0.5;
 pub(crate) const DEVICE_NGRAM_FILE_COST: f64 = 1.0;
 /// Looking for a phrase in a symbol on a device.
 pub(crate) const DEVICE_PHRASE_COST: f64 = 0.02;
-/// Copying a grammar to a device and building what look-ups need, for each symbol.
+/// Copying a grammar to a device and building its look-up structure, for each symbol.
 pub(crate) const DEVICE_BUILD_COST: f64 = 3.1;
 /// Answering a look-up of a batch on a device.
 pub(crate) const DEVICE_LOOKUP_COST: f64 = 50.0;
 /// Looking for a word in a symbol on a device, in all files.
 pub(crate) const DEVICE_SEARCH_COST: f64 = 0.1;
-/// Copying the lists of words that a symbol stands for to a device, with what finds ids in them.
+/// Copying the lists of words of a symbol to a device, with their index.
 pub(crate) const DEVICE_LISTS_COST: f64 = 10.0;
-/// Looking a word of a query up in such lists on a device, with all that is found.
+/// Looking a word of a query up in such lists on a device, with the result.
 pub(crate) const DEVICE_LIST_LOOKUP_COST: f64 = 50.0;
 /// Answering a look-up of a batch on the CPU.
 pub(crate) const BATCH_LOOKUP_COST: f64 = 8_000.0;
@@ -80,7 +80,7 @@ pub(crate) const CONSTRUCT_COST: f64 = 150.0;
 pub(crate) const DEVICE_CONSTRUCT_COST: f64 = 0.55;
 /// Encoding a symbol of a grammar on the CPU: counting, choosing a model, coding.
 pub(crate) const ENCODE_COST: f64 = 300.0;
-/// The part of this that the CPU does for a device: choosing a model.
+/// The part of encoding that the CPU does for a device: choosing a model.
 pub(crate) const ENCODE_MODEL_COST: f64 = 100.0;
 /// Counting and coding a symbol on a device.
 pub(crate) const DEVICE_ENCODE_COST: f64 = 2.0;
@@ -88,19 +88,19 @@ pub(crate) const DEVICE_ENCODE_COST: f64 = 2.0;
 pub(crate) const INSERT_COST: f64 = 150.0;
 /// Placing one of many inserts on a device, with copies.
 pub(crate) const DEVICE_INSERT_COST: f64 = 20.0;
-/// Distinct n-grams are about so many words' worth of work each.
+/// The cost of a distinct n-gram, as a multiple of that of a word.
 pub(crate) const NGRAM_FACTOR: f64 = 20.0;
-/// Making the text of an n-gram to look at it.
+/// Making the text of an n-gram to test it.
 pub(crate) const NGRAM_TEXT_COST: f64 = 400.0;
 /// Counting all words in all files, for each symbol.
 pub(crate) const COUNT_ALL_SYMBOL_COST: f64 = 30.0;
-/// Reading that table from the lists of an index, for each symbol.
+/// Reading the table of words and files from the lists of an index, for each symbol.
 pub(crate) const COUNT_TABLE_LOAD_COST: f64 = 5.0;
 /// Looking a word up in a table of words and files.
 pub(crate) const TABLE_LOOKUP_COST: f64 = 300.0;
 /// Building the parents, for each symbol.
 pub(crate) const PARENTS_BUILD_COST: f64 = PARENTS_SYMBOL_COST as f64;
-/// Building what tells where words and rules are used, for each symbol.
+/// Building the users of words and rules, for each symbol.
 pub(crate) const USES_BUILD_COST: f64 = 35.0;
 /// Reading the list of a word of an index on disk.
 pub(crate) const POSTINGS_COST: f64 = 30_000.0;
@@ -118,28 +118,28 @@ pub(crate) const LISTS_LOAD_COST: f64 = 10.0;
 pub(crate) const DICTIONARY_TOKEN_COST: f64 = 100.0;
 /// Finding a word in blocks of the dictionary, of which some are decoded.
 pub(crate) const BLOCKS_COST: f64 = 250_000.0;
-/// Reading its total besides: half of the words whose totals are coded together are decoded.
+/// Reading the total of a word in addition: half of the words whose totals are coded together are decoded.
 pub(crate) const BLOCKS_TOTAL_COST: f64 = 1_000_000.0;
 /// Decoding the root of one file: two chunks of it at least.
 pub(crate) const ALONE_COST: f64 = 1_000_000.0;
-/// Expanding a token of such a file.
+/// Expanding a token of a file by its root alone.
 pub(crate) const ALONE_TOKEN_COST: f64 = 40.0;
-/// Decoding all roots and building what look-ups need, for each symbol.
+/// Decoding all roots and building the look-up structures, for each symbol.
 pub(crate) const ALL_SYMBOL_COST: f64 = 50.0;
-/// Decoding a symbol of a root that is looked at once and not kept.
+/// Decoding a symbol of a root in a pass that keeps none.
 pub(crate) const SCAN_SYMBOL_COST: f64 = 20.0;
-/// Telling of a symbol of a body what such a look is for.
+/// Preparing a symbol of a body for such a pass.
 pub(crate) const SCAN_BODY_COST: f64 = 8.0;
-/// Following rules to a token, in waits for memory: what kept expansions of rules save.
+/// Following rules to a token, in waits for memory: the time that stored expansions of rules save.
 pub(crate) const FOLLOWED_TOKEN_COST: u64 = 25;
 /// Finding a range of bytes from the root down.
 pub(crate) const EXTRACT_COST: f64 = 1_000.0;
 /// Unpacking a byte of text and looking for a word there.
 pub(crate) const TEXT_SCAN_BYTE_COST: f64 = 1.5;
-/// Unpacking a block of text, or taking one that was.
+/// Unpacking a block of text, or taking one from the cache.
 pub(crate) const TEXT_BLOCK_COST: f64 = 100_000.0;
 
-/// What a segment, or all of a corpus, has.
+/// The size of a segment, or of a corpus.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Size {
     /// Symbols in bodies and roots.
@@ -152,7 +152,8 @@ pub(crate) struct Size {
     pub(crate) files: u64,
 }
 
-/// What a structure is made of, and what making it takes beside: nanoseconds for each symbol, token and word of the text.
+/// The structures that a structure is made of, and the further cost of making it: nanoseconds for each symbol, token and word of
+/// the text.
 struct Making {
     of: &'static [StructureKind],
     symbol: f64,
@@ -203,7 +204,7 @@ fn making(kind: StructureKind) -> Making {
     }
 }
 
-/// What making structures takes that are not there, in nanoseconds of one thread, with all that they are made of.
+/// The cost of making missing structures, in nanoseconds of one thread, with all that they are made of.
 pub(crate) fn making_cost(
     wanted: &[StructureKind],
     size: Size,
@@ -225,7 +226,7 @@ pub(crate) fn making_cost(
     cost
 }
 
-/// What building a grammar takes, in nanoseconds: on the CPU's threads, and on a device.
+/// The costs of building a grammar, in nanoseconds: on the CPU's threads, and on a device.
 pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
     let tokens = tokens as f64;
     let copy = 2.0 * tokens * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
@@ -233,7 +234,7 @@ pub(crate) fn construction_costs(tokens: usize, threads: usize) -> (f64, f64) {
     (tokens * CONSTRUCT_COST / threads.max(1) as f64, on_device)
 }
 
-/// Nanoseconds that encoding a grammar of `symbols` symbols takes: on the CPU's threads, and on a device.
+/// The costs of encoding a grammar of `symbols` symbols, in nanoseconds: on the CPU's threads, and on a device.
 pub(crate) fn encoding_costs(symbols: usize, threads: usize) -> (f64, f64) {
     let (symbols, threads) = (symbols as f64, threads.max(1) as f64);
     let copy = symbols * size_of::<u32>() as f64 * DEVICE_BYTE_COST;
@@ -242,7 +243,7 @@ pub(crate) fn encoding_costs(symbols: usize, threads: usize) -> (f64, f64) {
     (symbols * ENCODE_COST / threads, on_device)
 }
 
-/// What placing inserts takes, in nanoseconds: on the CPU's threads, and on a device.
+/// The costs of placing inserts, in nanoseconds: on the CPU's threads, and on a device.
 pub(crate) fn insert_costs(inserts: usize, threads: usize) -> (f64, f64) {
     let inserts = inserts as f64;
     let on_device = DEVICE_START_COST + inserts * DEVICE_INSERT_COST;

@@ -1,4 +1,4 @@
-//! The decoded parts of a segment: what its file holds.
+//! The decoded parts of a segment: the content of its file.
 //!
 //! Invariant: parts that contradict each other or the file table are an error before anything is derived of them.
 
@@ -14,21 +14,21 @@ use super::structure::StructureKind;
 use super::word_order::order_fault;
 use crate::{Result, tokenize};
 
-/// What a token of a long gap has.
+/// The longest gap token in bytes.
 pub(crate) const GAP_BYTES: u64 = tokenize::GAP_BYTES_MAX as u64;
 
-/// How often each word occurs, if the file says so.
+/// The total of each word, if the file has totals.
 pub(super) struct StoredTotals(Option<Vec<u32>>);
 
 /// The bodies of a grammar and the roots of all files.
 pub(super) struct WholeGrammar {
-    /// What [`Bodies`] has too, once in memory.
+    /// The rules, the same as in [`Bodies`] once in memory.
     pub(super) rules: Arc<Grammar>,
     pub(super) root_offsets: Vec<u32>,
     pub(super) root: Vec<u32>,
 }
 
-/// Rules with these roots, as kernels take them; nothing is checked.
+/// Rules with these roots, as a view for kernels; nothing is checked.
 pub(crate) fn view_of<'a>(
     rules: &'a Grammar,
     root_offsets: &'a [u32],
@@ -71,7 +71,7 @@ impl SegmentStructure for StoredTotals {
     fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<StoredTotals>> {
         let totals = match &segment.parts {
             Parts::Stored(stored) => {
-                // The store decodes the dictionary too if nobody holds it.
+                // The store decodes the dictionary too if it is not in memory.
                 segment.pin::<Dictionary>()?;
                 stored.totals()?
             }
@@ -94,7 +94,7 @@ impl SegmentStructure for Bodies {
     fn make(segment: &SegmentView, _: &AtomicBool) -> Result<Arc<Bodies>> {
         match &segment.parts {
             Parts::Stored(stored) => {
-                // The store decodes the dictionary too if nobody holds it.
+                // The store decodes the dictionary too if it is not in memory.
                 segment.pin::<Dictionary>()?;
                 Ok(stored.bodies()?)
             }
@@ -117,7 +117,7 @@ impl SegmentStructure for WholeGrammar {
             Parts::Stored(stored) => {
                 let bodies = segment.pin::<Bodies>()?;
                 let root = stored.roots(bodies)?;
-                // Roots of single files are decoded no longer.
+                // The roots of single files are no longer needed.
                 segment.slots().forget(StructureKind::Bodies as usize);
                 segment.budgets.roots.clear();
                 WholeGrammar {
@@ -139,7 +139,7 @@ impl SegmentStructure for WholeGrammar {
 }
 
 impl SegmentView {
-    /// The dictionary, whose words are in order: whoever looks words up relies on it, and the store knows no folding.
+    /// The dictionary, checked to be in order: look-ups rely on that, and the store knows no folding.
     pub(crate) fn dictionary(&self) -> Result<&Dictionary> {
         let dictionary = self.pin::<Dictionary>()?;
         if self.ordered.get().is_none() {
@@ -151,13 +151,13 @@ impl SegmentView {
         Ok(dictionary)
     }
 
-    /// Whether words are found without building anything, all of which this view then has.
+    /// Whether words can be looked up without building a structure; if so, the view pins what that needs.
     pub(crate) fn pin_words_at_hand(&self) -> bool {
         self.ordered.get().is_some()
             && self.pin_at_hand(&[StructureKind::Dictionary, StructureKind::WordIndex])
     }
 
-    /// How often each word occurs, if the segment file says so.
+    /// The total of each word, if the segment file has totals.
     pub(super) fn stored_totals(&self) -> Result<Option<&[u32]>> {
         Ok(self.pin::<StoredTotals>()?.0.as_deref())
     }
@@ -168,7 +168,7 @@ impl SegmentView {
         self.checked(&grammar.rules, &grammar.root_offsets, &grammar.root)
     }
 
-    /// The rules, where the root of each file begins, and all roots, as an array of its own that the cache does not hold.
+    /// The rules, the start of each file's root, and all roots, as an array of its own that is not in the cache.
     pub(super) fn rules_and_root(&self) -> Result<(Arc<Grammar>, Vec<u32>, Vec<u32>)> {
         let (rules, root_offsets, root) = match &self.parts {
             Parts::Stored(stored) => {
@@ -192,7 +192,7 @@ impl SegmentView {
         Ok((rules, root_offsets, root))
     }
 
-    /// A grammar that has as many files and tokens as the file table and the dictionary say.
+    /// A grammar, checked against the number of files in the file table and of tokens in the dictionary.
     fn checked<'a>(
         &self,
         rules: &'a Grammar,
@@ -203,12 +203,12 @@ impl SegmentView {
         self.with_roots(rules, root_offsets, root)
     }
 
-    /// The bodies as a grammar that has no files.
+    /// The bodies as a grammar without files.
     pub(crate) fn bodies_view(&self) -> Result<GrammarView<'_>> {
         self.with_roots(self.pin::<Bodies>()?.rules(), &[0], &[])
     }
 
-    /// Checks that there are as many roots as the file table has files.
+    /// Checks that the number of roots is the number of files.
     pub(super) fn check_files(&self, root_offsets: &[u32]) -> Result<()> {
         let files = self.files()?.len();
         let roots = root_offsets.len().saturating_sub(1);
@@ -218,7 +218,7 @@ impl SegmentView {
         Ok(())
     }
 
-    /// Rules, which have as many terminals as the dictionary has tokens, with these roots.
+    /// A view of rules with these roots; their number of terminals is checked against the dictionary.
     fn with_roots<'a>(
         &self,
         rules: &'a Grammar,
@@ -233,7 +233,7 @@ impl SegmentView {
         Ok(view_of(rules, root_offsets, root))
     }
 
-    /// About how many tokens a file has: its words, or what its size or its root say.
+    /// The number of tokens of a file, about: by its words, its size or its root.
     pub(crate) fn about_tokens(&self, view: GrammarView<'_>, file: u32) -> Result<u64> {
         let entry = &self.files()?[file as usize];
         let root = view.root_range(file).len() as u64;
@@ -251,7 +251,7 @@ impl LiveSegment {
         }
     }
 
-    /// How its words would be counted by file; nothing is decoded for it.
+    /// The way in which its words would be counted by file; decodes nothing.
     pub(crate) fn counting(&self) -> FileCounting {
         match &self.parts {
             Parts::Stored(segment) | Parts::Text(segment) => {
@@ -270,7 +270,7 @@ impl LiveSegment {
         }
     }
 
-    /// Bytes of all files.
+    /// The size of all files.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let sum = (self.files()?.iter()).try_fold(0u64, |sum, file| sum.checked_add(file.bytes));
         sum.ok_or_else(|| self.inconsistent("its files are too long"))

@@ -1,7 +1,7 @@
-//! The derived structures of a segment: what is built of its parts to answer more, or faster.
+//! The derived structures of a segment: built of its parts to answer more, or faster.
 //!
-//! Invariant: each is a function of the parts alone, so it can be evicted and built again. Those that contradict the file
-//! table are an error.
+//! Invariant: each is a function of the parts alone, so it can be evicted and built again. A structure that contradicts the file
+//! table is an error.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ pub(crate) struct WordTable {
     pub(crate) word_of: Vec<u32>,
     /// For each word its first token.
     pub(crate) tokens: Vec<u32>,
-    /// For each word where it begins and ends in the dictionary's bytes; empty if 32 bits do not tell.
+    /// For each word the start and end of its bytes in the dictionary; empty if they do not fit into 32 bits.
     pub(crate) spans: Vec<[u32; 2]>,
 }
 
@@ -57,13 +57,13 @@ impl WordTable {
     }
 }
 
-/// What a token is in a text.
+/// The form of a token in a text.
 #[derive(Clone, Copy)]
 pub(crate) struct TokenForm {
     /// Its length.
     pub(crate) bytes: u32,
-    /// Twice the number of its word, and one more if a space stands before that in the token; or [`GAP`], which no word has:
-    /// there are fewer than 2^31 tokens.
+    /// Twice the number of its word, plus one if a space precedes the word in the token; or [`GAP`], which no word has: there are
+    /// fewer than 2^31 tokens.
     form: u32,
 }
 
@@ -74,14 +74,14 @@ impl TokenForm {
         self.form != GAP
     }
 
-    /// Its word and the bytes before that; for a gap any numbers.
+    /// Its word and the number of bytes before that; for a gap any numbers.
     #[inline]
     pub(crate) fn word(self) -> (u32, u32) {
         (self.form >> 1, self.form & 1)
     }
 }
 
-/// What each token is in a text, side by side: words are read one after the other without their bytes.
+/// The forms of all tokens: words are read one after the other without their bytes.
 pub(crate) struct TokenForms(pub(crate) Vec<TokenForm>);
 
 /// Lengths of the grammar over words, in words.
@@ -96,10 +96,10 @@ pub(crate) struct WordExpansions(pub(crate) Expansions);
 /// Lengths of the grammar over tokens, in words.
 pub(crate) struct TokenWords(pub(crate) Lengths);
 
-/// Where each word occurs, in bytes from the start of the segment; none where that takes too much.
+/// The offsets of each word in bytes from the start of the segment; none if they take too much memory.
 pub(crate) struct Offsets(pub(crate) Option<WordPlaces>);
 
-/// Likewise in words.
+/// The positions of each word in words from the start of the segment; none if they take too much memory.
 pub(crate) struct Positions(pub(crate) Option<WordPlaces>);
 
 /// A row for each word: its files with counts.
@@ -111,7 +111,7 @@ pub(crate) struct FileBits(pub(crate) RowBits);
 /// A row for each file: its words with counts.
 pub(crate) struct FileWords(pub(crate) Arc<CountTable>);
 
-/// Implements [`SegmentStructure`] for a type: its kind, its bytes, and how it is made.
+/// Implements [`SegmentStructure`] for a type: its kind, its bytes, and the code that makes it.
 macro_rules! structure {
     ($name:ty, $kind:ident, |$structure:ident| $bytes:expr, |$segment:ident, $stop:pat_param| $made:expr) => {
         impl SegmentStructure for $name {
@@ -170,7 +170,7 @@ structure!(
         let grammar = if segment.has_grammar() {
             WordGrammar::new(segment.apart().view()?, word_of, words)
         } else {
-            // What is decoded for this alone is not kept: it would double the memory of all words or n-grams.
+            // Bodies decoded for this alone are not kept: they would double the memory of all words or n-grams.
             let had_bodies = segment.has(StructureKind::Bodies);
             let (rules, root_offsets, root) = segment.apart().rules_and_root()?;
             if !had_bodies {
@@ -205,7 +205,7 @@ structure!(
         let lists = RuleFiles::new(view, source.word_uses()?, stop)?;
         drop(source);
         if !had_uses {
-            // Phrases need them, but not what is told from these lists.
+            // Phrases need the users, but not for what these lists answer.
             segment.slots().forget(StructureKind::WordUses as usize);
         }
         lists
@@ -246,9 +246,12 @@ structure!(
         let words = Lengths::new(segment.view()?, |token| u64::from(token < word_tokens));
         let starts = words.file_starts.windows(2);
         let counted = starts.map(|range| range[1] - range[0]);
-        match counted.eq(segment.files()?.iter().map(|file| file.words)) {
-            true => TokenWords(words),
-            false => return Err(segment.inconsistent("a file has not as many words as it says")),
+        if counted.eq(segment.files()?.iter().map(|file| file.words)) {
+            TokenWords(words)
+        } else {
+            return Err(
+                segment.inconsistent("the number of words of a file differs from its file table")
+            );
         }
     }
 );
@@ -449,14 +452,13 @@ impl SegmentView {
         Ok(&self.word_table()?.word_of)
     }
 
-    /// How many words the dictionary has. They are numbered in its order.
+    /// The number of words in the dictionary. They are numbered in its order.
     pub(crate) fn word_count(&self) -> Result<u32> {
         // At most the number of tokens.
         Ok(self.word_table()?.tokens.len() as u32)
     }
 
-    /// How often each word occurs in the segment: as its file says, or its grammar, which is compared with that once it is
-    /// there.
+    /// The total of each word in the segment: of its file, or of its grammar. The two are compared once both are known.
     pub(crate) fn totals(&self) -> Result<&[u32]> {
         let totals = match self.stored_totals()? {
             Some(totals) => totals,
@@ -466,7 +468,7 @@ impl SegmentView {
         Ok(totals)
     }
 
-    /// Checks counts of all words against the file table.
+    /// Checks the totals of all words against the file table.
     pub(crate) fn check_totals(&self, totals: &[u32]) -> Result<()> {
         if self.counted.get().is_some() {
             return Ok(());
@@ -475,7 +477,7 @@ impl SegmentView {
         let mut files = self.files()?.iter();
         let listed = files.try_fold(0u64, |sum, file| sum.checked_add(file.words));
         if listed != Some(words) {
-            let fault = "its text has not as many words as its file table says";
+            let fault = "the number of words in its text differs from its file table";
             return Err(self.inconsistent(fault));
         }
         self.counted.get_or_init(|| ());
@@ -487,7 +489,7 @@ impl SegmentView {
         self.pin()
     }
 
-    /// Where each symbol of the grammar over words is used.
+    /// The users of each symbol of the grammar over words.
     pub(crate) fn word_uses(&self) -> Result<&WordUses> {
         self.pin()
     }
@@ -497,7 +499,7 @@ impl SegmentView {
         Ok(&self.pin::<WordLengths>()?.0)
     }
 
-    /// Lengths in bytes, which are those of the file table.
+    /// Lengths in bytes, checked against the file table.
     pub(crate) fn lengths(&self) -> Result<&Lengths> {
         self.pin()
     }
@@ -516,14 +518,14 @@ impl SegmentView {
         Ok(&self.pin_until::<FileWords>(stop)?.0)
     }
 
-    /// Holds a table that a device has made, in so many nanoseconds.
+    /// Stores a table made by a device, at a price in nanoseconds.
     pub(crate) fn hold_word_files(&self, table: CountTable, price: u64) -> Arc<CountTable> {
         self.hold(Arc::new(WordFiles(Arc::new(table))), price)
             .0
             .clone()
     }
 
-    /// Likewise.
+    /// Stores a table made by a device, at a price in nanoseconds.
     pub(crate) fn hold_file_words(&self, table: CountTable, price: u64) -> Arc<CountTable> {
         self.hold(Arc::new(FileWords(Arc::new(table))), price)
             .0

@@ -15,9 +15,10 @@ pub(crate) fn edge_words(
         if words.len() == count {
             break;
         }
-        let next = match from_end {
-            true => symbols.split_last(),
-            false => symbols.split_first(),
+        let next = if from_end {
+            symbols.split_last()
+        } else {
+            symbols.split_first()
         };
         let Some((&symbol, rest)) = next else {
             stack.pop();

@@ -1,8 +1,8 @@
-//! Blocks of an index file: what is read of it at a time, each with a checksum of its own.
+//! Blocks of an index file: the unit of reading, each with a checksum of its own.
 //!
-//! Some blocks that follow each other are two sections: a directory, which is read whole, and the blocks. Both may be packed, as
-//! texts are: small lists that resemble each other take a third of their bytes then. Invariant: no byte of a block is given before
-//! its checksum is verified, no number that its bytes do not hold. Bytes: `storage/FORMAT.md`.
+//! A sequence of blocks is two sections: a directory, which is read whole, and the blocks. Both may be packed, as texts are:
+//! small similar lists take a third of their bytes then. Invariant: no byte of a block is returned before its checksum is
+//! verified, and no number that its bytes do not hold. Bytes: `storage/FORMAT.md`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,33 +18,34 @@ use zipfdb_kernels::gompresso::{
 use zipfdb_kernels::{NumberBlock, pack_numbers};
 use zipfdb_storage::{Bytes, IndexReader, IndexWriter, Result};
 
-/// Bytes of the directory for a block: key of the first item, where the block ends, its CRC32.
+/// Bytes of the directory for a block: key of the first item, end of the block, its CRC32.
 const BLOCK_ENTRY_BYTES: usize = 4 + 8 + 4;
 
-/// Numbers of a block, but for the last.
+/// Numbers of a block, except the last.
 const BLOCK_NUMBERS: usize = 1 << 11;
 
-/// Bytes of a block of plain bytes, but for the last.
+/// Bytes of a block of plain bytes, except the last.
 const BLOCK_BYTES: usize = 1 << 13;
 
-/// Bytes of blocks that are packed together. Larger pieces are hardly smaller in all, and all of one is unpacked for a block.
+/// Bytes of blocks that are packed together. Larger pieces are hardly smaller in all, and a whole piece is unpacked for each
+/// block.
 const PIECE_BYTES: u32 = 1 << 14;
 
-/// Where blocks lie.
+/// The directory of blocks.
 pub(super) struct IndexBlocks {
     reader: Arc<IndexReader>,
     /// The section of the blocks.
     section: usize,
-    /// The pieces that they are packed in, if they are.
+    /// The pieces that the blocks are packed in, if they are.
     pieces: Option<BlockTable>,
     /// For each block the key of its first item.
     keys: Vec<u32>,
-    /// For each block where it ends, and its CRC32.
+    /// For each block its end and its CRC32.
     ends: Vec<(u64, u32)>,
 }
 
 impl IndexBlocks {
-    /// The blocks whose directory is this section, and they the next. Their keys must ascend.
+    /// Reads the directory in section `directory`; the blocks are the section after it. Their keys must ascend.
     pub(super) fn read(reader: &Arc<IndexReader>, directory: usize) -> Result<IndexBlocks> {
         let size = reader.section_size(directory + 1);
         let entries = reader.section(directory)?;
@@ -65,7 +66,7 @@ impl IndexBlocks {
         IndexBlocks::of_directory(reader, directory, &entries, header.size, Some(pieces))
     }
 
-    /// Blocks of `size` bytes.
+    /// The directory of blocks with `size` bytes.
     fn of_directory(
         reader: &Arc<IndexReader>,
         directory: usize,
@@ -98,7 +99,7 @@ impl IndexBlocks {
         })
     }
 
-    /// Bytes of memory of the directory.
+    /// Memory of the directory in bytes.
     pub(super) fn memory(&self) -> usize {
         let pieces = self.pieces.as_ref().map_or(0, BlockTable::bytes);
         size_of_val(&self.keys[..]) + size_of_val(&self.ends[..]) + pieces
@@ -131,15 +132,16 @@ impl IndexBlocks {
             }
             Some(pieces) => {
                 let bytes = self.unpacked_part(pieces, start..end)?;
-                match crc32fast::hash(&bytes) == crc32 {
-                    true => Ok(Bytes::from(bytes)),
-                    false => Err(self.corrupt("a block is not what its directory says")),
+                if crc32fast::hash(&bytes) == crc32 {
+                    Ok(Bytes::from(bytes))
+                } else {
+                    Err(self.corrupt("a block is not what its directory says"))
                 }
             }
         }
     }
 
-    /// Some bytes of all blocks, from the pieces that have them.
+    /// A range of the bytes of all blocks, from the pieces that have it.
     fn unpacked_part(&self, pieces: &BlockTable, range: Range<usize>) -> Result<Vec<u8>> {
         let size = pieces.header().block_size as usize;
         let (mut bytes, mut unpacker) = (Vec::with_capacity(range.len()), BlockUnpacker::default());
@@ -166,44 +168,45 @@ impl IndexBlocks {
             None => section,
             Some(_) => Bytes::from(unpacked(&self.reader, &section)?),
         };
-        match all.len() as u64 == self.size() {
-            true => Ok(all),
-            false => Err(self.corrupt("it is not what it was when it was opened")),
+        if all.len() as u64 == self.size() {
+            Ok(all)
+        } else {
+            Err(self.corrupt("it is not what it was when it was opened"))
         }
     }
 
-    /// Bytes of all blocks.
+    /// The size of all blocks.
     pub(super) fn size(&self) -> u64 {
         self.ends.last().map_or(0, |(end, _)| *end)
     }
 
-    /// Where a block lies among all.
+    /// The range of a block in the bytes of all.
     pub(super) fn range(&self, block: usize) -> Range<usize> {
         let start = block.checked_sub(1).map_or(0, |before| self.ends[before].0);
         // A file is smaller than memory can be addressed.
         start as usize..self.ends[block].0 as usize
     }
 
-    /// That the blocks make no sense.
+    /// The error for blocks that are not valid.
     pub(super) fn corrupt(&self, fault: &'static str) -> zipfdb_storage::Error {
         self.reader.corrupt(fault)
     }
 }
 
-/// What a packed section holds.
+/// The content of a packed section.
 fn unpacked(reader: &IndexReader, section: &[u8]) -> Result<Vec<u8>> {
     let never = AtomicBool::new(false);
     let found = PackedReader::open(section).and_then(|packed| packed.unpack(&never));
     found.map_err(|error| of_packed(reader, error))
 }
 
-/// That a packed section is damaged.
+/// The error for a damaged packed section.
 fn of_packed(reader: &IndexReader, error: PackedError) -> zipfdb_storage::Error {
     tracing::debug!("{error}");
     reader.corrupt("what is packed in it is damaged")
 }
 
-/// A section of so many numbers of eight bytes each.
+/// Reads a section of `N` numbers of eight bytes each.
 pub(super) fn read_sizes<const N: usize>(reader: &IndexReader, section: usize) -> Result<[u64; N]> {
     let bytes = reader.section(section)?;
     let (numbers, rest) = bytes.as_chunks::<8>();
@@ -214,7 +217,7 @@ pub(super) fn read_sizes<const N: usize>(reader: &IndexReader, section: usize) -
     }
 }
 
-/// Writes numbers of eight bytes each: a section.
+/// Writes numbers of eight bytes each, as one section.
 pub(super) fn write_sizes(writer: &mut IndexWriter, sizes: &[u64]) -> Result<()> {
     for size in sizes {
         writer.write(&size.to_le_bytes())?;
@@ -223,7 +226,7 @@ pub(super) fn write_sizes(writer: &mut IndexWriter, sizes: &[u64]) -> Result<()>
     Ok(())
 }
 
-/// Writes blocks with their directory: two sections.
+/// Writes blocks with their directory, as two sections.
 pub(super) fn write_blocks(
     writer: &mut IndexWriter,
     blocks: &[(u32, impl AsRef<[u8]>)],
@@ -240,7 +243,7 @@ pub(super) fn write_blocks(
 /// As [`write_blocks`], with both sections packed.
 ///
 /// # Errors
-/// Of `writer`, or if `stop` is set.
+/// Those of `writer`, or if `stop` is set.
 pub(super) fn write_packed_blocks(
     writer: &mut IndexWriter,
     blocks: &[(u32, impl AsRef<[u8]>)],
@@ -253,7 +256,7 @@ pub(super) fn write_packed_blocks(
     let mut all = Vec::new();
     (blocks.iter()).for_each(|(_, bytes)| all.extend_from_slice(bytes.as_ref()));
     for section in [directory_of(blocks), all] {
-        // Options are those of the format, so it ends early only.
+        // The options are those of the format, so the only error is an early end.
         let packed = pack(&section, &options, stop).map_err(|_| crate::Error::Interrupted)?;
         writer.write(&packed)?;
         writer.end_section();
@@ -275,14 +278,14 @@ fn directory_of(blocks: &[(u32, impl AsRef<[u8]>)]) -> Vec<u8> {
     directory
 }
 
-/// Numbers in blocks, of which each can be read.
+/// Numbers in blocks, which can be read one by one.
 pub(super) struct StoredNumbers {
     blocks: IndexBlocks,
     len: usize,
 }
 
 impl StoredNumbers {
-    /// So many numbers, fewer than 2^32, whose directory is this section.
+    /// Reads the directory of `len` numbers, fewer than 2^32.
     pub(super) fn read(
         reader: &Arc<IndexReader>,
         directory: usize,
@@ -290,9 +293,10 @@ impl StoredNumbers {
     ) -> Result<StoredNumbers> {
         let blocks = IndexBlocks::read(reader, directory)?;
         let firsts = (0..len).step_by(BLOCK_NUMBERS);
-        match blocks.keys.iter().map(|&key| key as usize).eq(firsts) {
-            true => Ok(StoredNumbers { blocks, len }),
-            false => Err(reader.corrupt("it has not as many numbers as its segment needs")),
+        if blocks.keys.iter().map(|&key| key as usize).eq(firsts) {
+            Ok(StoredNumbers { blocks, len })
+        } else {
+            Err(reader.corrupt("the number of its entries differs from that of its segment"))
         }
     }
 
@@ -347,13 +351,13 @@ impl StoredNumbers {
         self.corrupt_with("a block of numbers makes no sense")
     }
 
-    /// That the numbers make no sense.
+    /// The error for numbers that are not valid.
     pub(super) fn corrupt_with(&self, fault: &'static str) -> zipfdb_storage::Error {
         self.blocks.corrupt(fault)
     }
 }
 
-/// Writes numbers in blocks: two sections.
+/// Writes numbers in blocks, as two sections.
 pub(super) fn write_numbers(
     writer: &mut IndexWriter,
     numbers: impl Iterator<Item = u64> + Clone,
@@ -379,9 +383,10 @@ impl StoredBytes {
         let blocks = IndexBlocks::read(reader, directory)?;
         let size = reader.section_size(directory + 1);
         let ends = (1..=blocks.len() as u64).map(|end| size.min(end * BLOCK_BYTES as u64));
-        match blocks.ends.iter().map(|(end, _)| *end).eq(ends) {
-            true => Ok(StoredBytes(blocks)),
-            false => Err(reader.corrupt("its bytes are cut in another way")),
+        if blocks.ends.iter().map(|(end, _)| *end).eq(ends) {
+            Ok(StoredBytes(blocks))
+        } else {
+            Err(reader.corrupt("its bytes are cut in another way"))
         }
     }
 
@@ -406,14 +411,14 @@ impl StoredBytes {
     }
 }
 
-/// Writes plain bytes in blocks: two sections.
+/// Writes plain bytes in blocks, as two sections.
 pub(super) fn write_bytes(writer: &mut IndexWriter, bytes: &[u8]) -> Result<()> {
     // Fewer than 2^32 blocks.
     let blocks: Vec<(u32, &[u8])> = (0..).zip(bytes.chunks(BLOCK_BYTES)).collect();
     write_blocks(writer, &blocks)
 }
 
-/// What one question has read of an index, which it reads again and again: blocks by their sections and numbers.
+/// The blocks that one question has read of an index, by section and number.
 #[derive(Default)]
 pub(super) struct ReadBlocks(RefCell<HashMap<(usize, usize), Bytes>>);
 
@@ -443,7 +448,7 @@ impl ReadBlocks {
         found.ok_or_else(|| numbers.corrupt())
     }
 
-    /// Calls `read` with the bytes from one on: `size` at least, fewer only where they end.
+    /// Calls `read` with the bytes from `at` on: `size` at least, fewer only at the end.
     pub(super) fn bytes<R>(
         &self,
         stored: &StoredBytes,

@@ -1,4 +1,4 @@
-//! Building the file of an index of a segment, of whatever kind.
+//! Builds the file of an index of a segment, of any kind.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,7 +1,8 @@
-//! The indexes of a segment: which there are, and their files once they are needed.
+//! The indexes of a segment, and their files once they are needed.
 //!
-//! Invariant: a file that is given is of this segment and index. One that is missing or damaged is given up with a warning, and
-//! queries go on without it; CREATE INDEX IF NOT EXISTS or the next recompression builds it anew. What files hold is not known here.
+//! Invariant: a file that is returned is of this segment and index. A missing or damaged one is given up with a warning, and
+//! queries continue without it; CREATE INDEX IF NOT EXISTS or the next recompression builds it anew. The content of files is not
+//! known here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -13,16 +14,16 @@ use zipfdb_storage::{IndexHeader, IndexKind, IndexReader, IndexRecord, Segment};
 #[derive(Default)]
 pub(crate) struct SegmentIndexes {
     all: RwLock<Vec<Arc<SegmentIndex>>>,
-    /// A bit for each kind of which one may be there: asked before each look-up.
+    /// A bit for each kind of which there may be an index: tested before each look-up.
     kinds: AtomicU8,
 }
 
-/// An index of a segment, as far as its file is there.
+/// An index of a segment, with its file if that is open.
 pub(crate) struct SegmentIndex {
     pub(crate) record: IndexRecord,
-    /// Opened when it is first needed; none if it is missing or damaged.
+    /// Opened at first use; none if it is missing or damaged.
     file: Mutex<IndexFile>,
-    /// How often queries have read of it.
+    /// The number of queries that have read it.
     uses: AtomicU64,
 }
 
@@ -34,7 +35,7 @@ enum IndexFile {
 }
 
 impl SegmentIndexes {
-    /// Has exactly these indexes from now on. What is known of those that were there before stays known.
+    /// Sets the indexes. The state of those that were there before is kept.
     pub(super) fn set(&self, records: &[IndexRecord]) {
         let mut all = self.all.write();
         let known = std::mem::take(&mut *all);
@@ -53,7 +54,7 @@ impl SegmentIndexes {
         self.note_kinds(&all);
     }
 
-    /// An index has a new file.
+    /// Opens the new file of an index at its next use.
     pub(super) fn reopen(&self, record: &IndexRecord) {
         let all = self.all.read();
         if let Some(index) = all.iter().find(|index| index.record == *record) {
@@ -68,18 +69,18 @@ impl SegmentIndexes {
         self.kinds.store(kinds, Ordering::Relaxed);
     }
 
-    /// All of them, in the order of [`SegmentIndexes::set`].
+    /// All indexes, in the order of [`SegmentIndexes::set`].
     pub(super) fn all(&self) -> Vec<Arc<SegmentIndex>> {
         self.all.read().clone()
     }
 
-    /// Whether one of a kind may be there.
+    /// Whether there may be an index of a kind.
     #[inline]
     pub(super) fn has(&self, kind: IndexKind) -> bool {
         self.kinds.load(Ordering::Relaxed) & bit_of(kind) != 0
     }
 
-    /// None of a kind is asked any more.
+    /// Stops using the indexes of a kind.
     pub(super) fn forget(&self, kind: IndexKind) {
         self.kinds.fetch_and(!bit_of(kind), Ordering::Relaxed);
     }
@@ -91,18 +92,18 @@ fn bit_of(kind: IndexKind) -> u8 {
 }
 
 impl SegmentIndex {
-    /// What the file of the segment says of itself, and its size; none if it is missing or damaged.
+    /// The header of the segment's file, and its size; none if it is missing or damaged.
     pub(super) fn header(&self, segment: &Segment) -> Option<(IndexHeader, u64)> {
         let reader = self.reader(segment)?;
         Some((reader.header().clone(), reader.size()))
     }
 
-    /// How often queries have read of it.
+    /// The number of queries that have read it.
     pub(crate) fn uses(&self) -> u64 {
         self.uses.load(Ordering::Relaxed)
     }
 
-    /// Says that a query has read of it.
+    /// Counts a query that has read it.
     pub(super) fn note_use(&self) {
         self.uses.fetch_add(1, Ordering::Relaxed);
     }
@@ -126,7 +127,7 @@ impl SegmentIndex {
         }
     }
 
-    /// The file is damaged.
+    /// Gives up a damaged file.
     pub(super) fn give_up(&self, error: &dyn std::fmt::Display) {
         self.warn(error);
         *self.file.lock() = IndexFile::GivenUp;

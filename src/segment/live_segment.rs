@@ -1,8 +1,8 @@
-//! `LiveSegment`: a segment as long as it is live.
+//! `LiveSegment`: a segment while it is live.
 //!
-//! Invariant: it holds nothing that grows with the text. What is decoded or derived lies in the database's cache, from
-//! which it may be evicted at any time; whoever works with a segment takes a [`super::SegmentView`], which pins what it uses.
-//! It knows numbers of files and terminals, no names and no other segments.
+//! Invariant: its own memory does not grow with the text. Decoded and derived structures are in the database's cache, from which
+//! they may be evicted at any time; work on a segment takes a [`super::SegmentView`], which pins what it uses. It knows numbers
+//! of files and terminals, no names and no other segments.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,11 +19,11 @@ use super::structure::{NgramPlan, NgramStructure, StructureKind};
 use crate::runtime::device::{Kind, Residence};
 use crate::{Error, Result};
 
-/// Where a segment's parts come from.
+/// The source of a segment's parts.
 pub(crate) enum Parts {
     /// A segment of the store that has a grammar.
     Stored(Arc<Segment>),
-    /// One of packed text.
+    /// A segment of the store with packed text.
     Text(Arc<Segment>),
     /// Plain data.
     #[cfg(test)]
@@ -38,14 +38,14 @@ pub(crate) struct PlainParts {
     pub(crate) grammar: Arc<Grammar>,
 }
 
-/// What queries took without each of the structures that they can do without.
+/// The time that queries spent without each of the optional structures.
 pub(crate) struct BuildBudgets {
     /// Without the dictionary: counts from blocks of it.
     pub(crate) dictionary: BuildBudget,
     /// Without the roots of all files: answers from the root of one.
     pub(crate) roots: BuildBudget,
     pub(crate) parents: BuildBudget,
-    /// Without what tells where words and rules are used: passes for phrases.
+    /// Without the users of words and rules: passes for phrases.
     pub(crate) uses: BuildBudget,
     /// Without expansions of rules: scans of words. By [`super::Unit`]: in tokens, in words.
     pub(crate) expansions: [BuildBudget; 2],
@@ -66,23 +66,23 @@ const DISTINCT_FACTOR: f64 = 32.0;
 /// A live segment of an open database.
 pub(crate) struct LiveSegment {
     pub(crate) parts: Parts,
-    /// How many threads build what is derived.
+    /// The number of threads that build derived structures.
     pub(crate) threads: usize,
     /// By [`StructureKind`].
     pub(crate) slots: Arc<Slots>,
-    /// There once the order of the dictionary has been checked.
+    /// Set once the order of the dictionary has been checked.
     pub(crate) ordered: OnceLock<()>,
-    /// There once the weights of words have been checked against the file table.
+    /// Set once the weights of words have been checked against the file table.
     pub(crate) counted: OnceLock<()>,
     pub(crate) budgets: BuildBudgets,
-    /// What n-grams will come from.
+    /// The structure that n-grams will come from.
     pub(crate) ngram_plan: OnceLock<NgramPlan>,
     pub(super) indexes: SegmentIndexes,
     residence: Residence,
 }
 
 impl LiveSegment {
-    /// A stored segment, of which nothing is looked at yet, in a database of so many threads.
+    /// A stored segment, of which nothing is read yet, in a database of `threads` threads.
     pub(crate) fn new(segment: Arc<Segment>, threads: usize, cache: &Arc<Cache>) -> LiveSegment {
         let parts = match segment.info().form {
             SegmentForm::Grammar => Parts::Stored(segment),
@@ -91,7 +91,7 @@ impl LiveSegment {
         LiveSegment::of(parts, threads, cache)
     }
 
-    /// Plain data. The grammar must be a checked one.
+    /// A segment of plain data. The grammar must be a checked one.
     #[cfg(test)]
     pub(crate) fn in_memory(
         id: u64,
@@ -152,7 +152,7 @@ impl LiveSegment {
         }
     }
 
-    /// Its place in the memory of devices.
+    /// Its identity in the memory of devices.
     pub(crate) fn residence(&self) -> &Residence {
         &self.residence
     }
@@ -167,7 +167,7 @@ impl LiveSegment {
         self.slots.has(kind as usize)
     }
 
-    /// Whether there is all that a device is given.
+    /// Whether the structure that a device copies is in memory.
     pub(crate) fn has_grammar_of(&self, kind: Kind) -> bool {
         self.has(match kind {
             Kind::Words => StructureKind::WordGrammar,
@@ -176,7 +176,7 @@ impl LiveSegment {
         })
     }
 
-    /// Has exactly these indexes from now on.
+    /// Sets the indexes.
     pub(crate) fn set_indexes(&self, records: &[IndexRecord]) {
         self.indexes.set(records);
         for kind in IndexKind::ALL {
@@ -189,7 +189,7 @@ impl LiveSegment {
         self.indexes.all()
     }
 
-    /// What the file of an index says of itself, and its size; none if it is missing or damaged.
+    /// The header of an index file, and its size; none if it is missing or damaged.
     pub(crate) fn index_header(&self, index: &SegmentIndex) -> Option<(IndexHeader, u64)> {
         index.header(self.stored_segment()?)
     }
@@ -200,13 +200,13 @@ impl LiveSegment {
         self.indexes.has(kind)
     }
 
-    /// An index has a new file.
+    /// Opens the new file of an index at its next use.
     pub(crate) fn reopen_index(&self, record: &IndexRecord) {
         self.indexes.reopen(record);
         self.forget_index(record.kind);
     }
 
-    /// What has been read of an index of a kind is not used any more.
+    /// Drops what was read of the indexes of a kind.
     pub(super) fn forget_index(&self, kind: IndexKind) {
         self.slots.forget(StructureKind::of_index(kind) as usize);
         if kind == IndexKind::Postings {
@@ -240,7 +240,7 @@ impl LiveSegment {
         structures.find(|structure| self.has(structure.kind()))
     }
 
-    /// What the segment file says of itself; none of plain data.
+    /// The header of the segment file; none for plain data.
     pub(crate) fn header(&self) -> Option<&SegmentHeader> {
         match &self.parts {
             Parts::Stored(segment) | Parts::Text(segment) => Some(segment.header()),
@@ -249,7 +249,7 @@ impl LiveSegment {
         }
     }
 
-    /// How many bytes of text it has; nothing is decoded for it.
+    /// The size of its text; decodes nothing.
     pub(crate) fn text_bytes(&self) -> u64 {
         match &self.parts {
             Parts::Stored(segment) | Parts::Text(segment) => segment.info().bytes,
@@ -258,7 +258,7 @@ impl LiveSegment {
         }
     }
 
-    /// Symbols of bodies and root, and tokens; nothing is decoded for it.
+    /// The numbers of symbols in bodies and roots, and of tokens; decodes nothing.
     pub(crate) fn size(&self) -> (u64, u64) {
         match &self.parts {
             Parts::Stored(segment) => {
@@ -267,7 +267,7 @@ impl LiveSegment {
             }
             Parts::Text(segment) => {
                 let info = segment.info();
-                // Distinct words grow about with the root of all (Heaps' law).
+                // The number of distinct words grows about with the square root of the number of words (Heaps' law).
                 let tokens = DISTINCT_FACTOR * (info.words as f64).sqrt();
                 (info.root_symbols, tokens as u64)
             }
@@ -280,7 +280,7 @@ impl LiveSegment {
         }
     }
 
-    /// Words of the text, and files; nothing is decoded for it.
+    /// The numbers of words and of files; decodes nothing.
     pub(crate) fn text_size(&self) -> (u64, u64) {
         match &self.parts {
             Parts::Stored(segment) | Parts::Text(segment) => {
@@ -295,7 +295,7 @@ impl LiveSegment {
         }
     }
 
-    /// Whether it holds packed text, which is to become a grammar.
+    /// Whether it holds packed text, which background work makes a grammar.
     pub(crate) fn is_packed(&self) -> bool {
         matches!(self.parts, Parts::Text(_))
     }

@@ -1,4 +1,4 @@
-//! One segment: its decoded parts and what is derived of them, in a cache, and what it answers alone.
+//! One segment: its decoded parts and derived structures, in a cache, and the questions that it answers alone.
 
 mod build_budget;
 pub(crate) mod cache;

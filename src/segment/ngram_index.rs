@@ -1,4 +1,5 @@
-//! All n-grams on disk: a phrase is counted in the block of its first word, and the table is read back faster than it is built.
+//! All n-grams on disk: a phrase is counted in the block of its first word, and reading the table back is faster than building
+//! it.
 //!
 //! Sections: blocks of rows, by their first words.
 
@@ -14,7 +15,7 @@ use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
 use crate::Result;
 
-/// Where the rows of a table of n-grams lie.
+/// The directory of the rows of a table of n-grams.
 pub(super) struct NgramIndex {
     files: usize,
     blocks: IndexBlocks,
@@ -63,7 +64,7 @@ impl NgramIndex {
 }
 
 impl SegmentView {
-    /// How often an n-gram occurs, as a table on disk tells; none if there is none.
+    /// The count of an n-gram by a table on disk; none if there is no table.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -79,7 +80,7 @@ impl SegmentView {
         })
     }
 
-    /// The table that is on disk; none if there is none.
+    /// The table on disk; none if there is no table.
     ///
     /// # Errors
     /// If the segment is damaged.

@@ -1,8 +1,8 @@
-//! Where words occur, on disk: the places of one word are found where they lie, and lists in memory are read back.
+//! Places of words on disk: the places of one word are found in the file, and lists in memory are read back from it.
 //!
-//! Sections: three numbers, how many words there are, and for places in bytes and in words one more than there are nodes, 0 where lists
-//! would take too much; the first token of each word; then for each unit where words begin, their entries,
-//! where nodes begin, their links.
+//! Sections: three numbers, the number of words, and for places in bytes and in words the number of nodes plus one, or 0 where
+//! lists would take too much memory; the first token of each word; then for each unit the starts of words, their entries, the
+//! starts of nodes, their links.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ const UNITS_SECTION: usize = 3;
 /// Sections of a unit.
 const UNIT_SECTIONS: usize = 8;
 
-/// Where the places of words lie.
+/// The directories of the places of words.
 pub(super) struct OccurrenceIndex {
     /// The first token of each word.
     tokens: StoredNumbers,
-    /// By [`Unit`]; none where lists would take too much.
+    /// By [`Unit`]; none where lists would take too much memory.
     units: [Option<StoredPlaces>; 2],
 }
 
-/// Where the places in one unit lie.
+/// The directories of the places in one unit.
 struct StoredPlaces {
     word_starts: StoredNumbers,
     entries: StoredBytes,
@@ -44,7 +44,7 @@ struct StoredPlaces {
     links: StoredBytes,
 }
 
-/// A question for places, with what it has read.
+/// A question for places, with the blocks that it has read.
 struct PlaceQuestion<'a> {
     stored: &'a StoredPlaces,
     read: ReadBlocks,
@@ -116,15 +116,16 @@ impl IndexContent for OccurrenceIndex {
 }
 
 impl OccurrenceIndex {
-    /// The number of the word that begins with a token; none if none does.
+    /// The number of the word that begins with a token; none if no word does.
     fn word_of(&self, token: u32) -> Result<Option<usize>> {
         let read = ReadBlocks::default();
         let (mut first, mut end) = (0, self.tokens.len());
         while first < end {
             let middle = first + (end - first) / 2;
-            match read.number::<u32>(&self.tokens, middle)? < token {
-                true => first = middle + 1,
-                false => end = middle,
+            if read.number::<u32>(&self.tokens, middle)? < token {
+                first = middle + 1
+            } else {
+                end = middle
             }
         }
         let is_there =
@@ -149,9 +150,10 @@ impl StoredPlaces {
         };
         let read = &question.read;
         let start: u64 = read.number(&self.word_starts, word)?;
-        let end = match word + 1 < self.word_starts.len() {
-            true => read.number(&self.word_starts, word + 1)?,
-            false => self.entries.len(),
+        let end = if word + 1 < self.word_starts.len() {
+            read.number(&self.word_starts, word + 1)?
+        } else {
+            self.entries.len()
         };
         let size = end.checked_sub(start).ok_or_else(|| question.malformed())?;
         let found = read.bytes(&self.entries, start, size as usize, |entries| {
@@ -187,8 +189,8 @@ impl PlaceSource for PlaceQuestion<'_> {
 }
 
 impl SegmentView {
-    /// The places of a word, told by its first token, in a range that begins and ends where files do, counted from the start of the
-    /// segment; none if no index tells.
+    /// The places of a word, given its first token, in a range that begins and ends at files, counted from the start of the
+    /// segment; none without an index.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -212,7 +214,7 @@ impl SegmentView {
         Ok(self.or_forget(found))
     }
 
-    /// The lists that are on disk; none if no index has them.
+    /// The lists on disk; none without an index that has them.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -235,7 +237,7 @@ impl SegmentView {
         Ok(self.or_forget(found))
     }
 
-    /// What an index says. One that has no lists in a unit is not asked again.
+    /// The answer of an index. One that has no lists in a unit is not asked again.
     fn or_forget<A>(&self, found: Option<Option<A>>) -> Option<A> {
         if let Some(None) = found {
             self.indexes.forget(OccurrenceIndex::INDEX);

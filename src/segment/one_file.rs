@@ -1,8 +1,8 @@
-//! One file of a segment, whose root alone has been decoded: answers the first questions about files, before the roots
-//! of all are worth decoding.
+//! One file of a segment, whose root alone has been decoded: answers the first questions about files, before the roots of all are
+//! worth decoding.
 //!
-//! The invariant: answers are those of the whole segment. A file that is read to its end has the bytes and words that
-//! the file table says, and nothing beyond that is read, however long its grammar goes on. It builds and keeps nothing.
+//! The invariant: answers are those of the whole segment. A file that is read to its end has the bytes and words of the file
+//! table, and reading stops there, however long its grammar goes on. It builds and keeps nothing.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -20,11 +20,11 @@ pub(crate) struct OneFile<'a> {
     pub(crate) root: Vec<u32>,
 }
 
-/// Words that follow each other, as a segment has them.
+/// Consecutive words, by their tokens in a segment.
 pub(crate) struct Phrase {
-    /// Each word once.
+    /// The distinct words.
     words: Vec<WordTerminals>,
-    /// By their places there.
+    /// The phrase by their places in `words`.
     pattern: Pattern<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Phrase {
         Phrase { words, pattern }
     }
 
-    /// What a token does to an automaton that finds the phrase; tokens below `word_tokens` are words.
+    /// The step of the phrase's automaton at a token; tokens below `word_tokens` are words.
     pub(crate) fn reading(&self, token: u32, word_tokens: u32) -> WordReading {
         if token >= word_tokens {
             return WordReading::NOTHING;
@@ -52,7 +52,7 @@ impl Phrase {
         WordReading::new(|state| self.step(state, item))
     }
 
-    /// The word that a token is of, if the phrase has it.
+    /// The word of a token, if the phrase has it.
     fn item(&self, token: u32) -> Option<(usize, &WordTerminals)> {
         let mut words = self.words.iter().enumerate();
         words.find(|(_, word)| (word.first..word.end).contains(&token))
@@ -66,14 +66,14 @@ impl Phrase {
     }
 }
 
-/// What a phrase's automaton does at each symbol of a grammar.
+/// The steps of a phrase's automaton at each symbol of a grammar.
 pub(crate) struct PhraseReadings {
     readings: Vec<WordReading>,
-    /// How long each symbol's expansion is, if that is known.
+    /// The size of each symbol's expansion, if known.
     extents: Option<Vec<Extent>>,
 }
 
-/// How long a text is.
+/// The size of a text.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     bytes: u64,
@@ -81,7 +81,7 @@ struct Extent {
 }
 
 impl PhraseReadings {
-    /// Of a phrase in the bodies of a segment.
+    /// The steps of a phrase in the bodies of a segment.
     pub(crate) fn new(phrase: &Phrase, view: GrammarView<'_>, word_tokens: u32) -> PhraseReadings {
         PhraseReadings {
             readings: readings(view, |token| phrase.reading(token, word_tokens)),
@@ -89,12 +89,12 @@ impl PhraseReadings {
         }
     }
 
-    /// Whether the phrase is in a text of these symbols.
+    /// Whether the phrase is in the expansion of these symbols.
     pub(crate) fn find(&self, symbols: &[u32]) -> bool {
         WordReading::finds(&self.readings, symbols)
     }
 
-    /// Measures expansions, so that files are not read where the phrase is not; worth it for files of more words than there are
+    /// Measures expansions, so that files are not read where the phrase is not. It pays for files with more words than there are
     /// symbols.
     pub(crate) fn measure(&mut self, view: GrammarView<'_>, dictionary: &Dictionary) {
         let terminal = |token| Extent {
@@ -109,7 +109,7 @@ impl PhraseReadings {
         self.extents = Some(extents);
     }
 
-    /// How long the text of a symbol is, if it neither ends nor begins the phrase.
+    /// The size of a symbol's expansion, if the phrase neither ends nor begins in it.
     fn pass_over(&self, symbol: u32, state: usize) -> Option<Extent> {
         let extents = self.extents.as_ref()?;
         let none = self.readings[symbol as usize].step(state) == (0, false);
@@ -117,11 +117,11 @@ impl PhraseReadings {
     }
 }
 
-/// What is wrong with a file.
+/// The contradiction between a file and the file table.
 pub(crate) type Mismatch = &'static str;
 
 impl OneFile<'_> {
-    /// How often a word occurs.
+    /// The count of a word.
     pub(crate) fn count(&self, word: WordTerminals) -> Result<u64, Mismatch> {
         let tokens = word.first..word.end;
         let mut count = 0;
@@ -145,7 +145,7 @@ impl OneFile<'_> {
         Ok(offsets)
     }
 
-    /// The numbers, counted from 0, of a word's occurrences among all words.
+    /// The positions, from 0, of a word's occurrences among all words.
     pub(crate) fn positions(&self, word: WordTerminals) -> Result<Vec<u64>, Mismatch> {
         let tokens = word.first..word.end;
         let (mut positions, mut words) = (Vec::new(), 0);
@@ -159,7 +159,7 @@ impl OneFile<'_> {
         Ok(positions)
     }
 
-    /// Where a phrase stands: the number of its first word, counted from 0, and the offset of that word's own first byte.
+    /// The places of a phrase: the position of its first word, from 0, and the offset of that word's own first byte.
     pub(crate) fn phrase(
         &self,
         phrase: &Phrase,
@@ -168,7 +168,7 @@ impl OneFile<'_> {
         let length = phrase.pattern.len();
         let mut places = Vec::new();
         let state = Cell::new(0);
-        // The offsets of as many words as the phrase has, by their numbers modulo that.
+        // The offsets of the last `length` words, by their numbers modulo `length`.
         let mut offsets = vec![0; length];
         let pass_over = |symbol| {
             let extent = readings.pass_over(symbol, state.get())?;
@@ -180,7 +180,7 @@ impl OneFile<'_> {
                 return ControlFlow::Continue(());
             }
             let item = phrase.item(token);
-            // Whatever is in no phrase begins none.
+            // A word that is in no phrase begins none.
             if let Some((_, word)) = item {
                 let place = at.words as usize % length;
                 offsets[place] = at.bytes + u64::from(token >= word.spaced);
@@ -196,7 +196,7 @@ impl OneFile<'_> {
         Ok(places)
     }
 
-    /// The words that occur, ascending, and how often; `word_of` has the word of each token.
+    /// The words that occur, ascending, with their counts; `word_of` has the word of each token.
     pub(crate) fn word_counts(&self, word_of: &[u32]) -> Result<Vec<(u32, u64)>, Mismatch> {
         let mut words = Vec::new();
         self.walk(|_, token| {
@@ -219,7 +219,7 @@ impl OneFile<'_> {
                 return ControlFlow::Break(());
             }
             let token = self.dictionary.token(token);
-            // What is cut off is less than the token.
+            // The part that is cut off is less than the token.
             let from = offset.saturating_sub(start).min(token.len() as u64) as usize;
             let to = (end - start).min(token.len() as u64) as usize;
             bytes.extend_from_slice(&token[from.min(to)..to]);
@@ -228,13 +228,13 @@ impl OneFile<'_> {
         Ok(bytes)
     }
 
-    /// Calls `visit` with the offset and number of each token in order, until it wants no more.
+    /// Calls `visit` with the offset and number of each token in order, until it breaks.
     fn walk(&self, mut visit: impl FnMut(u64, u32) -> ControlFlow<()>) -> Result<(), Mismatch> {
         self.walk_past(|_| None, |at, token| visit(at.bytes, token))
     }
 
-    /// Calls `visit` with the place and number of each token in order, until it wants no more; `pass_over` says how long the text
-    /// of a symbol is that need not be read.
+    /// Calls `visit` with the place and number of each token in order, until it breaks; `pass_over` returns the size of a
+    /// symbol's expansion that need not be read.
     fn walk_past(
         &self,
         pass_over: impl Fn(u32) -> Option<Extent>,
@@ -271,9 +271,10 @@ impl OneFile<'_> {
                 break;
             }
         }
-        match (at.bytes, at.words) == (self.entry.bytes, self.entry.words) {
-            true => Ok(()),
-            false => Err("a file has not as many bytes or words as it says"),
+        if (at.bytes, at.words) == (self.entry.bytes, self.entry.words) {
+            Ok(())
+        } else {
+            Err("the size or number of words of a file differs from its file table")
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Segments that hold packed text: read by range, and made tokens where a question needs words.
+//! Segments of packed text: read by range, and tokenized where a question needs words.
 //!
-//! Invariant: what is given is the text that was packed, or an error: every block has a checksum, and so has every file. Tokens
-//! are those that a grammar of the files has, for both are made by the same code: they are a grammar without rules.
+//! Invariant: the result is the text that was packed, or an error: every block has a checksum, and so has every file. The tokens
+//! are those of a grammar of the same files, as the same code makes both: they are a grammar without rules.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -30,15 +30,15 @@ use crate::paths::sources::OnError;
 use crate::segment::cost::TEXT_SCAN_BYTE_COST;
 use crate::{Error, NoProgress, Result};
 
-/// Blocks that are kept unpacked: neighbours of small files, and what threads read beside each other.
+/// The most blocks that are kept unpacked: neighbours of small files, and blocks that threads read at the same time.
 const KEPT_BLOCKS: usize = 8;
 
-/// Where the blocks of a packed text lie, and where files begin in it.
+/// The block table of a packed text, and the starts of files in it.
 pub(crate) struct TextBlocks {
     table: BlockTable,
     /// `[files + 1]`
     starts: Vec<u64>,
-    /// The last blocks that were unpacked, the latest last.
+    /// The last unpacked blocks, the latest last.
     kept: Mutex<Vec<(usize, Arc<[u8]>)>>,
 }
 
@@ -60,7 +60,7 @@ impl SegmentStructure for TextBlocks {
     }
 }
 
-/// What is said of packed text that is damaged.
+/// The error for damaged packed text.
 fn damaged(stored: &SegmentReader) -> impl Fn(PackedError) -> Error {
     |source| Error::Packed {
         path: stored.path().to_owned(),
@@ -82,13 +82,13 @@ impl TextBlocks {
         let table = BlockTable::read(&header, &table, size).map_err(damaged(stored))?;
         let mut starts = vec![0];
         for file in stored.files()? {
-            // The file table adds up.
+            // The file table was checked to add up.
             starts.push(starts[starts.len() - 1] + file.bytes);
         }
         if starts.last() != Some(&header.size) {
             return Err(Error::Inconsistent {
                 segment: stored.info().segment_id,
-                reason: "its text has not as many bytes as its files".into(),
+                reason: "the size of its text differs from that of its files".into(),
             });
         }
         Ok(TextBlocks {
@@ -98,7 +98,7 @@ impl TextBlocks {
         })
     }
 
-    /// Where a file lies in the text.
+    /// The range of a file in the text.
     fn file(&self, file: u32) -> Range<u64> {
         self.starts[file as usize]..self.starts[file as usize + 1]
     }
@@ -136,7 +136,7 @@ impl TextBlocks {
         Ok(text)
     }
 
-    /// Gives the bytes of a range of the text to `visit`, in order and in pieces, until it wants no more.
+    /// Calls `visit` with the bytes of a range of the text, in order and in pieces, until it breaks.
     fn visit(
         &self,
         stored: &SegmentReader,
@@ -184,7 +184,7 @@ impl TextBlocks {
         Ok(bytes)
     }
 
-    /// Appends the bytes of a range of the text. The inner result is an error where there is no memory for them.
+    /// Appends the bytes of a range of the text. The inner result is an error if there is no memory for them.
     fn append(
         &self,
         stored: &SegmentReader,
@@ -206,9 +206,10 @@ impl TextBlocks {
         let entry = &stored.files()?[file];
         // Files are numbered by u32.
         let content = self.extract(stored, file as u32, 0, entry.bytes)?;
-        match crc32fast::hash(&content) == entry.crc32 {
-            true => Ok(content),
-            false => Err(wrong_checksum(stored, entry)),
+        if crc32fast::hash(&content) == entry.crc32 {
+            Ok(content)
+        } else {
+            Err(wrong_checksum(stored, entry))
         }
     }
 }
@@ -265,7 +266,7 @@ impl SegmentView {
         written.map(Some)
     }
 
-    /// What extracts of the segment read; built if it is not there.
+    /// Prepares the structure that extracts of the segment read; built if it is missing.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -276,27 +277,27 @@ impl SegmentView {
         }
     }
 
-    /// Whether packed text is worth a pass for a few words: its tokens are neither there nor due.
+    /// Whether a pass over packed text pays for a few words: its tokens are neither in memory nor due.
     fn is_text_worth_scanning(&self) -> bool {
         self.is_packed()
             && self.pinned::<Dictionary>().is_none()
             && !self.budgets.dictionary.is_due(self.tokens_price())
     }
 
-    /// Nanoseconds of all threads that a pass over packed text takes.
+    /// The time of a pass over packed text, in nanoseconds of all threads.
     pub(crate) fn text_scan_cost(&self) -> Option<f64> {
         let cost = || self.text_bytes() as f64 * TEXT_SCAN_BYTE_COST / self.thread_count();
         self.is_text_worth_scanning().then(cost)
     }
 
-    /// Nanoseconds of all threads that tokens of packed text take.
+    /// The time of tokenizing packed text, in nanoseconds of all threads.
     fn tokens_price(&self) -> u64 {
         // Below 2^39.
         self.missing(&[StructureKind::Grammar]) as u64
     }
 
-    /// For each file how often a word occurs, by a pass over packed text that tokenizes only what is around the word's bytes; none if
-    /// the segment has a grammar.
+    /// For each file the count of a word, by a pass over packed text that tokenizes only around the word's bytes; none if the
+    /// segment has a grammar.
     ///
     /// # Errors
     /// If the text is damaged, or `stop` is set.
@@ -322,7 +323,7 @@ impl SegmentView {
         Ok(Some(counts))
     }
 
-    /// The dictionary and the grammar, which has no rules, of packed text. The cache holds the grammar too.
+    /// The dictionary and the grammar, which has no rules, of packed text. The grammar is stored in the cache too.
     pub(super) fn tokenized_dictionary(
         &self,
         stored: &SegmentReader,
@@ -331,13 +332,13 @@ impl SegmentView {
         let begin = Instant::now();
         let (dictionary, grammar) = self.tokenize(stored, stop)?;
         if self.pinned::<WholeGrammar>().is_none() {
-            // Either is as dear as both.
+            // The price of either is that of both.
             self.hold(Arc::new(grammar), begin.elapsed().as_nanos() as u64);
         }
         Ok(Arc::new(dictionary))
     }
 
-    /// As `tokenized_dictionary`, but the cache holds the dictionary.
+    /// As `tokenized_dictionary`, but the dictionary is stored in the cache.
     pub(super) fn tokenized_grammar(
         &self,
         stored: &SegmentReader,
@@ -372,15 +373,18 @@ impl SegmentView {
             (stored.bytes, stored.words, stored.crc32) != (found.bytes, found.words, found.crc32)
         };
         if files.len() != texts.files.len() {
-            return Err(self.inconsistent("its text has not as many files as its file table"));
+            return Err(
+                self.inconsistent("the number of files in its text differs from its file table")
+            );
         }
         if let Some((file, found)) = stored_files.clone().find(differs) {
-            return Err(match file.crc32 == found.crc32 {
-                true => self.inconsistent(
-                    "its files have not as many words as they say, in this version of Unicode; \
+            return Err(if file.crc32 == found.crc32 {
+                self.inconsistent(
+                    "the number of words of a file differs from its file table, in this version of Unicode; \
                      hint: copy the files of the corpus into a new one",
-                ),
-                false => wrong_checksum(stored, file),
+                )
+            } else {
+                wrong_checksum(stored, file)
             });
         }
         let rules = Grammar {
@@ -400,7 +404,7 @@ impl SegmentView {
     }
 }
 
-/// What is said of a segment whose text cannot be read.
+/// The error for a segment whose text cannot be read.
 fn inconsistent_text(stored: &SegmentReader, error: Error) -> Error {
     match error {
         Error::Unreadable { path, reason, .. } => Error::Inconsistent {
@@ -417,7 +421,7 @@ fn inconsistent_text(stored: &SegmentReader, error: Error) -> Error {
 /// The tokens of all files of a segment.
 fn tokens_of(texts: &StoredTexts<'_>, stop: &AtomicBool) -> Result<SegmentTokens> {
     let settings = &texts.stored.header().settings;
-    // The writer has seen to it that all of it makes one segment.
+    // The writer has ensured that the text fits into one segment.
     let limits = Limits {
         bytes: u64::MAX,
         tokens: usize::MAX,
@@ -447,7 +451,7 @@ fn tokens_of(texts: &StoredTexts<'_>, stop: &AtomicBool) -> Result<SegmentTokens
     })
 }
 
-/// The files of a segment as texts that are cut into chunks.
+/// The files of a segment as texts to be cut into chunks.
 struct StoredTexts<'a> {
     stored: &'a SegmentReader,
     blocks: &'a TextBlocks,
@@ -490,13 +494,13 @@ impl Texts for StoredTexts<'_> {
 
 struct RangedStored<'a> {
     texts: &'a StoredTexts<'a>,
-    /// Where it lies in the text of the segment.
+    /// The range in the text of the segment.
     file: Range<u64>,
 }
 
 impl RangedText for RangedStored<'_> {
     fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
-        // It is to fit into memory.
+        // The text must fit into memory.
         text.try_reserve_exact((range.end - range.start) as usize)?;
         let range = self.file.start + range.start..self.file.start + range.end;
         let blocks = self.texts.blocks;

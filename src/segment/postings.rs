@@ -1,7 +1,6 @@
 //! Postings of a segment from an index on disk: for each word the files that have it, with counts, read a block at a time.
 //!
-//! Invariant: what is given is what the segment gives, or nothing: an index that is damaged is given up. Bytes:
-//! `storage/FORMAT.md`.
+//! Invariant: answers are those of the segment, or there is none: a damaged index is given up. Bytes: `storage/FORMAT.md`.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,27 +24,27 @@ use crate::bisect::gallop;
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
-/// Words of a block of postings: about what is read and decoded for one.
+/// Words of a block of postings: about what is read and decoded for a look-up.
 const BLOCK_WORDS: usize = 32;
 
-/// Nanoseconds that reading a byte of lists takes, with its checksum.
+/// The time of reading a byte of lists with its checksum, in nanoseconds.
 const LISTS_READ_BYTE_COST: f64 = 0.5;
 
-/// What reading a list gives.
+/// The result of reading a list.
 type ListResult<T> = std::result::Result<T, MalformedBlock>;
 
 /// The sections: the directory of lists, and that of the order of files.
 const LISTS_SECTION: usize = 0;
 const ORDER_SECTION: usize = 2;
 
-/// Where the lists of an index of postings lie.
+/// The directory of the lists of an index of postings.
 pub(super) struct PostingsIndex {
     ids: ListIds,
     /// By first token.
     blocks: IndexBlocks,
 }
 
-/// All lists of the index, verified: read once queries have taken as long without them.
+/// All lists of the index, verified: read once the time that queries have spent without them equals their price.
 struct KeptLists(Bytes);
 
 /// A block of lists.
@@ -65,22 +64,22 @@ impl Deref for BlockBytes<'_> {
     }
 }
 
-/// What the ids of lists are.
+/// The meaning of the ids in lists.
 enum ListIds {
-    /// So many files.
+    /// Files; the number of files.
     Files(u32),
     /// Files in an order of similarity: the file of each id.
     Reordered(Vec<u32>),
-    /// Blocks of so many words.
+    /// Blocks of `words` words each.
     Blocks {
         words: u32,
-        /// The first block of each file, and behind the last how many there are.
+        /// The first block of each file, and behind the last the number of blocks.
         starts: Vec<u32>,
     },
 }
 
 impl ListIds {
-    /// How many ids there are.
+    /// The number of ids.
     fn universe(&self) -> u32 {
         match self {
             ListIds::Files(files) => *files,
@@ -124,7 +123,7 @@ impl ListIds {
         found.dedup_by(|next, first| {
             let is_same = next.0 == first.0;
             if is_same {
-                // A word does not occur 2^32 times in a segment.
+                // A word occurs fewer than 2^32 times in a segment.
                 first.1 = first.1.saturating_add(next.1);
             }
             is_same
@@ -144,7 +143,8 @@ fn files_of_blocks(starts: &[u32], blocks: &[u32]) -> Vec<u32> {
     blocks.iter().map(of_block).collect()
 }
 
-/// The first block of each file of so many words, and behind the last how many blocks there are; none if 32 bits do not tell.
+/// The first block of each file, in blocks of `block_words` words, and behind the last the number of blocks; none if they do not
+/// fit into 32 bits.
 fn first_blocks(files: &[FileEntry], block_words: u32) -> Option<Vec<u32>> {
     let mut end = 0u64;
     let mut starts = Vec::with_capacity(files.len() + 1);
@@ -182,9 +182,10 @@ impl IndexContent for PostingsIndex {
                 }
             }
         };
-        let blocks = match reader.has_packed_lists() {
-            true => IndexBlocks::read_packed(reader, LISTS_SECTION)?,
-            false => IndexBlocks::read(reader, LISTS_SECTION)?,
+        let blocks = if reader.has_packed_lists() {
+            IndexBlocks::read_packed(reader, LISTS_SECTION)?
+        } else {
+            IndexBlocks::read(reader, LISTS_SECTION)?
         };
         Ok(PostingsIndex { ids, blocks })
     }
@@ -262,7 +263,7 @@ fn renumbered(table: &CountTable, order: &[u32]) -> CountTable {
 }
 
 impl PostingsIndex {
-    /// The block that has a word, if any does, and its first token.
+    /// The block with a word, if there is one, and its first token.
     fn block_of<'a>(
         &self,
         token: u32,
@@ -290,16 +291,17 @@ impl PostingsIndex {
                 }
                 rows.push(self.ids.file_counts(list.ids()?, list.counts()?));
             }
-            match rows.len() == tokens.len() {
-                true => Ok(()),
-                false => Err(MalformedBlock("a block has too few words")),
+            if rows.len() == tokens.len() {
+                Ok(())
+            } else {
+                Err(MalformedBlock("a block has too few words"))
             }
         };
         read().map_err(|error| self.malformed(error))?;
         Ok(rows)
     }
 
-    /// What `intersect` makes of the lists of some words, the shortest first; no ids if one of the words has no list.
+    /// The result of `intersect` on the lists of some words, the shortest first; no ids if one of the words has no list.
     fn common(
         &self,
         tokens: &[u32],
@@ -330,7 +332,7 @@ impl PostingsIndex {
     }
 }
 
-/// What all lists have in common, as `ids` gives the ids of each, ascending.
+/// The ids common to all lists; `ids` returns those of each, ascending.
 fn common_of<'a>(
     lists: &[PackedList<'a>],
     ids: impl Fn(&PackedList<'a>) -> ListResult<Vec<u32>>,
@@ -386,7 +388,7 @@ impl SegmentView {
         write_packed_blocks(writer, &blocks, stop)
     }
 
-    /// What `read` finds in lists, which are kept once that pays.
+    /// The result of `read` on the lists, which stay in memory once that pays.
     fn ask_lists<A>(
         &self,
         read: impl FnOnce(&PostingsIndex, Option<&KeptLists>) -> Result<A>,
@@ -407,7 +409,7 @@ impl SegmentView {
         found
     }
 
-    /// The files of a word, told by its first token, with counts; none if no index tells.
+    /// The files of a word, given its first token, with counts; none without an index.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -425,7 +427,7 @@ impl SegmentView {
         })
     }
 
-    /// The files that have all of some words, of which there is at least one, told by their first tokens; none if no index tells.
+    /// The files that have all of some words, at least one, given their first tokens; none without an index.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -448,7 +450,7 @@ impl SegmentView {
         })
     }
 
-    /// Files that may have a phrase of these words: at least those that have. As [`SegmentView::common_postings`].
+    /// Files that may have a phrase of these words: a superset of those that have it. As [`SegmentView::common_postings`].
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -470,7 +472,7 @@ impl SegmentView {
         }
     }
 
-    /// For each word of the segment its files with counts, decoded from an index; none if there is none that can be read.
+    /// For each word of the segment its files with counts, decoded from an index; none without a readable index.
     ///
     /// # Errors
     /// If the segment is damaged or `stop` is set.

@@ -1,8 +1,8 @@
-//! All roots of a segment in one pass that keeps none of them: answers the first questions about all files, before the
-//! grammar of all files is worth keeping.
+//! All roots of a segment in one pass that keeps none of them: answers the first questions about all files, before the grammar of
+//! all files is worth keeping.
 //!
-//! The invariant: each symbol of each root is given once, and the fragments of a root in order. What a fragment is cut by is
-//! only where the decoder stops.
+//! The invariant: each symbol of each root is passed once, and the fragments of a root in order. Fragments end only where the
+//! decoder stops.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,15 +18,15 @@ use crate::Result;
 use crate::runtime::interrupt::check;
 use crate::segment::cost::{ALONE_COST, SCAN_BODY_COST, SCAN_SYMBOL_COST};
 
-/// Symbols of the root of a file that follow each other: at least one.
+/// Consecutive symbols of the root of a file: at least one.
 pub(crate) struct RootFragment<'a> {
-    /// Whether they are all of that root.
+    /// Whether they are the whole root.
     pub(crate) is_whole: bool,
     pub(crate) symbols: &'a [u32],
 }
 
 impl SegmentView {
-    /// What a pass over all roots takes once the bodies are there, in nanoseconds of all threads; none if the cache has a
+    /// The cost of a pass over all roots once the bodies are decoded, in nanoseconds of all threads; none if the cache has a
     /// grammar that answers as well, or it is time to decode that.
     pub(crate) fn scan_cost(&self, grammar: StructureKind) -> Option<f64> {
         let cost = self
@@ -35,7 +35,7 @@ impl SegmentView {
         Some(cost / self.thread_count())
     }
 
-    /// The same of one thread.
+    /// The same cost, of one thread.
     fn scan_work(&self) -> f64 {
         match &self.parts {
             Parts::Stored(segment) => {
@@ -48,8 +48,8 @@ impl SegmentView {
         }
     }
 
-    /// Has all roots decoded, and gives them to `visit` fragment by fragment, on many threads; what it returns of them that
-    /// is not nothing, with the file, in order.
+    /// Decodes all roots, and calls `visit` fragment by fragment, on many threads. Returns its answers that are not none, with
+    /// the file, in order.
     ///
     /// # Errors
     /// If the segment is damaged or `stop` is set.
@@ -106,8 +106,8 @@ impl SegmentView {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Looks for a phrase in all files, and asks those that may have it by their roots, on many threads; the answers, with the
-    /// file, in order.
+    /// Searches all files for a phrase, and asks those that may have it by their roots, on many threads. Returns the answers,
+    /// with the file, in order.
     ///
     /// # Errors
     /// If the segment is damaged or `stop` is set.
@@ -133,8 +133,8 @@ impl SegmentView {
         self.ask_roots(roots, readings, stop, answer)
     }
 
-    /// Looks for a phrase in some files, which ascend, by their roots, on many threads; the answers of those that may have it, with
-    /// the file, in order.
+    /// Searches some files, which ascend, for a phrase by their roots, on many threads. Returns the answers of those that may
+    /// have it, with the file, in order.
     ///
     /// # Errors
     /// If the segment is damaged or `stop` is set.
@@ -172,7 +172,7 @@ impl SegmentView {
         ))
     }
 
-    /// Asks files whose roots are given.
+    /// Asks files by their roots.
     fn ask_roots<A: Send>(
         &self,
         roots: Vec<(u32, Vec<u32>)>,

@@ -1,12 +1,12 @@
-//! `SegmentView`: a live segment, and what one piece of work uses of it.
+//! `SegmentView`: a live segment, and the structures that one piece of work uses.
 //!
-//! The invariant: what a view has given stays in memory until the view is dropped, and what is derived never changes and
-//! never contradicts the file table, or there is an error instead. Structures are made when first needed, without a lock:
-//! two threads that need one at once both make it, and one result is dropped. A lock would be held across parallel work,
-//! whose idle thread may take up another query that waits for the same lock.
+//! The invariant: what a view has returned stays in memory until the view is dropped, and what is derived never changes and never
+//! contradicts the file table, or there is an error instead. Structures are made when first needed, without a lock: two threads
+//! that need one at once both make it, and one result is dropped. A lock would be held across parallel work, whose idle thread
+//! may take up another query that waits for the same lock.
 //!
-//! Views are cheap and short-lived: one for each piece of work on a segment, so that the cache can evict what is not in use. One
-//! begins with the pins of another that is gone, if the cache has kept them.
+//! Views are cheap and short-lived: one for each piece of work on a segment, so that the cache can evict what is not in use. A
+//! view begins with the pins of an earlier one, if the cache has kept them.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use super::live_segment::LiveSegment;
 use super::structure::StructureKind;
 use crate::Result;
 
-/// What places of words are counted in.
+/// The unit of places of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
@@ -32,39 +32,39 @@ pub(crate) enum Unit {
 pub(crate) trait SegmentStructure: Sized + Send + Sync + 'static {
     const KIND: StructureKind;
 
-    /// Bytes of memory that it takes.
+    /// The memory that it takes, in bytes.
     fn bytes(&self) -> usize;
 
-    /// Makes it of what the segment has, until `stop` is set.
+    /// Makes it from other structures of the segment, until `stop` is set.
     fn make(segment: &SegmentView, stop: &AtomicBool) -> Result<Arc<Self>>;
 }
 
-/// A segment that is worked with.
+/// A segment in use.
 pub(crate) struct SegmentView {
     live: Arc<LiveSegment>,
-    /// By [`StructureKind`]; there until the view is dropped.
+    /// By [`StructureKind`]; kept until the view is dropped.
     pins: Option<Pins>,
     /// A bit for each kind that this view has used.
     used: AtomicU64,
-    /// Nanoseconds that making structures took.
+    /// The time that making structures took, in nanoseconds.
     making: AtomicU64,
-    /// Bytes of what was made.
+    /// The bytes of the structures made.
     made: AtomicU64,
 }
 
-/// Who made so many bytes has freed about as many on the way, which go back to the system.
+/// After building structures of this size, return freed memory to the system.
 const GIVEN_BACK_MIN: u64 = 8 << 20;
 
-/// The part of the cache that a single structure which queries can do without may take at most: one in so many.
+/// An optional structure may take at most 1/CACHE_SHARE of the cache.
 const CACHE_SHARE: u64 = 2;
 
-/// Building a structure for n-grams takes this part of what the cache may hold beside the structure,
+/// The memory for building an n-gram structure is 1/BUILD_SHARE of the cache limit, clamped to `BUILD_BYTES`.
 const BUILD_SHARE: u64 = 16;
 
-/// and at least and at most so many bytes.
+/// The least and the most memory for building an n-gram structure, in bytes.
 const BUILD_BYTES: (u64, u64) = (1 << 22, 1 << 28);
 
-/// Work that is not stopped.
+/// The flag of work that is not stopped.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl SegmentView {
@@ -89,7 +89,7 @@ impl SegmentView {
         pins.of(kind as usize)
     }
 
-    /// A structure that is pinned already, whose use is counted once.
+    /// A structure that is pinned already; its use is counted once.
     #[inline]
     fn used(&self, kind: StructureKind) -> Option<&Cached> {
         let pinned = self.pin_of(kind).get()?;
@@ -102,18 +102,18 @@ impl SegmentView {
         Some(pinned)
     }
 
-    /// Pins what is held, and has been counted as used.
+    /// Pins a structure from the cache, whose use has been counted.
     fn pin_held(&self, kind: StructureKind, held: Cached) -> &Cached {
         self.used.fetch_or(1 << kind as u32, Ordering::Relaxed);
         self.pin_of(kind).get_or_init(|| held)
     }
 
-    /// Another view of the same segment: for work on the way, whose pins are not to stay as long as those of this one.
+    /// Another view of the same segment: for intermediate work, whose pins end before those of this view.
     pub(super) fn apart(&self) -> SegmentView {
         SegmentView::of(&self.live)
     }
 
-    /// A structure, made if it is not there.
+    /// A structure, made if it is missing.
     pub(crate) fn pin<S: SegmentStructure>(&self) -> Result<&S> {
         self.pin_until(&NEVER)
     }
@@ -123,7 +123,7 @@ impl SegmentView {
         self.pin_made(|| S::make(self, stop))
     }
 
-    /// As `pin`, made in another way if it is not there.
+    /// As `pin`, made in another way if it is missing.
     pub(crate) fn pin_made<S: SegmentStructure>(
         &self,
         make: impl FnOnce() -> Result<Arc<S>>,
@@ -133,29 +133,29 @@ impl SegmentView {
         }
         let (begin, others) = (Instant::now(), self.making.load(Ordering::Relaxed));
         let made = make()?;
-        // What it is made of has prices of its own.
+        // The structures that it is made of have prices of their own.
         let others = self.making.load(Ordering::Relaxed) - others;
         let price = (begin.elapsed().as_nanos() as u64).saturating_sub(others);
         self.making.fetch_add(price, Ordering::Relaxed);
         Ok(self.hold(made, price))
     }
 
-    /// How long making structures for this work has taken.
+    /// The time that making structures for this work has taken.
     pub(crate) fn making_time(&self) -> Duration {
         Duration::from_nanos(self.making.load(Ordering::Relaxed))
     }
 
-    /// Whether a structure is there, of which no use is counted.
+    /// Whether a structure is in memory; counts no use.
     pub(crate) fn is_there(&self, kind: StructureKind) -> bool {
         self.pin_of(kind).get().is_some() || self.live.has(kind)
     }
 
-    /// Whether some structures are there, all of which this view then has.
+    /// Whether some structures are in memory; if so, this view pins them all.
     pub(crate) fn pin_at_hand(&self, kinds: &[StructureKind]) -> bool {
         kinds.iter().all(|&kind| self.pin_there(kind).is_some())
     }
 
-    /// A structure that is there.
+    /// A structure that is in memory.
     fn pin_there(&self, kind: StructureKind) -> Option<&Cached> {
         if let Some(pinned) = self.used(kind) {
             return Some(pinned);
@@ -164,7 +164,7 @@ impl SegmentView {
         Some(self.pin_held(kind, held))
     }
 
-    /// Holds a structure that was made at a price in nanoseconds.
+    /// Stores a structure that was made at a price in nanoseconds.
     pub(crate) fn hold<S: SegmentStructure>(&self, made: Arc<S>, price: u64) -> &S {
         let (index, bytes) = (S::KIND as usize, made.bytes() as u64);
         self.made.fetch_add(bytes, Ordering::Relaxed);
@@ -176,13 +176,12 @@ impl SegmentView {
         typed(self.pin_held(S::KIND, held))
     }
 
-    /// A structure, if it is there.
+    /// A structure, if it is in memory.
     pub(crate) fn pinned<S: SegmentStructure>(&self) -> Option<&S> {
         self.pin_there(S::KIND).map(typed)
     }
 
-    /// A structure that queries can do without, if it is there, or queries took so long without it as it takes to make and
-    /// the cache has room for about as many bytes.
+    /// An optional structure, if it is in memory, or if it is due and the cache has room for its `bytes`.
     ///
     /// # Errors
     /// If making it fails.
@@ -202,13 +201,13 @@ impl SegmentView {
         budget.build_if_due(price, || self.pin_until::<S>(stop))
     }
 
-    /// Bytes for keys or windows while a structure for n-grams is built, beside what it has in the end.
+    /// Bytes for keys or windows while an n-gram structure is built, beside its final size.
     pub(crate) fn build_bytes(&self) -> usize {
         let share = self.live.slots.cache().limit() / BUILD_SHARE;
         share.clamp(BUILD_BYTES.0, BUILD_BYTES.1) as usize // at most 256 MiB
     }
 
-    /// Whether the cache has room for a structure of so many bytes that queries can do without.
+    /// Whether the cache has room for an optional structure of `bytes` bytes.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         bytes <= self.live.slots.cache().limit() / CACHE_SHARE
     }
@@ -233,7 +232,7 @@ impl Drop for SegmentView {
     }
 }
 
-/// What a slot of this kind holds.
+/// The structure in a slot of this kind.
 fn typed<S: SegmentStructure>(cached: &Cached) -> &S {
     let typed = cached.downcast_ref();
     typed.expect("a slot holds structures of its kind")

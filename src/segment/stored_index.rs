@@ -1,6 +1,6 @@
-//! What indexes on disk say of a segment: opened when it is first asked, given up when it is damaged.
+//! Answers of indexes on disk: opened at first use, given up when damaged.
 //!
-//! Invariant: an answer is what the segment gives, or there is none: nothing rests on an index.
+//! Invariant: an answer is that of the segment, or there is none: queries work without indexes.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use crate::{Error, Result};
 
-/// What a file of one kind of index holds, as far as it is read when it is opened.
+/// The content of a file of one kind of index, as far as it is read at opening.
 pub(super) trait IndexContent: Sized + Send + Sync + 'static {
     const INDEX: IndexKind;
 
-    /// Reads what finds the rest. The file is one of this segment.
+    /// Reads the directories of the file, which is one of this segment.
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<Self>;
 
-    /// Bytes of memory that it takes.
+    /// The memory that it takes, in bytes.
     fn memory(&self) -> usize;
 
     /// Writes the sections.
@@ -66,7 +66,7 @@ impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
     }
 }
 
-/// Goes on without an index that is damaged.
+/// Gives up a damaged index.
 fn give_up<C: IndexContent>(live: &LiveSegment, index: &SegmentIndex, error: &dyn Display) {
     index.give_up(error);
     live.indexes.forget(C::INDEX);
@@ -74,10 +74,10 @@ fn give_up<C: IndexContent>(live: &LiveSegment, index: &SegmentIndex, error: &dy
 }
 
 impl SegmentView {
-    /// What an index of a kind says, as `read` asks it; none if there is none that can be read.
+    /// The answer of an index of a kind to `read`; none without a readable index.
     ///
     /// # Errors
-    /// Those of `read` that are not of the file.
+    /// Those of `read` that are not about the file.
     pub(super) fn ask_index<C: IndexContent, A>(
         &self,
         read: impl FnOnce(&C) -> Result<A>,

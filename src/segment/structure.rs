@@ -1,4 +1,4 @@
-//! What can be decoded or derived of a segment, by name.
+//! The kinds of structures that are decoded or derived of a segment.
 
 use zipfdb_storage::IndexKind;
 
@@ -15,7 +15,7 @@ macro_rules! structure_kinds {
             /// In order of their numbers.
             pub(crate) const ALL: &'static [StructureKind] = &[$(StructureKind::$kind,)+];
 
-            /// As `caches('corpus')` shows it.
+            /// The name in `caches('corpus')`.
             pub(crate) fn name(self) -> &'static str {
                 match self {
                     $(StructureKind::$kind => $name,)+
@@ -63,7 +63,7 @@ structure_kinds! {
 }
 
 impl StructureKind {
-    /// What finds answers in an index of a kind.
+    /// The structure that reads an index of a kind.
     pub(crate) const fn of_index(kind: IndexKind) -> StructureKind {
         match kind {
             IndexKind::Postings => StructureKind::Postings,
@@ -74,7 +74,7 @@ impl StructureKind {
     }
 }
 
-/// What n-grams can come from beside the grammar.
+/// The structures that n-grams can come from beside the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NgramStructure {
     Suffixes,
@@ -90,12 +90,12 @@ impl NgramStructure {
     }
 }
 
-/// What n-grams will come from once that is due.
+/// The structure that n-grams will come from once it is due.
 #[derive(Clone, Copy)]
 pub(crate) struct NgramPlan {
     pub(crate) structure: NgramStructure,
-    /// Nanoseconds of one thread that building it takes, about.
+    /// The time of building it, in nanoseconds of one thread, about.
     pub(crate) price: f64,
-    /// Bytes that it takes, about.
+    /// The memory that it takes, in bytes, about.
     pub(crate) bytes: u64,
 }

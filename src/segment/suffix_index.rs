@@ -1,6 +1,6 @@
-//! A suffix array on disk: phrases are found where it lies, and it is read back faster than it is built.
+//! A suffix array on disk: phrases are found in the file, and reading it back is faster than building it.
 //!
-//! Sections: two numbers, how long the text is and how many words there are; then, in blocks of numbers, the text, the places, what
+//! Sections: two numbers, the length of the text and the number of words; then, in blocks of numbers, the text, the places, what
 //! neighbours share, and the first rank of each word.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const PLACES_SECTION: usize = 3;
 const SHARED_SECTION: usize = 5;
 const WORD_OFFSETS_SECTION: usize = 7;
 
-/// Where the arrays of a suffix array lie.
+/// The directories of the arrays of a suffix array.
 pub(super) struct SuffixIndex {
     files: usize,
     text: StoredNumbers,
@@ -31,7 +31,7 @@ pub(super) struct SuffixIndex {
     word_offsets: StoredNumbers,
 }
 
-/// A question for an n-gram, with what it has read.
+/// A question for an n-gram, with the blocks that it has read.
 struct SuffixQuestion<'a> {
     index: &'a SuffixIndex,
     read: ReadBlocks,
@@ -131,7 +131,7 @@ impl SuffixIndex {
 }
 
 impl SegmentView {
-    /// How often an n-gram occurs, as a suffix array on disk tells; none if there is none.
+    /// The count of an n-gram by a suffix array on disk; none without one.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -142,7 +142,7 @@ impl SegmentView {
         })
     }
 
-    /// Where an n-gram occurs, likewise: file and number of its first word in it, ascending.
+    /// The places of an n-gram by a suffix array on disk, none without one: file and number of its first word in it, ascending.
     ///
     /// # Errors
     /// If the segment is damaged.
@@ -175,7 +175,7 @@ impl SegmentView {
         })
     }
 
-    /// The suffix array that is on disk; none if there is none.
+    /// The suffix array on disk; none without one.
     ///
     /// # Errors
     /// If the segment is damaged.

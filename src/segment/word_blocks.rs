@@ -1,8 +1,8 @@
-//! Counts of single words from a few blocks of the dictionary: answers the first questions about words, before the
-//! dictionary is worth decoding.
+//! Counts of single words from a few blocks of the dictionary: answers the first questions about words, before the dictionary is
+//! worth decoding.
 //!
-//! The invariant: answers are those of the whole dictionary. Blocks that are looked at are checked to be in order, as the whole
-//! is before the first look-up in it; the order of blocks rests on their checksum and the version of Unicode.
+//! The invariant: answers are those of the whole dictionary. Blocks that are read are checked to be in order, as the whole is
+//! before the first look-up in it; their checksum and the version of Unicode vouch for the order of blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use crate::Result;
 use crate::segment::cost::{BLOCKS_COST, BLOCKS_TOTAL_COST, DICTIONARY_TOKEN_COST, WORD_BYTE_COST};
 use crate::tokenize::UNICODE_VERSION;
 
-/// The words in blocks, if the file says how many words begin in each.
+/// The words in blocks, if the file has the number of words that begin in each.
 struct StoredWordBlocks(Option<WordBlocks>);
 
 impl SegmentStructure for StoredWordBlocks {
@@ -43,19 +43,19 @@ impl SegmentStructure for StoredWordBlocks {
 const LONG_WORD_BYTES: usize = 1 << 10;
 
 impl SegmentView {
-    /// How often a word occurs in the segment; none if the dictionary is there, it is time to decode that, or the file has no
-    /// blocks that can be trusted.
+    /// The count of a word in the segment; none if the dictionary is decoded or due, or the file has no valid blocks.
     pub(crate) fn count_in_blocks(&self, word: &[u8]) -> Result<Option<u64>> {
         self.ask_blocks(BLOCKS_COST + BLOCKS_TOTAL_COST, |segment, blocks, cost| {
             let found = self.find_in_blocks(segment, blocks, word, cost)?;
-            Ok(match found.first < found.end {
-                true => u64::from(segment.word_total(blocks, found.first)?),
-                false => 0,
+            Ok(if found.first < found.end {
+                u64::from(segment.word_total(blocks, found.first)?)
+            } else {
+                0
             })
         })
     }
 
-    /// Whether words are counted in blocks: the dictionary is neither there nor due.
+    /// Whether words are counted in blocks: the dictionary is neither decoded nor due.
     pub(crate) fn asks_blocks(&self) -> bool {
         match &self.parts {
             Parts::Stored(segment) => {
@@ -71,12 +71,12 @@ impl SegmentView {
         }
     }
 
-    /// What asking blocks takes, in nanoseconds: `cost`, or decoding all of them.
+    /// The cost of asking blocks, in nanoseconds: `cost`, or decoding all of them.
     pub(crate) fn blocks_cost(&self, cost: f64) -> f64 {
         cost.min(self.dictionary_cost())
     }
 
-    /// Nanoseconds that decoding the dictionary is estimated to take.
+    /// The estimated time of decoding the dictionary, in nanoseconds.
     fn dictionary_cost(&self) -> f64 {
         match &self.parts {
             Parts::Stored(segment) => f64::from(segment.info().tokens) * DICTIONARY_TOKEN_COST,
@@ -86,7 +86,7 @@ impl SegmentView {
         }
     }
 
-    /// The tokens of a word, from blocks of the dictionary unless that is there or due: for whoever asks for a few words, and may
+    /// The tokens of a word, from blocks of the dictionary unless it is decoded or due: for queries with a few words, which may
     /// need no more of the dictionary.
     pub(crate) fn find_one_word(&self, word: &[u8]) -> Result<WordTerminals> {
         let found = self.ask_blocks(BLOCKS_COST, |segment, blocks, cost| {
@@ -95,8 +95,8 @@ impl SegmentView {
         found.map_or_else(|| self.find_word(word), Ok)
     }
 
-    /// The number of a word from blocks of the dictionary, none if the segment does not have it; or nothing if the dictionary is
-    /// there or due.
+    /// The number of a word from blocks of the dictionary, none if the segment does not have it; the outer none if the dictionary
+    /// is decoded or due.
     pub(crate) fn number_in_blocks(&self, word: &[u8]) -> Result<Option<Option<u32>>> {
         self.ask_blocks(BLOCKS_COST, |segment, blocks, cost| {
             let found = self.find_in_blocks(segment, blocks, word, cost)?;
@@ -107,7 +107,7 @@ impl SegmentView {
         })
     }
 
-    /// The tokens of the word with a number, from blocks of the dictionary unless that is there or due.
+    /// The tokens of the word with a number, from blocks of the dictionary unless it is decoded or due.
     pub(crate) fn tokens_of_one(&self, number: u32) -> Result<WordTerminals> {
         let found = self.ask_blocks(BLOCKS_COST, |segment, blocks, _| {
             let (run, first) = segment.numbered_word(blocks, number)?;
@@ -117,8 +117,8 @@ impl SegmentView {
         found.map_or_else(|| self.tokens_of(number), Ok)
     }
 
-    /// Asks the blocks of the dictionary something; none if the dictionary is there or due, or the file has no blocks that can
-    /// be trusted. That is estimated to take `cost` nanoseconds, to which `ask` adds what long words take.
+    /// The answer of `ask` from blocks of the dictionary; none if the dictionary is decoded or due, or the file has no valid
+    /// blocks. The estimated cost is `cost` nanoseconds, to which `ask` adds those of long words.
     fn ask_blocks<A>(
         &self,
         cost: f64,
@@ -135,13 +135,13 @@ impl SegmentView {
         };
         let mut long_words = 0.0;
         let answer = ask(segment, blocks, &mut long_words)?;
-        // An estimate as the price is: what is decoded shall not depend on how busy the machine is.
+        // An estimate, as the price is: what is decoded must not depend on the load of the machine.
         let cost = self.blocks_cost(cost) + long_words;
         self.budgets.dictionary.add(cost as u64); // below 2^39
         Ok(Some(answer))
     }
 
-    /// The tokens of a word. Adds the nanoseconds to `cost` that long words take, which are looked at on the way.
+    /// The tokens of a word. Adds the nanoseconds to `cost` of long words that are read on the way.
     fn find_in_blocks(
         &self,
         segment: &Segment,
@@ -174,9 +174,10 @@ impl SegmentView {
         let (mut first, mut last) = (0, dictionary.len());
         while first < last {
             let middle = first + (last - first) / 2;
-            match compare(dictionary.word(middle), word).is_lt() {
-                true => first = middle + 1,
-                false => last = middle,
+            if compare(dictionary.word(middle), word).is_lt() {
+                first = middle + 1
+            } else {
+                last = middle
             }
         }
         // A word of the last block but one ends in the last.

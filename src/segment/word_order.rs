@@ -1,7 +1,7 @@
-//! The order of words in a dictionary, and finding a word in it.
+//! The order of words in a dictionary, and look-ups of words in it.
 //!
-//! The one invariant: words stand by (case-folded word, word). Everything here
-//! follows from it and from the tokenizer's folding; nothing knows grammars.
+//! The invariant: words are ordered by (case-folded word, word). The order depends on the tokenizer's folding alone; grammars are
+//! not known here.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use zipfdb_storage::Dictionary;
 
 use crate::tokenize::fold;
 
-/// Compares words as dictionaries order them.
+/// Compares words in the order of dictionaries.
 ///
 /// ASCII is compared in place; from the first other character on both words are
 /// folded, which allocates.
@@ -22,7 +22,7 @@ pub(crate) fn compare(left: &[u8], right: &[u8]) -> Ordering {
 fn compare_folded(left: &[u8], right: &[u8]) -> Ordering {
     for (index, (a, b)) in left.iter().zip(right).enumerate() {
         if !a.is_ascii() || !b.is_ascii() {
-            // Only ASCII lies before, so both go on with a whole character.
+            // Only ASCII precedes, so both continue with a whole character.
             return folded(&left[index..]).cmp(&folded(&right[index..]));
         }
         let ordering = a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase());
@@ -39,8 +39,8 @@ fn folded(word: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// What is wrong with the order of a dictionary's words, if something is: damage, or a version of Unicode that folds
-/// other characters than ours. Parallel on the current pool.
+/// The fault in the order of a dictionary's words, if there is one: damage, or a version of Unicode that folds other characters
+/// than ours. Parallel on the current pool.
 pub(crate) fn order_fault(dictionary: &Dictionary) -> Option<&'static str> {
     let fault = |token: u32| {
         let word = dictionary.word(token);
@@ -62,13 +62,12 @@ pub(crate) fn order_fault(dictionary: &Dictionary) -> Option<&'static str> {
     tokens.with_min_len(TASK_TOKENS).find_map_any(fault)
 }
 
-/// Tokens that one task compares at least.
+/// The least number of tokens that a task compares.
 const TASK_TOKENS: usize = 1 << 12;
 
 const KEY_BYTES: usize = 8;
 
-/// The first eight bytes of the folded word as a number: words with different
-/// keys are ordered as their keys are.
+/// The first eight bytes of the folded word as a number: words with different keys are ordered as their keys.
 pub(crate) fn key(word: &[u8]) -> u64 {
     let mut bytes = [0; KEY_BYTES];
     let front = &word[..word.len().min(KEY_BYTES)];
@@ -84,7 +83,7 @@ pub(crate) fn key(word: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// The number of tokens for which one key is kept.
+/// The number of tokens for each sampled key.
 const SAMPLE_TOKENS: usize = 32;
 
 /// The keys of every 32nd word token: small enough to stay in cache, where a
@@ -95,7 +94,7 @@ pub(crate) struct WordIndex {
 }
 
 impl WordIndex {
-    /// Bytes of memory that it takes.
+    /// The memory that it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&self.keys[..])
     }
@@ -110,7 +109,7 @@ impl WordIndex {
 
     /// The tokens of `word`, none if the dictionary does not have it.
     ///
-    /// Work: O(log words), of it about five comparisons in the dictionary.
+    /// Work: O(log words), with about five comparisons in the dictionary.
     pub(crate) fn find(&self, dictionary: &Dictionary, word: &[u8]) -> WordTerminals {
         let key = key(word);
         let from = self.keys.partition_point(|&sample| sample < key);
@@ -130,7 +129,7 @@ impl WordIndex {
     }
 }
 
-/// The tokens of `word` from `first` on, where it stands if the dictionary has it; none otherwise.
+/// The tokens of `word`, which begin at `first` if the dictionary has it; none otherwise.
 pub(super) fn word_at(dictionary: &Dictionary, first: u32, word: &[u8]) -> WordTerminals {
     let mut found = WordTerminals {
         first,

@@ -1,7 +1,7 @@
-//! A word in text that is not tokenized: its bytes are looked for, and only what is around them is cut into words.
+//! Searches text that is not tokenized for a word: finds its bytes, and tokenizes only the text around them.
 //!
-//! Invariant: counts are those of all words of the text. A stretch is tokenized alone where its ends are edges of words whatever else
-//! the text holds; where none is near, all of the text is.
+//! Invariant: counts are those of all words of the text. A stretch is tokenized alone if its ends are edges of words whatever
+//! else the text holds; without an edge nearby, all of the text is.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use zipfdb_storage::Tokenizer;
 
 use crate::tokenize::{Sink, has_glued_space, tokenize, word_edge};
 
-/// How far an edge is looked for on either side of the word's bytes.
+/// The distance, in bytes, to which an edge is searched on either side of the word's bytes.
 const EDGE_DISTANCE_MAX: usize = 256;
 
-/// A word that is looked for.
+/// A word to search for.
 pub(super) struct WordSearch<'a> {
     tokenizer: Tokenizer,
     word: &'a [u8],
@@ -30,7 +30,7 @@ struct SameWords<'a> {
 impl Sink for SameWords<'_> {
     #[inline(always)]
     fn word(&mut self, text: &[u8], start: usize, end: usize) {
-        // Longer by one space at most.
+        // The token is longer by one space at most.
         if end - start > self.word.len() + 1 {
             return;
         }
@@ -52,7 +52,7 @@ impl<'a> WordSearch<'a> {
         }
     }
 
-    /// How often the word occurs in a text that begins and ends where chunks of texts do.
+    /// The count of the word in a text that begins and ends where chunks of texts do.
     pub(super) fn count(&self, text: &[u8]) -> u64 {
         if self.word.is_empty() {
             return 0;
@@ -68,7 +68,7 @@ impl<'a> WordSearch<'a> {
         count
     }
 
-    /// A stretch from `from` or an edge behind it to another edge that holds the bytes at `place`; none if no edge is near.
+    /// A stretch from `from` or an edge behind it to another edge, with the bytes at `place`; none if no edge is near.
     fn around(&self, text: &[u8], from: usize, place: usize) -> Option<Range<usize>> {
         let is_edge = |&at: &usize| word_edge(self.tokenizer, text, at).is_some();
         let end = place + self.word.len();

@@ -21,12 +21,12 @@ impl SegmentView {
         Ok(found)
     }
 
-    /// The word with a number below [`SegmentView::word_count`], which was asked for before.
+    /// The word with a number below [`SegmentView::word_count`], which must have been called before.
     pub(crate) fn word(&self, number: u32) -> &[u8] {
         self.texts()(number)
     }
 
-    /// Gives words by their numbers, as [`SegmentView::word`]; for whoever wants many.
+    /// A function from numbers to words, as [`SegmentView::word`], for many words.
     pub(crate) fn texts<'a>(&'a self) -> impl Fn(u32) -> &'a [u8] {
         let table = self.pinned::<WordTable>().expect("words have been counted");
         let dictionary = self.dictionary().expect("decoded when words were counted");
