@@ -1,7 +1,7 @@
-//! Tokens that are only cut, not numbered: that is left to a device.
+//! Tokens that are cut on the CPU and numbered by a device.
 //!
-//! Invariant: the tokens are those that an interner is given, and the dictionary is that of all of them, sorted, so it does not show
-//! who numbered them.
+//! Invariant: the tokens are those that an interner would get, and the dictionary is that of all of them, sorted, so the result
+//! does not depend on where they are numbered.
 
 use crate::tokenize::{Sink, sort_distinct};
 use zipfdb_kernels::gpu::{CutText, TokenCut};
@@ -13,17 +13,17 @@ pub(super) struct Cuts {
     /// [`TokenCut::bits`] of each token.
     cuts: Vec<u16>,
     words: u64,
-    /// Whether a token was larger than a cut can say.
+    /// Whether a token was too large for a cut.
     has_larger: bool,
 }
 
 impl Cuts {
-    /// Tokens and words so far.
+    /// The numbers of tokens and words so far.
     pub(super) fn counts(&self) -> (usize, u64) {
         (self.cuts.len(), self.words)
     }
 
-    /// The cuts of all tokens; none if one was too large for that.
+    /// The cuts of all tokens; none if a token was too large for a cut.
     pub(super) fn take(&mut self) -> Option<Vec<u16>> {
         let Cuts {
             mut cuts,
@@ -55,7 +55,7 @@ impl Sink for Cuts {
     }
 }
 
-/// Sorts the distinct tokens of texts, of which are given where they start and how they are cut: a dictionary, and for each token its
+/// Sorts the distinct tokens of texts, given where the texts begin and how they are cut: a dictionary, and for each token its
 /// number there. Parallel on the current pool.
 pub(crate) fn sorted_tokens(
     tokenizer: Tokenizer,
@@ -73,7 +73,7 @@ pub(crate) fn sorted_tokens(
     sort_distinct(tokenizer, tokens.len(), |token| {
         let (start, cut) = tokens[token];
         let start = start as usize;
-        // Texts that are empty share their beginning with the next one.
+        // Empty texts share their beginning with the next one.
         let text = begins.partition_point(|&begin| begin <= start) - 1;
         let start = start - begins[text];
         let token = &texts[text].text[start..start + cut.size()];

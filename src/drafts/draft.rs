@@ -1,8 +1,7 @@
 //! Chunks to the drafts of segments.
 //!
-//! Chunks come in order of file names, and here is decided where one segment ends and the next one starts. The
-//! invariant: that depends on the files and the limits alone, because chunks do and nothing else is looked at. What
-//! becomes of a draft is not known here.
+//! Chunks come in order of file names; this module decides where one segment ends and the next one starts. The invariant: that
+//! depends on the files and the limits alone, because chunks do and no other input is used.
 
 use crate::tokenize::{Interner, LocalDictionary, tokenize};
 use rayon::prelude::*;
@@ -10,7 +9,7 @@ use std::collections::VecDeque;
 use zipfdb_kernels::gpu::CutText;
 use zipfdb_storage::Tokenizer;
 
-/// When a segment is full.
+/// The limits at which a segment is full.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of text.
@@ -30,36 +29,36 @@ pub struct FileStretch {
     pub source: usize,
     /// Size of the whole file.
     pub source_bytes: u64,
-    /// Where in the file the piece starts.
+    /// The start of the stretch in the file.
     pub first_byte: u64,
     /// Whether the file ends with it.
     pub is_last: bool,
     /// Size of the text.
     pub bytes: u64,
-    /// How many tokens; about, of text that is kept.
+    /// The number of tokens; an estimate for text that is kept.
     pub tokens: usize,
-    /// How many of them are word tokens.
+    /// The number of word tokens among them.
     pub words: u64,
-    /// Of the text.
+    /// The checksum of the text.
     pub crc32: crc32fast::Hasher,
 }
 
-/// What becomes of chunks of text.
+/// The form of the content of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentForm {
     /// Tokens, numbered chunk by chunk.
     Tokens,
-    /// The text itself and how it is cut, for a device to number the tokens.
+    /// The text and its cuts, for a device to number the tokens.
     Cut,
-    /// The text itself, of which words are only counted.
+    /// The text, whose words are only counted.
     Text,
 }
 
-/// What became of a chunk of text.
+/// A chunk of text after reading.
 pub(crate) struct DraftChunk {
-    /// What it holds, in order.
+    /// The stretches of files in it, in order.
     pub(crate) pieces: Vec<FileStretch>,
-    /// All pieces, one after the other.
+    /// The content of all pieces, one after the other.
     pub(crate) content: ChunkContent,
 }
 
@@ -67,19 +66,19 @@ pub(crate) struct DraftChunk {
 pub(crate) enum ChunkContent {
     Tokens {
         ids: Vec<u32>,
-        /// What the ids stand for.
+        /// The tokens of the ids.
         dictionary: LocalDictionary,
     },
     Cut {
         text: Vec<u8>,
-        /// How each token is cut.
+        /// The cuts of all tokens.
         cuts: Vec<u16>,
     },
     Text(Vec<u8>),
 }
 
 impl ChunkContent {
-    /// The tokens that an interner was given; none are left in it.
+    /// The tokens of an interner, which is empty afterwards.
     pub(super) fn taken(interner: &mut Interner) -> ChunkContent {
         let (mut ids, dictionary) = interner.take();
         ids.shrink_to_fit();
@@ -88,10 +87,10 @@ impl ChunkContent {
 }
 
 impl DraftChunk {
-    /// Cuts off the pieces from `piece`, which is not the first.
+    /// Splits the chunk before piece `piece`, which is not the first.
     fn split_off(&mut self, piece: usize) -> DraftChunk {
         let pieces = self.pieces.split_off(piece);
-        // It is in memory.
+        // The bytes are in memory.
         let (tokens, bytes) = (self.tokens(), self.bytes() as usize);
         let content = match &mut self.content {
             ChunkContent::Tokens { ids, dictionary } => {
@@ -112,12 +111,12 @@ impl DraftChunk {
         DraftChunk { pieces, content }
     }
 
-    /// How many tokens it has.
+    /// The number of its tokens.
     fn tokens(&self) -> usize {
         self.pieces.iter().map(|piece| piece.tokens).sum()
     }
 
-    /// Bytes of its text.
+    /// The size of its text.
     fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.bytes).sum()
     }
@@ -126,29 +125,29 @@ impl DraftChunk {
         matches!(self.content, ChunkContent::Cut { .. })
     }
 
-    /// Numbers its tokens if that was left to a device.
+    /// Numbers its tokens, if they were left to a device.
     fn intern(&mut self, tokenizer: Tokenizer) {
         if let ChunkContent::Cut { text, .. } = &self.content {
             self.content = interned(tokenizer, text, &self.pieces);
         }
     }
 
-    /// Dictionary entries, and their size.
+    /// The number and the size of its dictionary entries.
     fn entries(&self) -> (usize, usize) {
         match &self.content {
             ChunkContent::Tokens { dictionary, .. } => (dictionary.len(), dictionary.size()),
-            // Of text that is cut they are not known: its tokens are numbered before that could matter.
+            // Unknown for cut text: its tokens are numbered before the limit could matter.
             ChunkContent::Cut { .. } | ChunkContent::Text(_) => (0, 0),
         }
     }
 }
 
-/// The tokens of a text of some pieces, numbered.
+/// Numbers the tokens of the text of some pieces.
 pub(super) fn interned(tokenizer: Tokenizer, text: &[u8], pieces: &[FileStretch]) -> ChunkContent {
     let mut interner = Interner::new();
     let mut rest = text;
     for piece in pieces {
-        // It is in memory.
+        // The text is in memory.
         let (text, after) = rest.split_at(piece.bytes as usize);
         tokenize(tokenizer, text, &mut interner);
         rest = after;
@@ -156,10 +155,10 @@ pub(super) fn interned(tokenizer: Tokenizer, text: &[u8], pieces: &[FileStretch]
     ChunkContent::taken(&mut interner)
 }
 
-/// What a segment is made of.
+/// The content of a new segment.
 #[derive(Default)]
 pub struct Draft {
-    /// Never without pieces.
+    /// No chunk is without pieces.
     pub chunks: Vec<DraftChunk>,
     bytes: u64,
     tokens: usize,
@@ -177,7 +176,7 @@ impl Draft {
         self.chunks.push(chunk);
     }
 
-    /// The text with its cuts, if all of it is cut.
+    /// The text with its cuts, if all chunks are cut.
     pub(crate) fn cut_texts(&self) -> Option<Vec<CutText<'_>>> {
         let chunks = self.chunks.iter().map(|chunk| match &chunk.content {
             ChunkContent::Cut { text, cuts } => Some(CutText { text, cuts }),
@@ -192,7 +191,7 @@ impl Draft {
         chunks.for_each(|chunk| chunk.intern(tokenizer));
     }
 
-    /// How many chunks, and pieces of the one after them, lie before the file that the draft ends with.
+    /// The number of whole chunks, and of pieces of the chunk after them, before the file that the draft ends with.
     fn last_file_start(&self) -> (usize, usize) {
         let mut start = (0, 0);
         for (index, chunk) in self.chunks.iter().enumerate() {
@@ -225,7 +224,7 @@ impl Drafts {
         }
     }
 
-    /// Takes the next chunk; says whether tokens had to be numbered that were left to a device.
+    /// Takes the next chunk. Returns whether tokens had to be numbered that were left to a device.
     pub fn push(&mut self, mut chunk: DraftChunk) -> bool {
         // A draft has no more entries than tokens, of no more bytes than its text.
         let may_be_full = self.current.tokens + chunk.tokens() > self.limits.entries
@@ -254,7 +253,7 @@ impl Drafts {
         is_numbered
     }
 
-    /// Whether a draft is complete.
+    /// Whether a complete draft can be taken.
     pub fn has_full(&self) -> bool {
         !self.full.is_empty()
     }
@@ -271,7 +270,7 @@ impl Drafts {
         Some((std::mem::take(&mut self.current), true))
     }
 
-    /// How many of the pieces fit into the current draft. At least one if the draft is empty.
+    /// The number of pieces that fit into the current draft; at least one if the draft is empty.
     fn fitting(&self, chunk: &DraftChunk) -> usize {
         let (current, limits) = (&self.current, &self.limits);
         let (entries, entry_bytes) = chunk.entries();
@@ -283,7 +282,7 @@ impl Drafts {
         }
         let (mut bytes, mut tokens) = (current.bytes, current.tokens);
         for (index, piece) in chunk.pieces.iter().enumerate() {
-            // A file that fits into a segment is not begun where it does not fit; one that does not will be cut anyway.
+            // A file that fits into a segment is not split between two; a larger one is split in any case.
             let needed = match piece.first_byte {
                 0 if piece.source_bytes <= limits.bytes => piece.source_bytes,
                 _ => piece.bytes,
@@ -303,7 +302,7 @@ impl Drafts {
         let mut draft = std::mem::take(&mut self.current);
         let continues = next.first_byte > 0;
         if continues && next.source_bytes <= self.limits.bytes {
-            // The tokens of the file are too many here, but it may fit into a segment of its own.
+            // The file has too many tokens here, but may fit into a segment of its own.
             let (chunks, pieces) = draft.last_file_start();
             if (chunks, pieces) != (0, 0) {
                 let mut moved = draft.chunks.split_off(chunks);

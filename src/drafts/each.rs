@@ -1,4 +1,4 @@
-//! A pass over the text of all files, chunk by chunk, in no order; nothing is kept.
+//! A pass over the text of all files, chunk by chunk, in any order.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,8 +12,8 @@ use super::texts::Texts;
 use crate::Result;
 use crate::runtime::interrupt::check;
 
-/// Gives each text, or piece of one that ends where a chunk may, to `visit` with its number, on all threads of the current pool and
-/// in any order; what that returns.
+/// Calls `visit` with each text or chunk of a text and its number, on all threads of the current pool and in any order. Returns
+/// the results.
 ///
 /// # Errors
 /// [`crate::Error::Unreadable`] of a text that cannot be read, [`crate::Error::Interrupted`] once `stop` is set.

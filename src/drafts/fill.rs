@@ -1,9 +1,9 @@
 //! All threads at once: chunks of files to drafts, in order.
 //!
-//! One task at a time reads a chunk. It begins the next task, which reads on, then tokenizes the chunk or counts its words, and hands
-//! it on. The invariant: chunks reach [`Drafts`] in the order they were handed out, so threads decide only who does what. No task
-//! waits for another: a thread that waits for work which it has shared out may do a task in between, and must come back from it.
-//! A draft that is full ends the work until the next is asked for; the few chunks after it are kept for that.
+//! One task at a time reads a chunk. It begins the next task, which reads on, then tokenizes the chunk or counts its words, and
+//! hands it on. The invariant: chunks reach [`Drafts`] in the order in which they were handed out, so threads only affect the
+//! time. No task waits for another: a thread that waits for its own parallel work may run a task in between, and must return from
+//! it. A full draft ends the work until the next is wanted; the few chunks after it are kept for that.
 
 use super::cut::Cuts;
 use super::draft::{
@@ -25,19 +25,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use zipfdb_storage::{CorpusSettings, IoReason, Tokenizer};
 
-/// Text that shares an interner: large enough to meet most of its tokens often, small enough for them to stay in cache.
+/// Text that shares an interner: large enough to repeat most tokens often, small enough for them to stay in cache.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
 
 /// The least number of chunks of a segment of small files.
 const CHUNKS_A_SEGMENT: u64 = 64;
 
-/// Small files share a chunk of this size even if their segment has fewer chunks then.
+/// The size of chunks of small files, even if their segment has fewer chunks then.
 const SHARED_BYTES_MIN: usize = 1 << 20;
 
-/// A part of a file is never smaller, however small segments are to be.
+/// The least size of a part of a file, however small segments are.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 
-/// How many chunks, for each thread, may be ahead of the slowest one.
+/// Chunks for each thread that may be ahead of the slowest one.
 const CHUNKS_AHEAD: usize = 4;
 
 /// Bytes of text for each token, about.
@@ -48,26 +48,26 @@ pub struct Filling<'a> {
     texts: &'a dyn Texts,
     settings: &'a CorpusSettings,
     form: ContentForm,
-    /// Whether tokens are numbered here, although that was to be left to a device: there may be too many different ones.
+    /// Whether the CPU numbers tokens although a device was chosen: there may be too many different ones.
     is_numbering: AtomicBool,
     on_error: OnError,
-    /// How many chunks may be ahead of the slowest one.
+    /// The number of chunks that may be ahead of the slowest one.
     ahead_max: usize,
-    /// Of the task that reads, with what the last texts that it handed out need.
+    /// The reader of the reading task, with what it holds of the last texts that it handed out.
     reader: Mutex<(Reader<'a>, HeldTexts)>,
     arrivals: Mutex<Arrivals>,
-    /// Time passed in [`Filling::fill`], divided in proportion to what the threads spent on reading ...
+    /// The part of the time in [`Filling::fill`] for reading, in proportion to what the threads spent.
     pub read_time: Duration,
-    /// ... and on tokenizing.
+    /// The part of the same time for tokenizing.
     pub tokenize_time: Duration,
 }
 
-/// What one task reads and tokenizes with.
+/// The buffers of one task.
 #[derive(Default)]
 struct Worker {
     text: Vec<u8>,
     interner: Interner,
-    /// The files of a chunk that is kept as text.
+    /// The text of a chunk's files, where text is kept.
     kept: Vec<u8>,
     cuts: Cuts,
 }
@@ -76,42 +76,42 @@ struct Worker {
 struct NextChunk<'a> {
     number: usize,
     chunk: Chunk<'a>,
-    /// Texts that will be read soon.
+    /// The texts to be read soon.
     expected: Range<usize>,
-    /// What reading the chunk needs.
+    /// The structures for reading the chunk.
     _held: HeldTexts,
 }
 
 /// Estimated tokens for each word: a space before a word is part of its token, other text between words is a gap token.
 const TOKENS_A_WORD: f64 = 1.4;
 
-/// Hands out chunks and puts them back in order.
+/// The state of the chunks handed out and received.
 struct Arrivals {
-    /// How many chunks have been handed out.
+    /// The number of chunks handed out.
     chunks: usize,
-    /// Tasks that have begun, each for one chunk.
+    /// The number of running tasks, each with one chunk.
     tasks: usize,
-    /// Whether one of them has no chunk yet.
+    /// Whether a task is reading its chunk.
     is_reading: bool,
-    /// What no task works with.
+    /// The buffers that no task uses.
     workers: Vec<Worker>,
     drafts: Drafts,
-    /// How many chunks are in `drafts`.
+    /// The number of chunks in `drafts`.
     next: usize,
-    /// Those that arrived before an earlier one.
+    /// The chunks that arrived before an earlier one.
     early: BTreeMap<usize, DraftChunk>,
-    /// Nobody should start another chunk.
+    /// Whether no further chunk may be started.
     stop: bool,
     /// The failure at the earliest chunk.
     failure: Option<(usize, Error)>,
     unreadable: Vec<Unreadable>,
-    /// Thread time since the draft before.
+    /// Thread time since the last draft.
     read: Duration,
     tokenize: Duration,
 }
 
 impl<'a> Filling<'a> {
-    /// Reads nothing yet.
+    /// A filling that has read nothing yet.
     pub fn new(
         texts: &'a dyn Texts,
         settings: &'a CorpusSettings,
@@ -172,11 +172,11 @@ impl<'a> Filling<'a> {
             self.arrivals.get_mut().stop = false;
             let filling = &*self;
             rayon::scope(|scope| filling.begin(scope, progress, stop));
-            // A segment is built before it goes on, which needs the memory.
+            // Building a segment needs the memory.
             self.arrivals.get_mut().workers = Vec::new();
             self.reader.get_mut().1 = None;
             check(stop)?;
-            // Tasks that were not stopped end when there are no more files.
+            // Without a stop the tasks ended at the last file.
             no_more = !self.arrivals.get_mut().stop;
         }
         let arrivals = self.arrivals.get_mut();
@@ -198,8 +198,8 @@ impl<'a> Filling<'a> {
         mem::take(&mut self.arrivals.get_mut().unreadable)
     }
 
-    /// Begins a task for the next chunk, unless one reads already, every thread has one, or too many chunks wait for a slow one: then
-    /// a task that ends begins it.
+    /// Begins a task for the next chunk, unless another one reads, every thread has one, or too many chunks wait for a slow one:
+    /// then a task that ends begins it.
     fn begin<'s>(&'s self, scope: &Scope<'s>, progress: &'s dyn Progress, stop: &'s AtomicBool) {
         let mut arrivals = self.arrivals.lock();
         if arrivals.is_reading
@@ -226,7 +226,7 @@ impl<'a> Filling<'a> {
         });
     }
 
-    /// Reads and tokenizes a chunk; `false` if there are no more, or there is no time for it.
+    /// Reads and tokenizes a chunk; `false` if there are no more, or the work must end.
     fn work<'s>(
         &'s self,
         worker: &mut Worker,
@@ -345,7 +345,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Lets no task begin.
+    /// Keeps further tasks from beginning.
     fn stop(&self) {
         self.arrivals.lock().stop = true;
     }
@@ -369,7 +369,7 @@ impl<'a> Filling<'a> {
         arrivals.stop |= arrivals.drafts.has_full();
     }
 
-    /// Notes that a file of chunk `number` cannot be read.
+    /// Records that a file of chunk `number` cannot be read.
     fn fail(&self, number: usize, failure: Failure) {
         let path = self.texts.path(failure.source);
         let mut arrivals = self.arrivals.lock();
@@ -399,28 +399,28 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Bytes of a chunk, about and at most: where texts of a corpus are cut depends on nothing else.
+/// The largest size of a chunk, about: it alone decides where texts of a corpus are cut.
 pub(super) fn chunk_bytes(settings: &CorpusSettings) -> usize {
     usize::try_from(settings.segment_size)
         .unwrap_or(CHUNK_BYTES_MAX)
         .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
 }
 
-/// Bytes of files that share a chunk, at most: each thread has one, and some are kept for the next segment.
+/// The largest size of a chunk of several files: each thread has one, and some are kept for the next segment.
 fn shared_bytes(settings: &CorpusSettings, limits: Limits) -> usize {
     let part = usize::try_from(limits.bytes / CHUNKS_A_SEGMENT).unwrap_or(usize::MAX);
     chunk_bytes(settings).min(part.max(SHARED_BYTES_MIN))
 }
 
-/// How many chunks may be ahead of the slowest one: some for each thread, and no more than half of what a segment may have where
-/// memory is short.
+/// The number of chunks that may be ahead of the slowest one: some for each thread, and at most half of the limit of a segment
+/// where memory is short.
 fn ahead_max(settings: &CorpusSettings, limits: Limits) -> usize {
     let bytes = (limits.tokens / 2).saturating_mul(BYTES_A_TOKEN);
     let at_once = CHUNKS_AHEAD * rayon::current_num_threads();
     at_once.min((bytes / chunk_bytes(settings)).max(2))
 }
 
-/// What is said of a text that cannot be read.
+/// The error for a text that cannot be read.
 pub(super) fn unreadable(texts: &dyn Texts, source: usize, error: &io::Error) -> Error {
     Error::Unreadable {
         path: texts.path(source),
@@ -429,7 +429,7 @@ pub(super) fn unreadable(texts: &dyn Texts, source: usize, error: &io::Error) ->
     }
 }
 
-/// The pieces of a chunk and the time it took.
+/// The content of a chunk in the making, and the time spent on it.
 struct MadeChunk {
     form: ContentForm,
     pieces: Vec<FileStretch>,
@@ -467,8 +467,8 @@ impl MadeChunk {
 }
 
 impl Worker {
-    /// Adds the text to the content of the chunk, which may take it; how many tokens it has, and how many of them are words. Of
-    /// text that is kept the former is an estimate.
+    /// Appends the text to the content of the chunk. Returns the numbers of tokens and of words; for text that is kept the former
+    /// is an estimate.
     fn take_in(&mut self, form: ContentForm, tokenizer: Tokenizer) -> (usize, u64) {
         match form {
             ContentForm::Tokens => {
@@ -487,28 +487,29 @@ impl Worker {
             ContentForm::Text => {
                 let words = count_words(tokenizer, &self.text);
                 self.keep();
-                // Fewer than bytes in memory.
+                // Less than the bytes in memory.
                 ((words as f64 * TOKENS_A_WORD) as usize, words)
             }
         }
     }
 
-    /// Adds the text to what is kept.
+    /// Appends the text to the kept text.
     fn keep(&mut self) {
-        match self.kept.is_empty() {
-            true => mem::swap(&mut self.kept, &mut self.text),
-            false => self.kept.extend_from_slice(&self.text),
+        if self.kept.is_empty() {
+            mem::swap(&mut self.kept, &mut self.text)
+        } else {
+            self.kept.extend_from_slice(&self.text)
         }
     }
 
-    /// What was kept.
+    /// Takes the kept text.
     fn take_kept(&mut self) -> Vec<u8> {
         let mut text = mem::take(&mut self.kept);
         text.shrink_to_fit();
         text
     }
 
-    /// The content of the chunk, which has these pieces; nothing is left of it.
+    /// Takes the content of the chunk, which has these pieces.
     fn take(
         &mut self,
         form: ContentForm,
@@ -543,7 +544,7 @@ mod tests {
     use crate::NoProgress;
     use crate::runtime::start_pool;
 
-    /// Texts that all threads decode, as those of a corpus are.
+    /// Texts that are decoded on all threads, like those of a corpus.
     struct SharedOut {
         texts: usize,
     }
@@ -571,7 +572,7 @@ mod tests {
 
         fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
             let parts = (0..100).into_par_iter().with_max_len(1).map(|part: usize| {
-                // Who shares the work out has to wait for others.
+                // The thread that splits the work has to wait for others.
                 thread::sleep(Duration::from_micros((text + part) as u64 % 3 * 10));
                 TEXT
             });

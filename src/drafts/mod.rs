@@ -1,6 +1,6 @@
-//! Texts to drafts of segments: read and cut into chunks, and these tokenized or kept as they are, on all threads.
+//! Texts to drafts of segments: texts are read, cut into chunks, and tokenized or kept, on all threads.
 //!
-//! Invariant: drafts are a function of texts, settings and limits. What becomes of them is not known here.
+//! Invariant: drafts are a function of texts, settings and limits. Segments are made elsewhere.
 
 mod cut;
 mod draft;

@@ -1,4 +1,4 @@
-//! Drafts to what segments are made of: file tables, and tokens that are numbered by one dictionary.
+//! Drafts to file tables, and to tokens numbered by one dictionary.
 
 use rayon::prelude::*;
 use zipfdb_kernels::give_back_free_memory;
@@ -9,7 +9,7 @@ use super::texts::Texts;
 use crate::tokenize::{LocalDictionary, merge};
 use crate::{Error, Result};
 
-/// A segment in tokens that are numbered by its dictionary.
+/// The tokens of a segment, numbered by its dictionary.
 pub(crate) struct SegmentTokens {
     pub(crate) files: Vec<FileEntry>,
     /// `[files + 1]` into `tokens`.
@@ -29,7 +29,7 @@ impl Default for SegmentTokens {
     }
 }
 
-/// Merges the dictionaries of a draft's chunks, and numbers the tokens of all its files by the result. `buffer` makes the empty
+/// Merges the dictionaries of a draft's chunks, and numbers the tokens of all its files by the result. `buffer` makes an empty
 /// vector for a number of tokens; none if there is no memory.
 pub(crate) fn numbered(
     tokenizer: Tokenizer,
@@ -68,7 +68,7 @@ pub(crate) fn numbered(
                 *token = ids[id as usize];
             }
         });
-    // Chunks were many small arrays, whose memory the large ones that follow could not use.
+    // Chunks were many small arrays; the large arrays that follow cannot reuse their memory unless it is returned.
     give_back_free_memory();
     Ok((merged.dictionary, tokens))
 }
@@ -76,7 +76,7 @@ pub(crate) fn numbered(
 /// Makes the file entries of one draft after the other.
 pub(crate) struct DraftFiles<'a> {
     texts: &'a dyn Texts,
-    /// Words of a file that is not complete yet.
+    /// Words of a file that continues in the next draft.
     words_before: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Files to chunks of text, in order.
 //!
-//! A chunk is a few small files or a stretch of one large file that ends where [`chunk_end`] allows. Which is which
-//! depends on the files alone: on their order, sizes and bytes, never on where they come from ([`Texts`]).
+//! A chunk is a few small files or a stretch of one large file that ends where [`chunk_end`] allows. The cuts depend on the
+//! order, sizes and bytes of the files alone, never on where they come from ([`Texts`]).
 
 use super::texts::{OpenText, RangedText, Texts, changed};
 use crate::paths::sources::SIZE_UNKNOWN;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zipfdb_storage::Tokenizer;
 
-/// A stretch of a large file without a place to cut grows up to this, then it is cut between two characters, perhaps in a word.
+/// The largest stretch without a place to cut; then it is cut between two characters, perhaps in a word.
 const UNCUT_BYTES_MAX: usize = 64 << 20;
 
-/// Most files of one chunk.
+/// The most files of one chunk.
 const FILES_MAX: usize = 4096;
 
 /// Chunks of small texts that the system reads ahead.
 const EXPECTED_CHUNKS: u64 = 2;
 
-/// So much of the end of a chunk is looked at before the rest of it.
+/// Bytes at the end of a chunk that are read first, to find its end.
 const NEAR_BYTES: u64 = 4 << 10;
 
-/// What to read next.
+/// The next text to read.
 pub enum Chunk<'a> {
     /// These files, still to be read one by one with [`read_file`].
     Files(Range<usize>),
@@ -33,11 +33,11 @@ pub enum Chunk<'a> {
     Part {
         /// The file.
         source: usize,
-        /// Where in the file the stretch starts.
+        /// The start of the stretch in the file.
         first_byte: u64,
         /// Whether the file ends with it.
         is_last: bool,
-        /// What is still to be read, not by the reader: never the first stretch of a file.
+        /// The rest that any thread may read instead of the reader: never the first stretch of a file.
         unread: Option<UnreadPart<'a>>,
     },
 }
@@ -49,7 +49,7 @@ pub struct UnreadPart<'a> {
 }
 
 impl UnreadPart<'_> {
-    /// Reads it into `text`, which is cleared before.
+    /// Reads the stretch into `text`, which is cleared before.
     pub fn read(self, text: &mut Vec<u8>) -> io::Result<()> {
         text.clear();
         self.parts.read_part(self.range, text)
@@ -61,42 +61,42 @@ pub struct Reader<'a> {
     texts: &'a dyn Texts,
     tokenizer: Tokenizer,
     chunk_bytes: usize,
-    /// Bytes of files that share a chunk, at most.
+    /// The largest size of a chunk of several files.
     shared_bytes: usize,
     next_source: usize,
-    /// Texts up to this one are read, or were said to be read soon.
+    /// The end of the texts that are read or were announced.
     expected: usize,
     /// The large file that is being read.
     large: Option<Large<'a>>,
 }
 
-/// Why a file could not be read: which, and what happened.
+/// A file that could not be read, and why.
 #[derive(Debug)]
 pub struct Failure {
     /// The file.
     pub source: usize,
-    /// What happened.
+    /// The error.
     pub error: io::Error,
-    /// Whether chunks of the file have been handed out already.
+    /// Whether chunks of the file were handed out before.
     pub is_partly_read: bool,
 }
 
 struct Large<'a> {
     source: usize,
-    /// How much of the file has been handed out.
+    /// The bytes of the file that were handed out.
     first_byte: u64,
     reading: Reading<'a>,
 }
 
-/// How a large file is read.
+/// The way a large file is read.
 enum Reading<'a> {
-    /// By the reader, from its start to its end.
+    /// By the reader, from start to end.
     InOrder {
         opened: ReadingText<'a>,
-        /// What has been read and not been handed out.
+        /// The bytes that were read and not handed out.
         rest: Vec<u8>,
     },
-    /// Each thread reads the stretch that it works on; the reader only finds where a stretch ends.
+    /// By the threads that work on its stretches; the reader only finds where each ends.
     InParts {
         parts: Arc<dyn RangedText + 'a>,
         bytes: u64,
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The small texts that will be read soon, of which this was not said before: as much text as a few chunks have.
+    /// The small texts to be read soon that were not announced yet: about the text of a few chunks.
     pub fn expected(&mut self) -> Range<usize> {
         let first = self.expected.max(self.next_source);
         let mut end = first;
@@ -236,7 +236,7 @@ impl<'a> Large<'a> {
                     range: first_byte..end,
                 };
                 match first_byte {
-                    // A file that cannot be read fails before a part of it is handed out.
+                    // An unreadable file fails before a part of it is handed out.
                     0 => part.read(text)?,
                     _ => unread = Some(part),
                 }
@@ -253,7 +253,7 @@ impl<'a> Large<'a> {
     }
 }
 
-/// Reads the next stretch of a text into `text`, beginning with the `rest` of the one before; whether it is the last.
+/// Reads the next stretch of a text into `text`, beginning with the `rest` of the one before. Returns whether it is the last.
 fn next_in_order(
     opened: &mut ReadingText<'_>,
     rest: &mut Vec<u8>,
@@ -282,7 +282,7 @@ fn next_in_order(
     }
 }
 
-/// Where the stretch ends that `rest` of a text begins with: where it would if the text were read in order.
+/// The end of the first stretch of `rest`: the same as if the text were read in order.
 fn part_end(
     parts: &dyn RangedText,
     rest: Range<u64>,
@@ -310,13 +310,13 @@ fn part_end(
     }
 }
 
-/// Where a stretch ends that begins with `text`, if it needs no more of it.
+/// The end of the stretch that begins with `text`; none if more text is needed.
 fn stretch_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
     let uncut = || (text.len() >= UNCUT_BYTES_MAX).then(|| whole_characters(text));
     chunk_end(tokenizer, text).or_else(uncut)
 }
 
-/// How much of `text` lies before a character of UTF-8 that it only has the beginning of.
+/// The size of `text` without an incomplete UTF-8 character at its end.
 fn whole_characters(text: &[u8]) -> usize {
     let tail = text.len().saturating_sub(char::MAX.len_utf8() - 1);
     let is_begun = |&place: &usize| match std::str::from_utf8(&text[place..]) {
@@ -330,12 +330,12 @@ fn whole_characters(text: &[u8]) -> usize {
 pub fn read_file(texts: &dyn Texts, source: usize, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
     let mut opened = ReadingText::open(texts, source)?;
-    // Those whose size is not known are never read whole, and of others no read waits.
+    // Texts of unknown size are never read whole, and reading the others does not block.
     opened.read(text, usize::MAX, &NEVER)?;
     opened.text.finish()
 }
 
-/// A file that is read from its start to its end.
+/// A file that is read from start to end.
 struct ReadingText<'a> {
     text: Box<dyn OpenText + 'a>,
     bytes_left: u64,
@@ -358,7 +358,7 @@ impl<'a> ReadingText<'a> {
             let missing = size - text.len() as u64;
             match (&mut self.text).take(missing).read_to_end(text) {
                 Ok(_) => break,
-                // What was read until then is in `text`.
+                // The bytes read before are in `text`.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     check(stop).map_err(io::Error::other)?;
                 }
@@ -401,7 +401,7 @@ mod tests {
         }
     }
 
-    /// Reads a file to its end, and has it changed after so many chunks.
+    /// Reads a file to its end, and changes it after `chunks` chunks.
     fn read_while(
         texts: &dyn Texts,
         chunks: usize,
@@ -433,7 +433,8 @@ mod tests {
 
     const SENTENCES: &[u8] = b"some words and then some more ";
 
-    /// What is read of a file that changes after so many chunks, in parts and in order, and how many files are told to have grown.
+    /// Reads a file that changes after `chunks` chunks, in parts and in order. Returns what was read, and the number of files
+    /// reported as grown.
     fn read_changing(
         chunks: usize,
         change: impl Fn(&Source),
@@ -592,7 +593,7 @@ mod tests {
         assert!(text.len() > 10_000 && text.len() < content.len());
     }
 
-    /// Texts that are read in order alone.
+    /// Texts that can only be read in order.
     struct InOrder<'a>(&'a SourceTexts);
 
     impl Texts for InOrder<'_> {

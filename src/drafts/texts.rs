@@ -1,8 +1,8 @@
-//! Where texts come from, and files of the operating system, decoded if they are to be.
+//! Sources of texts, and files of the operating system, decoded if an encoding is set.
 //!
-//! The invariant: a text that is not the same from its listing to the end of its reading is an error, so a segment never
-//! holds a mixture of versions. A file that has only grown meanwhile is the same as far as it went when it was listed: that
-//! its bytes up to there did not change is verified by their checksums, at the end.
+//! The invariant: a text that changes between its listing and the end of its reading is an error, so a segment never holds a
+//! mixture of versions. A file that only grows meanwhile is read up to its listed size: checksums verify at the end that the
+//! bytes up to there did not change.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,45 +22,45 @@ use crate::paths::streams;
 
 /// Texts to make segments of, in order of name.
 pub trait Texts: Sync {
-    /// How many there are.
+    /// The number of texts.
     fn len(&self) -> usize;
-    /// The name that one gets in the corpus.
+    /// The name of a text in the corpus.
     fn name(&self, text: usize) -> &str;
-    /// Its size, or [`SIZE_UNKNOWN`].
+    /// The size of a text, or [`SIZE_UNKNOWN`].
     fn bytes(&self, text: usize) -> u64;
-    /// Where it is, for messages.
+    /// The path of a text, for messages.
     fn path(&self, text: usize) -> PathBuf;
-    /// Opens it.
+    /// Opens a text.
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>>;
-    /// Opens a text of a known size for several threads at once, if it can be read like that.
+    /// Opens a text of a known size for several threads at once; none if it can only be read in order.
     fn open_ranged(&self, _text: usize) -> io::Result<Option<Arc<dyn RangedText + '_>>> {
         Ok(None)
     }
-    /// Makes what reading some of them needs, which stays in memory as long as the result does: so threads that read them together do
-    /// not each make it. One thread at a time calls this.
+    /// Builds the structures for reading some texts, which stay in memory as long as the result: threads that read the texts
+    /// together share them. One thread at a time calls this.
     fn hold(&self, _texts: Range<usize>, _stop: &AtomicBool) -> HeldTexts {
         None
     }
-    /// Says that some of them will be opened and read soon.
+    /// Announces that some texts will be opened and read soon.
     fn expect(&self, _texts: Range<usize>) {}
-    /// Whether it may be left out if it cannot be read and that is allowed: files of a corpus may not.
+    /// Whether an unreadable text may be left out where the caller allows that: files of a corpus may not.
     fn may_be_left_out(&self, _text: usize) -> bool {
         false
     }
 }
 
-/// What reading some texts needs, if it is more than the texts.
+/// The structures for reading some texts, if any are needed.
 pub type HeldTexts = Option<Arc<dyn Any + Send + Sync>>;
 
-/// A text that is read from its start to its end.
+/// A text that is read from start to end.
 pub trait OpenText: Read + Send {
-    /// Makes sure that it is still what was opened, once it has been read.
+    /// Checks, after the text was read, that it is still what was opened.
     fn finish(&self) -> io::Result<()>;
 }
 
 /// A text whose parts are read in any order, also at the same time.
 pub trait RangedText: Send + Sync {
-    /// Appends the bytes at `range` to `text`, and makes sure that the text is still what was opened.
+    /// Appends the bytes at `range` to `text`, and checks that the text is still what was opened.
     fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()>;
     /// [`RangedText::read`] of a part of the content: parts begin and end between characters, and together they are the text.
     fn read_part(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
@@ -72,9 +72,9 @@ pub trait RangedText: Send + Sync {
 pub struct SourceTexts {
     sources: Vec<Source>,
     encoding: TextEncoding,
-    /// Which are not UTF-8, of those that are taken as they are.
+    /// The files that are not UTF-8, of those that are taken as they are.
     foreign: Mutex<BTreeMap<usize, ForeignText>>,
-    /// Which have grown since they were listed.
+    /// The files that have grown since they were listed.
     grown: Mutex<BTreeSet<usize>>,
 }
 
@@ -97,7 +97,7 @@ impl SourceTexts {
             .collect()
     }
 
-    /// The files that have grown since they were listed, and were taken as far as they went then; in order.
+    /// The files that have grown since they were listed, and were taken up to their listed size; in order.
     pub fn grown(&self) -> Vec<Source> {
         let grown = self.grown.lock();
         grown
@@ -143,7 +143,7 @@ impl Texts for SourceTexts {
         self.sources[text].path.clone()
     }
 
-    /// Has the system read files beside the work on those before them. What fails here fails again when the file is opened.
+    /// Lets the system read files ahead. A failure is met again when the file is opened.
     fn expect(&self, texts: Range<usize>) {
         #[cfg(target_os = "linux")]
         for source in &self.sources[texts] {
@@ -175,7 +175,7 @@ impl Texts for SourceTexts {
             text,
             foreign: &self.foreign,
         };
-        // How a file is decoded was found when it was listed, but for those that are read only once.
+        // The listing found how a file is decoded, except for files that can be read only once.
         Ok(match self.encoding {
             TextEncoding::BYTES => Box::new(watched),
             encoding if source.bytes == SIZE_UNKNOWN => Box::new(Begun {
@@ -227,15 +227,15 @@ struct RangedFile<'a> {
 #[cfg(unix)]
 #[derive(Default)]
 struct ReadParts {
-    /// Each with its checksum.
+    /// The ranges with their checksums.
     checksums: Vec<(Range<u64>, u32)>,
-    /// Their bytes.
+    /// The number of their bytes.
     bytes: u64,
 }
 
 #[cfg(unix)]
 impl RangedFile<'_> {
-    /// Notes that a part was read. With the last one it is known whether the file was the same all the time.
+    /// Records a part that was read. The last part shows whether the file was the same all the time.
     fn note(&self, range: Range<u64>, part: &[u8]) -> io::Result<()> {
         let mut parts = self.parts.lock();
         parts.bytes += part.len() as u64;
@@ -282,7 +282,7 @@ impl RangedText for RangedFile<'_> {
     }
 }
 
-/// A text that is looked at while it is read.
+/// A text whose encoding is checked while it is read.
 struct Watched<'a> {
     opened: Box<dyn OpenText + 'a>,
     watch: EncodingWatch,
@@ -307,7 +307,7 @@ impl OpenText for Watched<'_> {
     }
 }
 
-/// A text whose beginning tells how it is decoded.
+/// A text whose beginning decides how it is decoded.
 struct Begun<'a> {
     encoding: TextEncoding,
     beginning: Vec<u8>,
@@ -321,12 +321,12 @@ enum BegunState<'a> {
     Beginning(Watched<'a>),
     Plain(Continued<Watched<'a>>),
     Decoded(Decoded<Continued<Box<dyn OpenText + 'a>>>),
-    /// It has failed.
+    /// After a failure.
     Nothing,
 }
 
 impl Begun<'_> {
-    /// Reads the beginning, and settles how the text is decoded.
+    /// Reads the beginning and chooses the decoding.
     fn begin(&mut self) -> io::Result<()> {
         let BegunState::Beginning(watched) = &mut self.state else {
             return Ok(());
@@ -386,7 +386,7 @@ impl<'a> OpenText for Decoded<Box<dyn OpenText + 'a>> {
     }
 }
 
-/// What is read to its end, once.
+/// A stream that is read to its end, once.
 struct Stream(File);
 
 impl Read for Stream {
@@ -402,23 +402,23 @@ impl OpenText for Stream {
     }
 }
 
-/// A file that is open, and what it was when it was opened.
+/// An open file with its state at that time.
 struct OpenFile {
     file: File,
-    /// Its size when it was listed: so much of it is read.
+    /// Its size when it was listed; reading ends there.
     bytes: u64,
     /// Its size when it was opened.
     opened_bytes: u64,
     modified: SystemTime,
 }
 
-/// What has happened to a file since it was listed.
+/// The change of a file since it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
     Nothing,
-    /// It is longer than it was, and the same since it was opened.
+    /// Longer than listed, and the same since it was opened.
     BeforeItWasOpened,
-    /// It is longer than when it was opened: its first bytes may have changed too.
+    /// Longer than when it was opened: its first bytes may have changed too.
     AfterIt,
 }
 
@@ -440,7 +440,7 @@ impl OpenFile {
         })
     }
 
-    /// How the file has grown.
+    /// The growth of the file.
     ///
     /// # Errors
     /// If it has changed in another way.
@@ -482,11 +482,11 @@ impl OpenFile {
     }
 }
 
-/// A file that is read from its start to where it ended when it was listed.
+/// A file that is read from its start to its listed size.
 struct FileInOrder<'a> {
     opened: OpenFile,
     read: u64,
-    /// Of what was read.
+    /// The checksum of the bytes read.
     checksum: crc32fast::Hasher,
     text: usize,
     grown: &'a Mutex<BTreeSet<usize>>,
@@ -516,7 +516,7 @@ impl OpenText for FileInOrder<'_> {
 }
 
 impl FileInOrder<'_> {
-    /// Reads once more what was read, and makes sure that it is the same.
+    /// Reads the same bytes once more, and compares the checksums.
     fn verify(&self) -> io::Result<()> {
         /// Bytes that are read at a time.
         const PART: usize = 64 << 10;
@@ -539,7 +539,7 @@ impl FileInOrder<'_> {
     }
 }
 
-/// What is said of a text that is not the same any more.
+/// The error for a text that has changed.
 pub fn changed() -> io::Error {
     io::Error::other("it changed while it was read")
 }

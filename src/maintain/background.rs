@@ -1,9 +1,9 @@
 //! Recompression in the background.
 //!
-//! The invariant: at most one thread recompresses for a database, and it has ended when the database is closed. It works on
-//! half of the threads that there are, or as many as `recompress_threads` says, so that readers keep the others, and where the system has priorities of threads its own
-//! have a low one, so that a reader who wakes up runs at once. A recompression that fails is tried again by itself, after
-//! longer and longer times; meanwhile edits stay pending, up to a limit beyond which text is refused.
+//! The invariant: at most one thread recompresses for a database, and it has ended when the database is closed. It uses half of
+//! the threads, or `recompress_threads` of them, and leaves the rest to readers; where threads have priorities its own run at a
+//! low one, so that a reader that wakes up runs at once. A failed recompression is tried again after longer and longer waits;
+//! meanwhile edits stay pending, up to a limit beyond which text is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -28,14 +28,13 @@ pub(crate) mod queue;
 
 use queue::Queue;
 
-/// A corpus is recompressed when this share of it is pending, if that is more than its threshold.
+/// A corpus is recompressed when 1/`PENDING_SHARE` of it is pending, if that is more than its threshold.
 const PENDING_SHARE: u64 = 20;
 
-/// Writers wait when so many times the threshold is pending.
+/// Writers wait from this multiple of the threshold on.
 const PENDING_FACTOR_MAX: u64 = 2;
 
-/// No text is taken when so many times the threshold is pending: writers wait before their turn, and are refused while
-/// recompression fails.
+/// From this multiple of the threshold on no text is taken: writers wait for the lock, and are refused while recompression fails.
 const PENDING_FACTOR_HELD: u64 = 4;
 
 /// Recompresses corpora of a database.
@@ -46,7 +45,8 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Has a corpus recompressed if much of it is pending, and waits for that if it is far too much, until `interrupt` ends it.
+    /// Queues a corpus that is due, and sets the timer of one that is not. From `PENDING_FACTOR_MAX` thresholds on, waits for the
+    /// recompression or until `interrupt` ends the wait.
     pub(crate) fn recompress_if_due(&self, core: &Arc<Core>, corpus: u64, interrupt: &Interrupt) {
         let Some(record) = core
             .store
@@ -64,7 +64,7 @@ impl Background {
         }
         let pending_min = threshold(core, &record).saturating_mul(PENDING_FACTOR_MAX);
         self.queue.add(corpus, || self.start(core, &record));
-        // What was committed stays so: a statement whose time is up has done its work all the same.
+        // The commit is done: a statement whose time is up during this wait has succeeded.
         drop(self.wait(core, corpus, pending_min, interrupt));
     }
 
@@ -85,7 +85,7 @@ impl Background {
         })
     }
 
-    /// Has the pending changes of a corpus merged when they are as old as the settings want, if there are some.
+    /// Sets a timer to merge the pending changes of a corpus at the age of `recompress_interval`, if there are some.
     fn set_timer(&self, core: &Arc<Core>, record: &CorpusRecord) {
         if let Some(due) = becomes_old(core, record.id) {
             let start = || self.start(core, record);
@@ -93,7 +93,7 @@ impl Background {
         }
     }
 
-    /// As `set_timer`, of all corpora: the settings have changed.
+    /// Sets the timers of all corpora anew, after a change of the settings.
     pub(crate) fn set_timers(&self, core: &Arc<Core>) {
         if is_wanted(core) && !core.store.is_read_only() {
             for record in core.store.corpora() {
@@ -102,17 +102,17 @@ impl Background {
         }
     }
 
-    /// Has packed text of a corpus made grammars, if it has some.
+    /// Queues a corpus with packed text, to make grammars of it.
     pub(crate) fn recompress_packed(&self, core: &Arc<Core>, record: &CorpusRecord) {
         if is_wanted(core) && has_packed(core, record) {
             self.queue.add(record.id, || self.start(core, record));
         }
     }
 
-    /// Takes up what was left when the database was closed: recompressions that are due, and indexes that lack files.
+    /// Resumes what was left when the database was closed: recompressions that are due, and indexes that lack files.
     pub(crate) fn resume(&self, core: &Arc<Core>) {
         for record in core.store.corpora() {
-            // What is damaged shows when it is used.
+            // Damage is reported when the index is used.
             let lacks_files = || {
                 missing_indexes(core, &record.name, false).is_ok_and(|missing| !missing.is_empty())
             };
@@ -122,7 +122,7 @@ impl Background {
         }
     }
 
-    /// Waits while far more of a corpus is pending than a writer may leave, as long as somebody works on it.
+    /// Waits while a corpus has more than `PENDING_FACTOR_HELD` thresholds pending and is queued.
     ///
     /// # Errors
     /// That of `interrupt`.
@@ -139,7 +139,7 @@ impl Background {
         self.wait(core, record.id, pending_min, interrupt)
     }
 
-    /// Refuses text for a corpus if recompressing it fails and more is pending in `overlay` than memory should be left to.
+    /// Refuses text for a corpus if recompressing it fails and `overlay` has more pending than the limit for memory.
     ///
     /// # Errors
     /// `Held`.
@@ -156,7 +156,7 @@ impl Background {
         if !is_held(core, record, pending) {
             return Ok(());
         }
-        // Without a thread nobody else tries again.
+        // Without a running thread the failed recompression would not be tried again.
         self.queue.add(record.id, || self.start(core, record));
         Err(Error::Held {
             corpus: record.name.clone(),
@@ -165,12 +165,12 @@ impl Background {
         })
     }
 
-    /// Whether nothing is recompressed nor to be tried again. If so, timers of pending changes are forgotten.
+    /// Whether no recompression runs or waits to be tried again. If so, timers of pending changes are dropped.
     pub(crate) fn rest(&self) -> bool {
         self.queue.rest()
     }
 
-    /// A corpus has been recompressed otherwise: nothing is to be tried again.
+    /// Ends the attempts on a corpus that was recompressed by another caller.
     pub(crate) fn recompressed(&self, core: &Core, corpus: u64) {
         core.failures.clear(corpus);
         self.queue.forget(corpus);
@@ -181,11 +181,11 @@ impl Background {
         self.queue.cancel(corpus);
     }
 
-    /// Starts a thread where none runs; `false` if the system refuses.
+    /// Starts a thread if none runs; `false` if the system refuses.
     fn start(&self, core: &Arc<Core>, record: &CorpusRecord) -> bool {
         let mut running = self.thread.lock();
         if let Some(earlier) = running.take() {
-            // It has nothing left to do but to end.
+            // The earlier thread only has to end.
             let _ = earlier.join();
         }
         let (queue, shared) = (self.queue.clone(), core.clone());
@@ -204,14 +204,14 @@ impl Background {
     }
 }
 
-/// Whether what is pending of a corpus is packed before it is made a grammar.
+/// Whether pending edits of a corpus are packed before they become a grammar.
 fn is_packed_first(core: &Core, record: &CorpusRecord) -> bool {
     let pending = core.edits.pending_bytes(record.id);
     pending >= record.settings.recompress_threshold
         && segment_form(record.settings.ingest, pending) == SegmentForm::Text
 }
 
-/// How many bytes of a corpus are pending before it is recompressed.
+/// The bytes of pending edits from which on a corpus is recompressed.
 fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
     let size = core
         .stored_view(&record.name)
@@ -220,7 +220,7 @@ fn threshold(core: &Core, record: &CorpusRecord) -> u64 {
     threshold.max(size / PENDING_SHARE)
 }
 
-/// Whether so much of a corpus is pending, or for so long, that it is to be recompressed, or some of it is packed text.
+/// Whether a recompression is due: enough is pending, or for long enough, or some of the corpus is packed text.
 fn is_due(core: &Core, record: &CorpusRecord) -> bool {
     let pending = core.edits.pending_bytes(record.id);
     let is_much =
@@ -229,7 +229,7 @@ fn is_due(core: &Core, record: &CorpusRecord) -> bool {
     is_much || is_old() || has_packed(core, record)
 }
 
-/// When the oldest pending change of a corpus has been so for `recompress_interval`; none if that is never.
+/// The time when the oldest pending change of a corpus reaches the age of `recompress_interval`; none if it never does.
 fn becomes_old(core: &Core, corpus: u64) -> Option<Instant> {
     match core.runtime.settings.lock().recompress_interval {
         0 => None,
@@ -237,14 +237,14 @@ fn becomes_old(core: &Core, corpus: u64) -> Option<Instant> {
     }
 }
 
-/// Whether some of a corpus is packed text. Only what segments say of themselves is looked at, no file table.
+/// Whether some of a corpus is packed text. Reads the headers of segments, and no file table.
 fn has_packed(core: &Core, record: &CorpusRecord) -> bool {
     let is_packed = |segment: &Arc<Segment>| segment.info().form == SegmentForm::Text;
     let opened = core.store.open_corpus(&record.name);
     opened.is_ok_and(|(_, segments)| segments.iter().any(is_packed))
 }
 
-/// Whether a corpus takes no text any more while so much is pending.
+/// Whether a corpus with `pending` bytes of pending edits takes no text.
 fn is_held(core: &Core, record: &CorpusRecord, pending: u64) -> bool {
     let is_held = |threshold: u64| pending >= threshold.saturating_mul(PENDING_FACTOR_HELD);
     is_held(record.settings.recompress_threshold) && is_held(threshold(core, record))
@@ -259,7 +259,7 @@ fn run(queue: &Queue, core: &Core) {
         match done {
             Ok(()) => {
                 core.failures.clear(corpus);
-                // Of what was committed meanwhile.
+                // A timer for the edits that were committed meanwhile.
                 if let Some(due) = becomes_old(core, corpus) {
                     queue.add_at(corpus, due, || false);
                 }
@@ -273,7 +273,7 @@ fn run(queue: &Queue, core: &Core) {
     });
 }
 
-/// Recompresses what is due of a corpus and builds what is missing of its indexes, in a pool that is started if it is not yet.
+/// Recompresses a corpus if that is due and builds its missing indexes, in a pool that is started at first use.
 fn recompress_due(
     core: &Core,
     pool: &mut Option<ThreadPool>,
@@ -290,7 +290,7 @@ fn recompress_due(
         Some(pool) if pool.current_num_threads() == threads => pool,
         _ => pool.insert(low_pool(threads)?),
     };
-    // Where nothing is due an index lacks files.
+    // If no recompression is due, an index lacks files.
     if is_due(core, record) {
         let throttle = Throttle::new(core.runtime.settings.lock().recompress_rate, stop);
         let go_on = || check(stop);
@@ -304,12 +304,12 @@ fn recompress_due(
     Ok(())
 }
 
-/// Whether anything is recompressed in the background.
+/// Whether the settings allow recompression in the background.
 fn is_wanted(core: &Core) -> bool {
     core.runtime.settings.lock().recompress_threads != Some(0)
 }
 
-/// A pool whose threads let others go first.
+/// A pool of threads with low priority.
 fn low_pool(threads: usize) -> Result<ThreadPool> {
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -319,16 +319,16 @@ fn low_pool(threads: usize) -> Result<ThreadPool> {
     pool.map_err(no_threads)
 }
 
-/// How much less of a processor a thread gets than others that want it: a tenth.
+/// The nice value of those threads: they get about a tenth of a processor that others want too.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// Lets threads of others go first, from now on.
+/// Lowers the priority of this thread.
 fn give_way() {
     #[cfg(target_os = "linux")]
     {
         use rustix::{process::setpriority_process, thread::gettid};
-        // Linux tells threads apart here. What a system refuses costs readers some milliseconds.
+        // Linux sets priorities by thread. A refusal costs readers some milliseconds.
         if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
             tracing::debug!("recompression keeps its priority: {error}");
         }
@@ -339,7 +339,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self.thread.lock().take() {
-            // A panic in it has been printed, and left the database as it was.
+            // The panic was printed, and left the database as it was.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! Grammars of new segments encoded on a device.
+//! Encodes the grammars of new segments on a device.
 //!
-//! The invariant: the bytes are those of the CPU, for a device counts and codes, and whatever is decided from counts is decided by
-//! the same code.
+//! The invariant: the bytes are those of the CPU. A device only counts and codes; every decision on counts is made by the same
+//! code.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::segment::cost::encoding_costs;
 use crate::segment::view_of;
 use crate::{Error, Result};
 
-/// Kernels have the numbers of the format compiled in.
+/// The kernels have the numbers of the format compiled in.
 const _: () = {
     let format = SymbolLimits::FORMAT;
     assert!(format.chunk_symbols == kernel::CHUNK_SYMBOLS);
@@ -33,17 +33,17 @@ const _: () = {
     assert!(format.probability_bits == kernel::PROBABILITY_BITS);
 };
 
-/// A grammar in the memory of the device that has built it.
+/// A grammar in the memory of the device that built it.
 pub(crate) struct ResidentGrammar {
     pub(crate) device: Arc<Device>,
     pub(crate) grammar: DeviceGrammar,
 }
 
-/// Encodes a grammar on a device, if that is wanted and its memory allows it; none if the CPU is to do it. It is copied there unless
-/// it is `resident` on that device.
+/// Encodes a grammar on a device; none if the CPU is cheaper or the device lacks memory. The grammar is copied there unless it is
+/// `resident` on that device.
 ///
 /// # Errors
-/// If a device fails that was asked for by name.
+/// If a device fails that SET names.
 pub(crate) fn encode_on_device(
     grammar: &Grammar,
     dictionary: &Dictionary,
@@ -72,18 +72,18 @@ pub(crate) fn encode_on_device(
     }
 }
 
-/// The coder of a device.
+/// A coder that runs on a device.
 #[derive(Debug)]
 pub struct DeviceCoder {
     coder: kernel::SymbolCoder,
-    /// Of each symbol, once they are known.
+    /// The coded frequencies of all symbols, once known.
     frequencies: Vec<u8>,
-    /// In the end.
+    /// The coded symbols, at the end.
     blocks: Option<SymbolBlocks>,
 }
 
 impl DeviceCoder {
-    /// A coder of a grammar with these chunks, which is copied to the device.
+    /// A coder of a grammar with these chunks, which it copies to the device.
     ///
     /// # Errors
     /// [`Error::Gpu`].
@@ -92,7 +92,7 @@ impl DeviceCoder {
         DeviceCoder::of_resident(gpu, &DeviceGrammar::upload(gpu, view)?, chunks)
     }
 
-    /// A coder of a grammar on the device, with these chunks.
+    /// A coder of a grammar in the memory of the device, with these chunks.
     ///
     /// # Errors
     /// [`Error::Gpu`].

@@ -1,7 +1,7 @@
-//! Building indexes: the file of each index beside each segment of a corpus.
+//! Builds indexes: the file of each index beside each segment of a corpus.
 //!
-//! Invariant: a file is complete when it has its name, so building may end at any point and goes on where it ended. No answer rests
-//! on an index, so nothing waits for one to be built.
+//! Invariant: a file is complete when it has its name, so building may be ended and resumed at any point. Answers do not depend
+//! on indexes, so no query waits for one to be built.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,11 +15,11 @@ use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{LiveSegment, SegmentView};
 use crate::{Error, Progress};
 
-/// Builds what is missing of the indexes of a corpus, segment by segment, in `pool`; with `is_thorough` also what is damaged. Units
-/// of progress are bytes of text.
+/// Builds the missing indexes of a corpus, segment by segment, in `pool`; with `is_thorough` also damaged ones. Units of progress
+/// are bytes of text.
 ///
 /// # Errors
-/// If a segment is damaged, the disk is full, the corpus or an index was dropped, or `stop` is set; what has been built stays.
+/// If a segment is damaged, the disk is full, the corpus or an index was dropped, or `stop` is set; finished files stay.
 pub(crate) fn build_indexes(
     core: &Core,
     pool: &ThreadPool,
@@ -28,7 +28,7 @@ pub(crate) fn build_indexes(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<()> {
-    // Files that are written have one name, and another thread may be at what is missing.
+    // Files in the making have one name, and another thread may build the same ones.
     let _one = core.runtime.indexing.wait_while(|| check(stop))?;
     let missing = missing_indexes(core, corpus, is_thorough)?;
     if missing.is_empty() {
@@ -71,7 +71,7 @@ fn warn_incomplete(corpus: &str, error: &Error) {
     );
 }
 
-/// Builds what is missing of the indexes of a corpus whose segments have changed: a failure is a warning.
+/// Builds the missing indexes of a corpus whose segments have changed; a failure is a warning.
 pub(crate) fn complete_indexes(
     core: &Core,
     pool: &ThreadPool,
@@ -85,8 +85,8 @@ pub(crate) fn complete_indexes(
     }
 }
 
-/// The segments of a corpus, each with an index of which it has no file; with `is_thorough` no whole one. Those of packed text are
-/// left out: they are to be replaced soon.
+/// The segments of a corpus, each with an index that has no file for it; with `is_thorough` no undamaged one. Segments of packed
+/// text are left out: they are replaced soon.
 pub(crate) fn missing_indexes(
     core: &Core,
     corpus: &str,

@@ -5,7 +5,7 @@
 //! corpus or a file. The invariant: segments are a function of files and settings; where text is cut, how tokens are
 //! numbered and what the grammar is depends on no thread, hash seed or clock.
 //!
-//! Where segments are written, and whether they become visible, is for the caller to say.
+//! The caller decides where segments are written, and whether they become visible.
 
 mod build;
 mod view_texts;
@@ -33,29 +33,27 @@ use zipfdb_storage::{
     CorpusSettings, Dictionary, FileEntry, Grammar, IngestMode, SegmentForm, SegmentInfo,
 };
 
-/// A segment has at most so many tokens, whatever its settings say: grammar construction may take 30 bytes for each, 6 GB
-/// in all.
+/// The most tokens of a segment, whatever its settings: grammar construction may take 30 bytes for each, 6 GB in all.
 const SEGMENT_TOKENS_MAX: usize = 200_000_000;
 
-/// A segment's chunks have at most so many dictionary entries: merging takes up to 100 bytes for each, and that only
-/// matters for data in which hardly a token repeats.
+/// The most dictionary entries of a segment's chunks: merging takes up to 100 bytes for each. The limit only matters for data in
+/// which hardly a token repeats.
 const SEGMENT_ENTRIES_MAX: usize = 1 << 26;
 
-/// Those entries have at most so many bytes.
+/// The most bytes of those entries.
 const SEGMENT_ENTRY_BYTES_MAX: usize = 1 << 30;
 
-/// Making a segment takes about so many bytes of memory for each byte of text, and for each token: whichever is more decides how
-/// large it may be.
+/// Bytes of memory for each byte of text, and for each token, that making a segment takes, about: the larger sum limits its size.
 const MEMORY_A_BYTE: u64 = 3;
 const MEMORY_A_TOKEN: u64 = 16;
 
-/// A segment of packed text has no more: each is decoded as a whole by questions that need all of its words.
+/// The most text of a packed segment: queries that need all of its words decode it as a whole.
 const PACKED_BYTES_MAX: u64 = 256 << 20;
 
-/// With [`IngestMode::Auto`] so much text is packed first: a grammar of less is made in a second or two.
+/// The least new text that [`IngestMode::Auto`] packs first: less becomes a grammar in a second or two.
 const PACKED_BYTES_MIN: u64 = 64 << 20;
 
-/// How text is packed that is to be stored fast.
+/// The options of the fast packing.
 fn pack_options() -> PackOptions {
     PackOptions {
         level: 1,
@@ -63,22 +61,22 @@ fn pack_options() -> PackOptions {
     }
 }
 
-/// However little memory there is, a segment may have so much text.
+/// The least text limit of a segment, however little memory there is.
 const SEGMENT_BYTES_MIN: u64 = 16 << 20;
 
-/// What makes segments: until when, on which devices, and in how much memory.
+/// The resources for making segments: a stop flag, devices and memory.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
     /// Ends the work when it is set.
     pub stop: &'a AtomicBool,
-    /// None for the CPU.
+    /// None for the CPU alone.
     pub devices: Option<&'a Devices>,
-    /// What gives way to the work. Segments are smaller than their settings say where its limit asks for that.
+    /// The cache that makes room for the work. Its limit may make segments smaller than their settings say.
     pub cache: Option<&'a Arc<Cache>>,
 }
 
 impl Means<'_> {
-    /// Bytes of memory that the work may take, about.
+    /// The memory that the work may take, in bytes, about.
     fn memory(&self) -> u64 {
         self.cache.map_or(u64::MAX, |cache| cache.limit())
     }
@@ -94,9 +92,9 @@ impl<'a> From<&'a AtomicBool> for Means<'a> {
     }
 }
 
-/// Everything that a segment file is written from.
+/// The content of a new segment file.
 pub(crate) enum NewSegment {
-    /// A grammar, which is still in the memory of the device that has built it.
+    /// A grammar; the copy in the memory of the device that built it is still there.
     Grammar(NewGrammar, Option<Box<ResidentGrammar>>),
     /// Packed text.
     Text(NewText),
@@ -112,7 +110,7 @@ impl NewSegment {
     }
 }
 
-/// Everything that a segment file with a grammar is written from.
+/// The content of a segment file with a grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewGrammar {
     /// The files, or parts of files, by name.
@@ -125,11 +123,11 @@ pub(crate) struct NewGrammar {
     pub is_last: bool,
 }
 
-/// Everything that a segment file of packed text is written from.
+/// The content of a segment file of packed text.
 pub(crate) struct NewText {
     /// The files, or parts of files, by name.
     pub(crate) files: Vec<FileEntry>,
-    /// About how many tokens they have.
+    /// The number of their tokens, about.
     pub(crate) tokens: u64,
     /// Their text.
     pub(crate) packed: PackedPieces,
@@ -137,35 +135,35 @@ pub(crate) struct NewText {
     pub(crate) is_last: bool,
 }
 
-/// What an ingest did and what it cost.
+/// The result of an ingest, and its cost.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How many files.
+    /// The number of files.
     pub files: u64,
     /// Their size.
     pub bytes: u64,
-    /// How many words they have.
+    /// The number of their words.
     pub words: u64,
-    /// How many tokens they have.
+    /// The number of their tokens.
     pub tokens: u64,
     /// The segments, in order.
     pub segments: Vec<SegmentInfo>,
-    /// What was left out, by path.
+    /// The files that were left out, by path.
     pub unreadable: Vec<Unreadable>,
-    /// What else is to be said of the files.
+    /// Notices about the files.
     pub notices: Vec<Notice>,
-    /// Those that are not UTF-8 and were taken as they are.
+    /// The files that are not UTF-8 and were taken as they are.
     pub(crate) foreign: Vec<(Source, ForeignText)>,
-    /// Those that have grown meanwhile, and were taken as far as they went at first.
+    /// The files that have grown since they were listed, and were taken up to their listed size.
     pub(crate) grown: Vec<Source>,
-    /// Where the time went.
+    /// The time spent in each stage.
     pub times: Times,
 }
 
-/// Time passed in each stage; together all the time there was.
+/// Time spent in each stage; the sum is the time of the ingest.
 ///
-/// Reading and tokenizing run side by side on all threads, so the time of both is divided in proportion to what the
-/// threads spent.
+/// Reading and tokenizing run side by side on all threads, so their time is divided in proportion to what the threads spent on
+/// each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Files to bytes.
@@ -184,9 +182,9 @@ pub struct Times {
     pub write: Duration,
 }
 
-/// Makes segments of a form of the files of `listing`, and calls `publish` with one after the other.
+/// Makes segments of the files of `listing`, and calls `publish` with one after the other.
 ///
-/// Uses the current rayon pool. An error leaves it to the caller to forget the segments that were published before.
+/// Uses the current rayon pool. After an error the caller drops the segments published before.
 ///
 /// # Errors
 /// [`Error::Unreadable`] for files that cannot be read, unless `on_error` says to skip them; [`Error::Io`] if reading
@@ -252,7 +250,7 @@ pub(crate) fn ingest_texts(
     make_segments(making, texts, settings, on_error, progress, means, publish)
 }
 
-/// The form of the segments that `bytes` of new text become first in a corpus with this mode.
+/// The form of the first segments of `bytes` of new text in a corpus with this mode.
 pub(crate) fn segment_form(mode: IngestMode, bytes: u64) -> SegmentForm {
     match mode {
         IngestMode::Fast => SegmentForm::Text,
@@ -261,12 +259,12 @@ pub(crate) fn segment_form(mode: IngestMode, bytes: u64) -> SegmentForm {
     }
 }
 
-/// The part of the memory that a segment is made in. The rest is for what is read meanwhile, and by many threads.
+/// The part of the memory for making a segment. The rest is for what is read meanwhile, by many threads.
 fn memory_of_making(memory: u64) -> u64 {
     memory / 32 * 27
 }
 
-/// How much text a segment may have: what its settings say, or less where so many bytes of memory do not allow that.
+/// The text limit of a segment: that of its settings, or less if `memory` bytes do not allow that.
 pub(crate) fn segment_bytes(settings: &CorpusSettings, memory: u64) -> u64 {
     let allowed = (memory_of_making(memory) / MEMORY_A_BYTE).max(SEGMENT_BYTES_MIN);
     settings.segment_size.min(allowed)
@@ -284,7 +282,7 @@ fn limits(settings: &CorpusSettings, memory: u64) -> Limits {
     }
 }
 
-/// How drafts are made and become segments.
+/// How drafts are made, and turned into segments.
 struct SegmentMaking {
     form: ContentForm,
     limits: Limits,
@@ -314,7 +312,7 @@ impl SegmentMaking {
     }
 }
 
-/// A draft, and what it takes to make a segment of it.
+/// A draft with the facts for making a segment of it.
 struct NewDraft<'a> {
     draft: Draft,
     files: Vec<FileEntry>,
@@ -408,7 +406,7 @@ fn bytes_of(files: &[FileEntry]) -> u64 {
     files.iter().map(|file| file.bytes).sum()
 }
 
-/// Tells of the stages of a build and times them.
+/// Reports the stages of a build and measures their time.
 struct BuildStages<'a> {
     progress: &'a dyn Progress,
     bytes: u64,
@@ -510,7 +508,7 @@ fn pack_draft(new: NewDraft<'_>, report: &mut Report) -> Result<NewText> {
     })
 }
 
-/// A range of texts that follow each other and begin at `begins`.
+/// A range of the concatenation of texts, given where each begins.
 fn gathered<'a>(texts: &[&'a [u8]], begins: &[u64], range: Range<u64>) -> Cow<'a, [u8]> {
     // Empty texts share their beginning with the next one: the last text that begins at the range or before it holds its start.
     let first = begins.partition_point(|&begin| begin <= range.start) - 1;

@@ -1,4 +1,4 @@
-//! What makes segments: imports, recompression, in the background too.
+//! Makes segments: imports and recompression, also in the background.
 
 pub(crate) mod background;
 pub(crate) mod device_coder;

@@ -1,12 +1,12 @@
 //! Edits and segments to new segments.
 //!
-//! The invariant: texts do not change. All edits that stand in the log when a recompression begins are in its segments;
-//! what is committed meanwhile is applied anew to these, and files that are imported meanwhile stay in segments of their own. Readers
-//! go on with what they have, writers wait only while the new segments take the place of the old ones.
+//! The invariant: texts do not change. All edits in the log when a recompression begins are in its segments; later commits are
+//! applied to these anew, and files imported meanwhile stay in segments of their own. Readers keep their snapshots, writers wait
+//! only while the new segments replace the old ones.
 //!
-//! A full recompression makes all segments as one COPY of the current files would, so the bytes are the same. One that is
-//! *due* takes the segments that edits touch, those of packed text, and small ones when there are too many of about one size, so
-//! that every byte is written again about once for each fourfold growth of the corpus, beside what edits of its own segment cost.
+//! A full recompression makes all segments as one COPY of the current files would, so the bytes are the same. One that is *due*
+//! takes the segments that edits touch, those of packed text, and small ones when too many have about the same size, so that
+//! every byte is written again about once for each fourfold growth of the corpus, beside the cost of edits of its own segment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use crate::paths::sources::OnError;
 use crate::tokenize::UNICODE_VERSION;
 use crate::{Error, Progress, Result};
 
-/// What a recompression did.
+/// The result of a recompression.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recompression {
-    /// How many segments went.
+    /// The number of segments that were replaced.
     pub replaced: usize,
-    /// The segments that came.
+    /// The new segments.
     pub segments: Vec<SegmentInfo>,
-    /// How many files were written again, and how many bytes they have.
+    /// The number of files that were written again.
     pub files: u64,
     /// Their size.
     pub bytes: u64,
@@ -47,19 +47,19 @@ pub struct Recompression {
 pub(crate) enum Scope {
     /// Everything, so that the segments are those of one COPY.
     All,
-    /// What edits touch, what is packed text, and what has become too small.
+    /// The segments that edits touch, those of packed text, and those that have become too small.
     Due,
-    /// What edits touch, to packed text, if no more has to be written again than there is new.
+    /// The segments that edits touch, to packed text, if they have no more text than is pending.
     Packed,
 }
 
-/// So many segments that are not much larger than what is to be written are written along.
+/// From this number on, segments that are not much larger than the text to be written are rewritten too.
 const TIER_SEGMENTS_MAX: usize = 4;
 
-/// A segment is much larger from this factor on.
+/// A segment is much larger than a text from this factor on.
 const TIER_FACTOR: u64 = 4;
 
-/// The sizes of files as they are in a view, which is what new segments will have.
+/// The sizes of files in a view, which new segments keep.
 pub(super) struct ViewFiles<'a>(pub(super) &'a CorpusView);
 
 impl StoredFiles for ViewFiles<'_> {
@@ -73,7 +73,7 @@ impl StoredFiles for ViewFiles<'_> {
     }
 }
 
-/// The files of a view, and those that were imported after it: their segments are not among `known`, the segments of the view.
+/// The files of a view, and those imported after it: their segments are not among `known`, the segments of the view.
 struct FilesSince<'a> {
     view: &'a CorpusView,
     stored: &'a StoredView,
@@ -97,21 +97,22 @@ impl StoredFiles for FilesSince<'_> {
     }
 }
 
-/// Makes sure that a corpus is the one that it was, and not another one that was created since with its name.
+/// Checks that a corpus is still the same, and not another one created since with its name.
 pub(crate) fn check_is_same(before: &CorpusRecord, now: &CorpusRecord) -> Result<()> {
-    match before.id == now.id {
-        true => Ok(()),
-        false => Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
+    if before.id == now.id {
+        Ok(())
+    } else {
+        Err(Error::Storage(zipfdb_storage::Error::NoSuchCorpus {
             corpus: before.name.clone(),
             missing: None,
-        })),
+        }))
     }
 }
 
-/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`, of which the caller
-/// is no thread: it waits for its turns.
+/// Merges edits and segments of a corpus; none if there is nothing to do. Parallel work runs in `pool`; the caller is no thread
+/// of it, as it waits for locks.
 ///
-/// `go_on` says whether it is to go on, and is asked wherever it waits; `stop` is set when it is not.
+/// `go_on` is called wherever it waits, and an error of it ends the work; `stop` is set at the same time.
 ///
 /// # Errors
 /// If a segment is damaged, the disk is full, the corpus was dropped, or that of `go_on`: nothing has changed then.
@@ -149,7 +150,7 @@ pub(crate) fn recompress(
             None => return Ok(None),
         },
     };
-    // Edits that cancel each other out are merged too: what the log says of their files must be over.
+    // Edits that cancel each other out are merged too, so that the log holds nothing more of their files.
     if replaced.is_empty() && !is_edited && !is_pending {
         return Ok(None);
     }
@@ -190,7 +191,7 @@ pub(crate) fn recompress(
 
     let turn = core.runtime.writing.wait_while(go_on)?;
     go_on()?;
-    // Files may have come meanwhile, in segments of their own.
+    // Files may have been imported meanwhile, to segments of their own.
     let (now, stored) = core.stored_view(corpus)?;
     check_is_same(&record, &now)?;
     let files = FilesSince {
@@ -255,7 +256,7 @@ pub(crate) fn write(
     }
 }
 
-/// Whether the segments are what one COPY of the files would make, if segments have up to `full` bytes of text.
+/// Whether the segments are those of one COPY of the files, if segments have up to `full` bytes of text.
 fn is_one_copy(record: &CorpusRecord, stored: &StoredView, full: u64) -> bool {
     let headers = stored
         .segments()
@@ -280,8 +281,8 @@ fn is_one_copy(record: &CorpusRecord, stored: &StoredView, full: u64) -> bool {
             .all(|pair| pair[0].text_bytes() + pair[1].text_bytes() > full)
 }
 
-/// The segments that are to be replaced, if files of these names go beside what is edited and segments have up to `full` bytes
-/// of text.
+/// The segments to replace, if files with the names `going` leave their segments with the edited files, and segments have up to
+/// `full` bytes of text.
 pub(super) fn due<'a>(
     record: &CorpusRecord,
     full: u64,
@@ -293,7 +294,7 @@ pub(super) fn due<'a>(
         .map(|segment| segment.text_bytes())
         .collect();
     let names = view.overlay().files().map(|(name, _)| &**name).chain(going);
-    // What is to be written again: the edited files, and the others of their segments.
+    // The text to be written again: the edited files, and the others of their segments.
     let (mut chosen, bytes) = touched(view, names);
     chosen.extend((0..sizes.len()).filter(|&segment| stored.segments()[segment].is_packed()));
     loop {
@@ -313,7 +314,7 @@ pub(super) fn due<'a>(
     Ok(ids(record, chosen))
 }
 
-/// The segments that edits touch, and those that have other parts of their files, if they have no more text than is pending.
+/// The segments that edits touch, and those with other parts of their files, if they have no more text than is pending.
 fn few_touched(record: &CorpusRecord, view: &CorpusView) -> Result<Option<Vec<u64>>> {
     let stored = view.stored();
     let names = view.overlay().files().map(|(name, _)| &**name);
@@ -326,7 +327,7 @@ fn few_touched(record: &CorpusRecord, view: &CorpusView) -> Result<Option<Vec<u6
     Ok(are_few.then(|| ids(record, chosen)))
 }
 
-/// The segments that have files of these names, by place, and how many bytes those have that no segment has.
+/// The segments with files of these names, by place, and the bytes of those files that no segment has.
 fn touched<'a>(view: &CorpusView, names: impl Iterator<Item = &'a str>) -> (BTreeSet<usize>, u64) {
     let stored = view.stored();
     let (mut segments, mut new) = (BTreeSet::new(), 0);
@@ -363,7 +364,7 @@ fn close(stored: &StoredView, chosen: &mut BTreeSet<usize>) -> Result<()> {
     Ok(())
 }
 
-/// The files that new segments are to hold: those in the replaced ones, and those that no segment has.
+/// The files of the new segments: those in the replaced segments, and those that no segment has.
 pub(super) fn files_of(view: &CorpusView, replaced: &[u64]) -> Result<Vec<u32>> {
     let stored = view.stored();
     let mut is_kept = vec![false; view.files().len()];

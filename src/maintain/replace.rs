@@ -1,8 +1,8 @@
-//! Files of the operating system in place of files of a corpus, in one step.
+//! Replaces files of a corpus by files of the operating system, in one step.
 //!
 //! The invariant: readers see all old files or all new ones. The segments that hold replaced files are written again without
-//! them, as a recompression would, together with the new files; edits that stand in the log are merged on the way. It is the
-//! writer's turn all the while, so no edit is made of a text that goes.
+//! them, as by a recompression, together with the new files; edits in the log are merged on the way. The writer's lock is held
+//! all the while, so no edit is made of a text that is replaced.
 
 use std::collections::HashSet;
 use std::io;
@@ -29,14 +29,14 @@ use crate::{Progress, Result};
 #[derive(Clone, Copy)]
 pub(crate) struct NewFiles<'a> {
     pub(crate) listing: &'a Listing,
-    /// What to do about those that cannot be read.
+    /// What to do about unreadable files.
     pub(crate) on_error: OnError,
-    /// What they become; none for what the corpus says.
+    /// The form of the new segments; none for the corpus' setting.
     pub(crate) ingest: Option<IngestMode>,
 }
 
 impl NewFiles<'_> {
-    /// What the files become first in a corpus; those whose size is not known may be large.
+    /// The form of the files' first segments in a corpus; files of unknown size may be large.
     pub(crate) fn form(&self, record: &CorpusRecord) -> SegmentForm {
         let sizes = self.listing.sources.iter().map(|source| source.bytes);
         let bytes = sizes.fold(0, u64::saturating_add);
@@ -44,11 +44,11 @@ impl NewFiles<'_> {
     }
 }
 
-/// Puts files into a corpus, in place of those that have their names; none if no file has. A file that is there stays if the one
-/// that is to replace it cannot be read and may be left out.
+/// Puts files into a corpus, replacing files of the same names; none if the corpus has no file of these names. A file
+/// stays if its replacement cannot be read and may be left out.
 ///
-/// The caller is no thread of the database's pool: it waits for its turns. `go_on` says whether it is to go on, and is asked
-/// wherever it waits; `stop` is set when it is not.
+/// The caller is no thread of the database's pool, as it waits for locks. `go_on` is called wherever it waits, and an error of it
+/// ends the work; `stop` is set at the same time.
 ///
 /// # Errors
 /// As [`crate::maintain::ingest::ingest`], if a segment is damaged, the disk is full, the corpus was dropped, or that of
@@ -83,7 +83,7 @@ pub(crate) fn replace(
     if !(listing.sources.iter()).any(|source| is_replacement(&source.name)) {
         return Ok(None);
     }
-    // Sources that cannot be read, in whose place the old files stay.
+    // Unreadable sources, whose old files stay.
     let mut unreadable: Vec<Unreadable> = Vec::new();
     loop {
         go_on()?;
@@ -142,7 +142,7 @@ pub(crate) fn replace(
         base.sort_unstable();
         let base = Base {
             segments: base.into(),
-            // All edits are merged, so none is made again.
+            // All edits are merged, so none is applied again.
             files: &ViewFiles(&view),
             go_on,
         };
@@ -223,7 +223,7 @@ impl Texts for MergedTexts {
     }
 
     fn hold(&self, texts: Range<usize>, stop: &AtomicBool) -> HeldTexts {
-        // Files that stay follow one another in the same order.
+        // Files that stay keep their order.
         let mut kept = self.order[texts].iter().filter_map(|text| match text {
             MergedText::Kept(text) => Some(*text),
             MergedText::Source(_) => None,

@@ -1,4 +1,4 @@
-//! `Throttle`: work that reads no more bytes a second than it may.
+//! `Throttle`: limits the rate of reading.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use crate::Progress;
 use crate::runtime::interrupt::check;
 
-/// Holds up who reports what was read, so that from the beginning on no more is read than a rate allows.
+/// Delays the caller that reports read bytes, so that the total since the beginning stays within the rate.
 ///
-/// Time in which other stages run counts too: what was not read then is read faster.
+/// The time of other stages counts too: reading after them is faster.
 pub(crate) struct Throttle<'a> {
-    /// Bytes a second; 0 for no bound.
+    /// Bytes a second; 0 for no limit.
     rate: u64,
     begun: Instant,
     read: AtomicU64,
@@ -22,11 +22,11 @@ pub(crate) struct Throttle<'a> {
 /// The stage in which text is read.
 const READING_STAGE: &str = "tokenize";
 
-/// How often who is held up looks whether to end.
+/// Interval at which a delayed thread checks for interruption.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl<'a> Throttle<'a> {
-    /// Bytes a second, 0 for no bound; nobody is held up once `stop` is set.
+    /// Limits reading to `rate` bytes a second, 0 for no limit; there are no delays once `stop` is set.
     pub(crate) fn new(rate: u64, stop: &'a AtomicBool) -> Throttle<'a> {
         Throttle {
             rate,
@@ -37,7 +37,7 @@ impl<'a> Throttle<'a> {
         }
     }
 
-    /// How long after the beginning so many bytes may have been read.
+    /// The time from the beginning before which fewer than `bytes` may have been read.
     fn time_of(&self, bytes: u64) -> Duration {
         match self.rate {
             0 => Duration::ZERO,

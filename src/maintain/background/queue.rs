@@ -1,45 +1,45 @@
-//! Work that waits for a thread, and who waits for the work.
+//! The queue of corpora for the background thread, and the waits for it.
 //!
-//! The invariant: while a corpus is queued there is a thread that will come to it, so whoever waits for one does not wait for
-//! ever: not when the work panics, not when no thread can be started, not when the database is closed. The thread stays while a
-//! corpus waits for its time, for which nobody else waits.
+//! The invariant: while a corpus is queued there is a thread that will work on it, so no wait lasts for ever: not when the work
+//! panics, not when no thread can be started, not when the database is closed. The thread also stays while a corpus waits for its
+//! time; no caller waits for that.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::runtime::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
-/// Corpora, by number, that one thread works on, one after the other.
+/// A queue of corpora, by number, that one thread works on, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
-    /// Signalled when a corpus is off the queue, or the thread has something to look at.
+    /// Signalled when a corpus leaves the queue, or the thread has new work.
     changed: Condvar,
-    /// What is being worked on is to end.
+    /// Whether the running work is to end.
     stop: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// The first one is what the thread works on or will next.
+    /// The first corpus is the one in work, or the next.
     corpora: Vec<u64>,
-    /// Whether the first one was asked for while it was worked on: there may be more to do then.
+    /// Whether the first corpus was queued again while in work: there may be more to do then.
     is_asked_again: bool,
-    /// What is to be tried again, and when.
+    /// The corpora to be tried again, and when.
     later: Vec<(u64, Instant)>,
-    /// What is to be looked at when its time has come.
+    /// The corpora with a timer, and when it ends.
     timers: Vec<(u64, Instant)>,
-    /// Whether there is a thread that will look at them.
+    /// Whether a thread serves the queue.
     is_running: bool,
-    /// Nobody needs them any more.
+    /// Whether the queue is closed: no work is needed any more.
     is_closed: bool,
 }
 
-/// How often who waits looks whether to go on.
+/// Interval at which a waiting thread checks for interruption.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl QueueState {
-    /// Queues the corpora whose time has come.
+    /// Queues the corpora that are due.
     fn take_up(&mut self) {
         let now = Instant::now();
         for waiting in [&mut self.later, &mut self.timers] {
@@ -51,13 +51,13 @@ impl QueueState {
         }
     }
 
-    /// When the next time comes.
+    /// The earliest time at which a corpus is due.
     fn next_due(&self) -> Option<Instant> {
         let waiting = self.later.iter().chain(&self.timers);
         waiting.map(|&(_, due)| due).min()
     }
 
-    /// Forgets what waits for its time to work on a corpus.
+    /// Drops the waits and timers of a corpus.
     fn forget(&mut self, corpus: u64) {
         self.later.retain(|&(later, _)| later != corpus);
         self.timers.retain(|&(timed, _)| timed != corpus);
@@ -65,9 +65,9 @@ impl QueueState {
 }
 
 impl Queue {
-    /// Queues a corpus if it does not wait to be tried again; one that is being worked on comes once more after that. Without a
-    /// thread, `start` starts one that calls [`Queue::run`], or says that it cannot: nothing is queued then. A thread that was
-    /// started before has returned from [`Queue::run`] by then.
+    /// Queues a corpus unless it waits to be tried again; one that is in work is worked on once more. Without a thread, `start`
+    /// starts one that calls [`Queue::run`], or returns false: nothing is queued then. A thread that was started before has
+    /// returned from [`Queue::run`] by then.
     pub(crate) fn add(&self, corpus: u64, start: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         let is_later = state.later.iter().any(|&(later, _)| later == corpus);
@@ -86,7 +86,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Has a corpus worked on at a time, if it is not before that. `start` is as for [`Queue::add`].
+    /// Queues a corpus at `due`, or at an earlier time that is already set. `start` is as for [`Queue::add`].
     pub(crate) fn add_at(&self, corpus: u64, due: Instant, start: impl FnOnce() -> bool) {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -103,7 +103,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Ends the thread if it only waits for times to come, which are forgotten. Returns whether there is none then.
+    /// Ends the thread if it only waits for times, which are dropped. Returns whether no thread runs then.
     pub(crate) fn rest(&self) -> bool {
         let mut state = self.state.lock();
         if state.corpora.is_empty() && state.later.is_empty() && !state.timers.is_empty() {
@@ -116,8 +116,7 @@ impl Queue {
         state.corpora.is_empty() && state.later.is_empty() && !state.is_running
     }
 
-    /// Returns when a corpus is not queued any more, or `go_on`, which is asked every few milliseconds, says that there is no
-    /// need to wait.
+    /// Waits until a corpus has left the queue, or `go_on`, called every few milliseconds, says that the wait is over.
     ///
     /// # Errors
     /// That of `go_on`.
@@ -133,7 +132,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends the work on a corpus that is gone. If it has not begun, `work` finds nothing to do.
+    /// Ends the work on a corpus that is gone. Work that has not begun finds nothing to do.
     pub(crate) fn cancel(&self, corpus: u64) {
         let mut state = self.state.lock();
         if state.corpora.first() == Some(&corpus) {
@@ -143,14 +142,14 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// A corpus is not to be tried again, nor looked at later.
+    /// Drops the waits and timers of a corpus.
     pub(crate) fn forget(&self, corpus: u64) {
         let mut state = self.state.lock();
         state.forget(corpus);
         self.changed.notify_all();
     }
 
-    /// Ends all work, also what has not begun.
+    /// Ends all work, begun or not.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -160,8 +159,8 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Works on what is queued until nothing is, nor waits for its time. `work` is to end soon once its flag is set, and
-    /// says after which time it is to be tried again, if it is.
+    /// Works on queued corpora until none is queued or waits for its time. `work` must end soon once its flag is set; it returns
+    /// the wait until the next attempt, if one is needed.
     pub(crate) fn run(&self, mut work: impl FnMut(u64, &AtomicBool) -> Option<Duration>) {
         loop {
             let corpus = {
@@ -194,7 +193,7 @@ impl Queue {
     }
 }
 
-/// Takes a corpus off the queue when its turn is over, also by a panic, so that nobody waits for it.
+/// Guard of the corpus in work: takes it off the queue when dropped, also on panic.
 struct Done<'a> {
     queue: &'a Queue,
     corpus: u64,
@@ -206,7 +205,7 @@ impl Drop for Done<'_> {
         let mut state = self.queue.state.lock();
         state.corpora.retain(|&other| other != self.corpus);
         let is_asked_again = std::mem::take(&mut state.is_asked_again);
-        // What was stopped is not wanted any more.
+        // Work that was stopped is not tried again.
         if !self.queue.stop.load(Ordering::Relaxed) {
             match self.again {
                 Some(delay) => state.later.push((self.corpus, Instant::now() + delay)),

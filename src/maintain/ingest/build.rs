@@ -1,4 +1,4 @@
-//! Drafts to grammars, on devices where those are to build them, else on the CPU: the same ones.
+//! Drafts to grammars, on devices where they are cheaper, else on the CPU, with the same result.
 
 use crate::drafts::{Draft, Limits, numbered, sorted_tokens};
 use crate::maintain::device_coder::ResidentGrammar;
@@ -15,7 +15,7 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar};
 /// Bytes of text for each token, about.
 const BYTES_A_TOKEN: u64 = 5;
 
-/// What a build does, one after the other.
+/// The stages of a build, in order.
 #[derive(Clone, Copy)]
 pub(super) enum BuildStage {
     Dictionary,
@@ -23,7 +23,7 @@ pub(super) enum BuildStage {
     Prune,
 }
 
-/// Whether devices number the tokens of so much text, as far as that is known before.
+/// Whether devices would number the tokens of `bytes` of text, by an estimate of their number.
 pub(super) fn is_for_devices(bytes: u64, limits: Limits, devices: Option<&Devices>) -> bool {
     let bytes = bytes.min(limits.bytes);
     let tokens = usize::try_from(bytes / BYTES_A_TOKEN).unwrap_or(usize::MAX);
@@ -32,7 +32,7 @@ pub(super) fn is_for_devices(bytes: u64, limits: Limits, devices: Option<&Device
         && devices.is_some_and(|devices| devices.will_construct(tokens, costs))
 }
 
-/// The device that builds a grammar of `tokens` tokens; none if the CPU is to build it, or no device has the memory.
+/// The device that builds a grammar of `tokens` tokens; none if the CPU is cheaper, or no device has the memory.
 fn device_for(tokens: usize, devices: Option<&Devices>) -> Option<(&Devices, &Arc<Device>)> {
     let devices = devices?;
     let threads = rayon::current_num_threads();
@@ -40,12 +40,12 @@ fn device_for(tokens: usize, devices: Option<&Devices>) -> Option<(&Devices, &Ar
     Some((devices, device))
 }
 
-/// What grammars are made of and with, but the tokens.
+/// The inputs of a grammar, except its tokens.
 pub(super) struct GrammarMaking<'a> {
     pub settings: &'a CorpusSettings,
     /// `[files + 1]`: where the tokens of each start.
     pub file_offsets: &'a [u32],
-    /// None for the CPU.
+    /// None for the CPU alone.
     pub devices: Option<&'a Devices>,
     /// Ends the work when it is set.
     pub stop: &'a AtomicBool,
@@ -95,7 +95,7 @@ impl GrammarMaking<'_> {
         }
     }
 
-    /// Numbers the tokens of texts and builds their grammar on a device; none if none is to do it.
+    /// Numbers the tokens of texts and builds their grammar on a device; none if the CPU does it.
     fn of_texts(
         &self,
         texts: &[CutText<'_>],
@@ -128,8 +128,8 @@ impl GrammarMaking<'_> {
             })
         });
         match made {
-            // The host can number the tokens as well, as where hashes of different tokens are the same. A device that has to build
-            // their grammar tells then whether it can.
+            // The host can number the tokens too, for example if hashes of different tokens are equal. A failure of the device
+            // shows again when it builds their grammar.
             Err(Error::Gpu(error)) => {
                 tracing::debug!("tokens are numbered by the CPU: {error}");
                 Ok(None)
@@ -138,7 +138,7 @@ impl GrammarMaking<'_> {
         }
     }
 
-    /// Builds the grammar of numbered tokens, on a device if one is to do it: the same one.
+    /// Builds the grammar of numbered tokens, on a device or on the CPU, with the same result.
     fn of_tokens(
         &self,
         tokens: Vec<u32>,
@@ -147,7 +147,7 @@ impl GrammarMaking<'_> {
     ) -> Result<(Constructed, Option<ResidentGrammar>)> {
         let (files, parameters, stop) = (self.file_offsets, &self.parameters(), self.stop);
         let on_stage = RefCell::new(on_stage);
-        let told = |stage| {
+        let report = |stage| {
             on_stage.borrow_mut()(match stage {
                 Stage::Rounds => BuildStage::Rounds,
                 Stage::Prune => BuildStage::Prune,
@@ -160,7 +160,7 @@ impl GrammarMaking<'_> {
                 files,
                 terminal_count,
                 parameters,
-                &mut &told,
+                &mut &report,
                 stop,
             )?;
             Ok((built.download(gpu)?, built.grammar))
@@ -173,15 +173,15 @@ impl GrammarMaking<'_> {
             files,
             terminal_count,
             parameters,
-            &mut &told,
+            &mut &report,
             &mut |_| {},
             stop,
         )?;
         Ok((constructed, None))
     }
 
-    /// Works on the device that builds a grammar of `tokens` tokens, and says which that is. None if the CPU is to do the work: no
-    /// device is wanted or has the memory, or a device has failed and the CPU may take its place.
+    /// Runs work on the device that builds a grammar of `tokens` tokens, and returns the device too. None if the CPU does the
+    /// work: no device is wanted or has the memory, or a device has failed and the CPU may take its place.
     fn on_device<T>(
         &self,
         tokens: usize,

@@ -1,4 +1,4 @@
-//! Files to segments and back, with all numbers of threads.
+//! Files to segments and back, with several numbers of threads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -113,7 +113,7 @@ fn expand(segment: &NewGrammar) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// How many words the tokenizer finds in a text.
+/// The number of words that the tokenizer finds in a text.
 #[derive(Default)]
 struct WordCount(u64);
 
@@ -181,7 +181,7 @@ fn prose(lines: u32) -> String {
                 "{line}. The {} of caf\u{e9} {} can't be {}, said no-one.\n",
                 mixed % 7,
                 mixed % 100,
-                if mixed % 3 == 0 { "known" } else { "told" }
+                if mixed % 3 == 0 { "known" } else { "seen" }
             )
         })
         .collect()
@@ -220,7 +220,7 @@ fn every_file_expands_back_byte_for_byte() {
             let (report, segments) = run(top.path(), &settings);
             check(top.path(), &settings, &report, &segments);
             assert_eq!(segments.len() == 1, segment_size == 1 << 30);
-            // A single piece may be larger: a part has at least CHUNK_BYTES_MIN bytes, a word as many as it has.
+            // A single piece may be larger: a part has at least CHUNK_BYTES_MIN bytes, and a word is not cut.
             let size = |segment: &NewGrammar| segment.files.iter().map(|file| file.bytes).sum();
             let largest: u64 = segments.iter().map(size).max().unwrap();
             assert!(largest <= segment_size.max(30_000));

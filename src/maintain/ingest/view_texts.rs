@@ -13,16 +13,16 @@ use crate::answer::CorpusView;
 use crate::drafts::{HeldTexts, OpenText, Texts};
 use crate::segment::SegmentView;
 
-/// Files of a corpus as they are at one moment.
+/// Files of a corpus at one moment.
 pub struct ViewTexts {
     view: Arc<CorpusView>,
-    /// Which, ascending.
+    /// The numbers of the files, ascending.
     files: Vec<u32>,
-    /// The segments that are read.
+    /// The segments that are being read.
     held: Mutex<Weak<HeldSegments>>,
 }
 
-/// Segments whose texts are read, with what that needs.
+/// Segments whose texts are being read, with the structures for it.
 struct HeldSegments {
     /// Their places.
     segments: BTreeSet<usize>,
@@ -39,7 +39,7 @@ impl ViewTexts {
         }
     }
 
-    /// The size of all of them.
+    /// The size of all of them, in bytes.
     pub fn total_bytes(&self) -> u64 {
         (0..self.files.len()).map(|text| self.bytes(text)).sum()
     }
@@ -70,7 +70,7 @@ impl Texts for ViewTexts {
         let held = self.held.lock().upgrade();
         let held = held.filter(|held| held.segments == segments);
         Some(held.unwrap_or_else(|| {
-            // Damage is met again by the read that it concerns.
+            // The read that meets the damage reports it.
             let views = (self.view.stored()).with_extracts(segments.iter().copied(), stop);
             let made = Arc::new(HeldSegments {
                 _views: views.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What each scope of a recompression takes, and what becomes of it.
+//! The segments that each scope of a recompression takes, and the result.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +47,7 @@ fn new_text_is_packed_and_what_few_changes_touch_is_not() {
     assert_eq!(database.corpus("c").unwrap().pending_bytes().unwrap(), 0);
     assert_eq!(count(), 2_000);
 
-    // More is new than has to be written again.
+    // The new text exceeds the text to be written again.
     append(&database, 5..20);
     assert!(recompress_as(&database, Scope::Packed).is_some());
     assert_eq!(forms(&database), [SegmentForm::Text]);
@@ -61,7 +61,7 @@ fn new_text_is_packed_and_what_few_changes_touch_is_not() {
     assert!(recompress_as(&database, Scope::Packed).is_none());
 }
 
-/// Does something else when there is progress for the first time, on a thread of its own, and waits for it.
+/// Runs another action at the first report of progress, on a thread of its own, and waits for it.
 struct Meanwhile<'a> {
     work: &'a (dyn Fn() + Sync),
     is_done: AtomicBool,
@@ -104,7 +104,7 @@ fn files_that_are_imported_while_others_are_recompressed_stay_with_their_edits()
         for name in ["old", "other", "gone"] {
             run(&format!("COPY c FROM '{}'", source(name)));
         }
-        // Of the time before, in the time between, and both are in the log.
+        // Committed before and during the recompression; both are in the log.
         run("DELETE FROM c WHERE file = 'gone'");
         let append = |files: &[&str]| {
             let rows: Vec<_> = files.iter().map(|file| (*file, " cat")).collect();
@@ -133,7 +133,7 @@ fn files_that_are_imported_while_others_are_recompressed_stay_with_their_edits()
     }
     let database = Database::open(&path).unwrap();
     assert_eq!(count(&database), expected);
-    // Perhaps it was due when the database was opened.
+    // A recompression may have been due when the database was opened.
     recompress_as(&database, Scope::All);
     assert_eq!(forms(&database), [SegmentForm::Grammar]);
     assert_eq!(count(&database), expected);
