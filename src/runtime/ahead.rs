@@ -1,6 +1,6 @@
-//! `WorkAhead`: tasks of one statement that run on the threads of a pool while the thread of the statement goes on.
+//! `WorkAhead`: tasks of one statement that run on the threads of a pool while the thread of the statement continues.
 //!
-//! Invariant: answers come in the order in which tasks were begun. Dropping it keeps tasks that wait for a thread from running.
+//! Invariant: answers come in the order in which tasks began. Dropping the queue keeps tasks that wait for a thread from running.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use rayon::ThreadPool;
 use super::interrupt::{BegunWork, Interrupt, begin_apart};
 use crate::Result;
 
-/// Work for each thread of the pool that is begun before answers are taken: what it does, and what comes next.
+/// Tasks that may be in flight for each thread of the pool: the running one and the next.
 const BEGUN_OF_THREAD: usize = 2;
 
-/// Work that was begun, whose answers are taken one after the other.
+/// Tasks in flight, whose answers are taken in the order of their start.
 pub(crate) struct WorkAhead<A> {
     pool: Arc<ThreadPool>,
     interrupt: Interrupt,
-    /// How much is begun before answers should be taken.
+    /// The number of tasks in flight from which on answers should be taken first.
     most: usize,
     begun: VecDeque<BegunWork<A>>,
 }
 
 impl<A: Send + 'static> WorkAhead<A> {
-    /// For a statement; nothing is begun.
+    /// An empty queue for a statement.
     pub(crate) fn new(pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> WorkAhead<A> {
         WorkAhead {
             pool: pool.clone(),
@@ -33,31 +33,31 @@ impl<A: Send + 'static> WorkAhead<A> {
         }
     }
 
-    /// The same, with so much work for each thread: for answers that are large.
+    /// The same queue with `work` tasks in flight for each thread: fewer than the default keep large answers out of memory.
     pub(crate) fn of_each_thread(mut self, work: usize) -> WorkAhead<A> {
         self.most = self.pool.current_num_threads() * work;
         self
     }
 
-    /// Whether an answer should be taken before more is begun.
+    /// Whether an answer should be taken before another task begins.
     pub(crate) fn is_full(&self) -> bool {
         self.begun.len() >= self.most
     }
 
-    /// Takes the answer of work that is done.
+    /// Appends the answer of a task that has already run.
     pub(crate) fn put(&mut self, answer: A) {
         self.begun.push_back(BegunWork::done(answer));
     }
 
-    /// Begins work.
+    /// Begins a task on the pool.
     pub(crate) fn begin(&mut self, work: impl FnOnce() -> Result<A> + Send + 'static) {
         self.begun.push_back(begin_apart(&self.pool, |_| work()));
     }
 
-    /// Waits for what was begun first; none if nothing is begun.
+    /// Waits for the oldest task; none if no task is in flight.
     ///
     /// # Errors
-    /// As the work, and as `Interrupt::check`.
+    /// Those of the task, and of `Interrupt::check`.
     pub(crate) fn next(&mut self) -> Result<Option<A>> {
         let first = self.begun.pop_front();
         first.map(|begun| self.interrupt.wait(begun)).transpose()

@@ -1,4 +1,4 @@
-//! `Beside`: something that a thread of a pool works on while the thread of the statement goes on.
+//! `Beside`: a value that a thread of a pool works on while the thread of the statement goes on.
 //!
 //! When a result is needed whose work no thread of the pool has begun, the thread of the statement runs it: a busy pool does not delay
 //! the statement. Invariant: pieces of work run one after the other, in the order of `begin`; only the running one has the value.
@@ -11,7 +11,7 @@ use rayon::ThreadPool;
 use super::interrupt::{BegunWork, Interrupt, begin_apart};
 use crate::{Error, Result};
 
-/// What is worked on, here or on a thread of the pool.
+/// A value and where it is: here, or moved to a task of the pool.
 pub(crate) struct Beside<T> {
     pool: Arc<ThreadPool>,
     interrupt: Interrupt,
@@ -22,14 +22,14 @@ enum Whereabouts<T> {
     Here(T),
     /// The work, which the first thread that is free takes out, and the receiver of its result.
     Away(Arc<Mutex<Option<WaitingWork<T>>>>, BegunWork<T>),
-    /// Work on it ended with an error.
+    /// A task on the value ended with an error, so the value is gone.
     Lost,
 }
 
 type WaitingWork<T> = Box<dyn FnOnce() -> Result<T> + Send>;
 
 impl<T: Send + 'static> Beside<T> {
-    /// Something that is here.
+    /// Wraps a value, with no work begun.
     pub(crate) fn new(of: T, pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> Beside<T> {
         Beside {
             pool: pool.clone(),
@@ -38,10 +38,10 @@ impl<T: Send + 'static> Beside<T> {
         }
     }
 
-    /// It, after the work that was begun.
+    /// The value, after all queued work has finished.
     ///
     /// # Errors
-    /// As the work, and as `Interrupt::check`. After an error it is lost.
+    /// Those of the work, and of `Interrupt::check`. After an error the value is lost.
     pub(crate) fn here(&mut self) -> Result<&mut T> {
         if let Whereabouts::Away(..) = self.place {
             self.place = Whereabouts::Here(self.take()?);
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Beside<T> {
         }
     }
 
-    /// Begins work on it, after the work that was begun before.
+    /// Queues work on the value, after all work queued before.
     ///
     /// # Errors
     /// As [`Beside::here`].
@@ -120,7 +120,7 @@ mod tests {
     fn who_waits_does_what_no_thread_has_begun() {
         let pool = Arc::new(start_pool(Some(1)).unwrap());
         let (release, is_released) = std::sync::mpsc::channel::<()>();
-        // The only thread is busy until the end, when the sender is gone.
+        // The only thread of the pool is busy until the sender is dropped.
         pool.spawn(move || {
             let _ = is_released.recv();
         });
@@ -145,7 +145,7 @@ mod tests {
         let mut nothing = Beside::new((), &pool, &interrupt);
         let waits = move |(): &mut ()| {
             begins.send(()).unwrap();
-            // Fails when the sender is gone.
+            // Fails when the sender is dropped.
             let _ = is_released.recv();
             Ok(())
         };

@@ -1,12 +1,13 @@
-//! What a database knows of GPUs: which ones may be used, and which segments lie in their memory.
+//! The GPUs of a database: the ones that may be used, and the segments in their memory.
 //!
-//! Invariant: what lies in a device's memory is a copy of what the segment holds, so it may go at any time. It stays while
-//! memory allows, the least recently used leaves first, and goes with its segment. No lock is held while a device works.
+//! Invariant: a structure in a device's memory is a copy of one of the segment, so it may be evicted at any time. It stays while
+//! memory allows, the least recently used is evicted first, and all are freed with their segment. No lock is held while a device
+//! works.
 //!
 //! While a device works with one segment, the grammar of the next may be copied beside that; it is given up when the memory
 //! is needed.
 //!
-//! What is computed there is asked for in `answer`, where it is also estimated whether that pays.
+//! Operations in `answer` run the kernels, and estimate whether a device is faster than the CPU.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,17 +24,17 @@ use zipfdb_sql::setting::Device as Setting;
 
 use crate::{Error, Result};
 
-/// What a database computes with: the threads of the CPU and the GPUs.
+/// The CPU threads and the GPUs that a database computes with.
 pub(crate) struct Devices {
     pool: Arc<ThreadPool>,
     wanted: Mutex<Wanted>,
-    /// Opened when one is first asked for; none if there are none.
+    /// The GPUs, opened when first asked for; empty if the machine has none.
     opened: OnceLock<Vec<Arc<Device>>>,
     /// Nanoseconds of work that the CPU did while devices were not open.
     passed_up: AtomicU64,
 }
 
-/// What SET has said.
+/// The devices and the memory limit that SET chose.
 #[derive(Clone, Copy, Default)]
 struct Wanted {
     device: Setting,
@@ -43,44 +44,44 @@ struct Wanted {
 /// One GPU.
 pub(crate) struct Device {
     gpu: Gpu,
-    /// What lies in its memory.
+    /// The structures of segments in its memory.
     residents: Mutex<Vec<Resident>>,
-    /// What is copied there for work that comes next.
+    /// The grammars that are being copied to its memory in advance.
     coming: Mutex<Vec<Arc<Coming>>>,
-    /// Whether something that came had to go again, since a question began.
+    /// Whether a prefetched structure was evicted during this query.
     is_short: AtomicBool,
-    /// Counts uses of residents.
+    /// A logical clock that orders uses of residents.
     clock: AtomicU64,
     failures: AtomicU64,
 }
 
-/// A device that works until a flag is set.
+/// A device, and the flag that stops work on it.
 #[derive(Clone)]
 pub(crate) struct OnDevice<'a> {
     device: &'a Device,
     gpu: Gpu,
 }
 
-/// What lies in a device's memory of a segment.
+/// A structure of a segment in the memory of a device.
 struct Resident {
     /// The number of the segment's [`Residence`].
     owner: u64,
     structure: Structure,
-    /// When it was last used.
+    /// The value of the clock at its last use.
     used: u64,
 }
 
-/// A grammar on its way to a device.
+/// A grammar that is being copied to a device.
 struct Coming {
     /// As in [`Resident`].
     owner: u64,
     kind: Kind,
     stop: Arc<AtomicBool>,
-    /// Until it is taken or given up. Locked while it is copied, which waits for no thread of a pool.
+    /// The copy, until it is taken or given up. Locked while the copy runs, which waits for no thread of a pool.
     grammar: Mutex<Option<ComingGrammar>>,
 }
 
-/// Has a grammar come to a device as long as it is held; then it is given up, unless it was taken.
+/// Guard of a prefetched grammar: dropped, it gives the grammar up unless a query has taken it.
 pub(crate) struct Bringing<'a> {
     device: &'a Device,
     coming: Arc<Coming>,
@@ -92,7 +93,7 @@ enum Structure {
     Lists(Arc<DeviceLists>),
 }
 
-/// What a structure is for.
+/// The operations that a structure serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Counts of all words and n-grams, and phrases.
@@ -116,7 +117,7 @@ impl Structure {
 /// A grammar over words, for counts of all words and n-grams, and for phrases.
 pub(crate) struct ResidentWords {
     pub(crate) grammar: DeviceWords,
-    /// How often each symbol occurs.
+    /// The weight of each symbol.
     pub(crate) weights: Buffer<u32>,
     file_uses: OnceLock<FileUses>,
     word_uses: OnceLock<DeviceWordUses>,
@@ -133,7 +134,7 @@ impl ResidentWords {
         })
     }
 
-    /// What counts by file need, built when it is first asked for.
+    /// The structure for counts by file, built when first asked for.
     pub(crate) fn file_uses(&self, gpu: &Gpu) -> Result<&FileUses> {
         if let Some(uses) = self.file_uses.get() {
             return Ok(uses);
@@ -142,7 +143,7 @@ impl ResidentWords {
         Ok(self.file_uses.get_or_init(|| built))
     }
 
-    /// What places of phrases need, built when it is first asked for.
+    /// The structure for places of phrases, built when first asked for.
     pub(crate) fn word_uses(&self, gpu: &Gpu) -> Result<&DeviceWordUses> {
         if let Some(uses) = self.word_uses.get() {
             return Ok(uses);
@@ -152,7 +153,7 @@ impl ResidentWords {
     }
 }
 
-/// A segment's place in the memory of devices, which it gives up when it is dropped.
+/// A segment's identity in the memory of devices; dropped, it evicts the segment's structures.
 pub(crate) struct Residence {
     id: u64,
     devices: OnceLock<Weak<Devices>>,
@@ -167,7 +168,7 @@ impl Residence {
         }
     }
 
-    /// Has the segment leave these devices when it is dropped.
+    /// Registers devices whose copies of the segment are evicted when this is dropped.
     pub(crate) fn enter(&self, devices: &Arc<Devices>) {
         self.devices.get_or_init(|| Arc::downgrade(devices));
     }
@@ -187,21 +188,21 @@ impl Drop for Residence {
 /// The CPU does work that it is estimated to finish in fewer nanoseconds.
 const DEVICE_WORK_MIN: f64 = 500_000.0;
 
-/// What [`Devices::candidates`] may choose from.
+/// The devices that [`Devices::candidates`] lets a plan choose from.
 pub(crate) enum Candidates<'a> {
-    /// Only the CPU.
+    /// The CPU alone.
     None,
-    /// Devices where they are cheaper.
+    /// These devices, where they are cheaper than the CPU.
     Maybe(Vec<&'a Arc<Device>>),
-    /// Devices, whatever they cost.
+    /// These devices, at any cost.
     Only(Vec<&'a Arc<Device>>),
 }
 
-/// Nanoseconds that opening the devices takes, contexts included: 200 to 250 ms on a host of one H100.
+/// Time to open the devices, contexts included, in nanoseconds: 200 to 250 ms on a host of one H100.
 const FINDING_COST: u64 = 250_000_000;
 
 impl Devices {
-    /// The devices of a database that has these threads.
+    /// The devices of a database with these threads.
     pub(crate) fn new(pool: Arc<ThreadPool>) -> Devices {
         Devices {
             pool,
@@ -211,27 +212,27 @@ impl Devices {
         }
     }
 
-    /// Devices of which a test asks nothing, with a thread.
+    /// Devices for tests that use the CPU alone, with one thread.
     #[cfg(test)]
     pub(crate) fn none() -> Arc<Devices> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         Arc::new(Devices::new(Arc::new(pool.expect("a thread"))))
     }
 
-    /// The threads of the database. All that is parallel runs on them: there is no other pool for it.
+    /// The threads of the database. All parallel work runs on them.
     pub(crate) fn pool(&self) -> &ThreadPool {
         &self.pool
     }
 
-    /// How many threads the database has.
+    /// The number of threads of the database.
     pub(crate) fn threads(&self) -> usize {
         self.pool.current_num_threads()
     }
 
-    /// Takes what SET says.
+    /// Applies what SET chose.
     ///
     /// # Errors
-    /// If there is no such device.
+    /// If the machine has no such device.
     pub(crate) fn want(&self, device: Setting, memory_limit: Option<u64>) -> Result<()> {
         if let Setting::Cuda(number) = device {
             let invalid = |reason: String| Error::Invalid {
@@ -274,13 +275,13 @@ impl Devices {
         found.iter().map(limited).collect()
     }
 
-    /// Has these devices, whatever the machine has. Returns whether there are any, and none were opened before.
+    /// Sets the devices by hand. Returns whether `found` has any and no devices were opened before.
     #[cfg(test)]
     pub(crate) fn open(&self, found: &[Gpu]) -> bool {
         !found.is_empty() && self.opened.set(self.limited(found)).is_ok()
     }
 
-    /// The devices that may take work of `cpu_cost` nanoseconds on the CPU. With `device = 'auto'` a device counts once it is open.
+    /// The devices that may take work of `cpu_cost` nanoseconds on the CPU. With `device = 'auto'` these are the open ones.
     pub(crate) fn candidates(&self, cpu_cost: f64) -> Candidates<'_> {
         let wanted = self.wanted.lock().device;
         let is_asked = || self.opened.get().is_some() && cpu_cost >= DEVICE_WORK_MIN;
@@ -302,7 +303,7 @@ impl Devices {
     }
 
     /// Records work of `cpu_cost` nanoseconds on the CPU that is about to begin. With `device = 'auto'` the devices are opened once
-    /// the recorded work costs as much as opening them, the rule of ski rental. Returns whether this call opened any.
+    /// the recorded work equals the cost of opening them, the rule of ski rental. Returns whether this call opened any.
     pub(crate) fn look_for(&self, cpu_cost: f64) -> bool {
         if self.opened.get().is_some()
             || cpu_cost < DEVICE_WORK_MIN
@@ -310,7 +311,7 @@ impl Devices {
         {
             return false;
         }
-        let cost = (cpu_cost as u64).min(FINDING_COST); // whatever is longer counts as much
+        let cost = (cpu_cost as u64).min(FINDING_COST); // longer work counts as `FINDING_COST`
         let before = self.passed_up.fetch_add(cost, Ordering::Relaxed);
         before + cost >= FINDING_COST && !self.all().is_empty()
     }
@@ -321,8 +322,8 @@ impl Devices {
         !matches!(self.candidates(cpu_cost), Candidates::None)
     }
 
-    /// The device that builds a grammar of so many tokens, which costs so much on the CPU and on a device; none if the CPU is
-    /// to, or no device has the memory.
+    /// The device that builds a grammar of `tokens` tokens, given the costs on the CPU and on a device; none if the CPU is
+    /// cheaper, or no device has the memory.
     pub(crate) fn for_construction(
         &self,
         tokens: usize,
@@ -332,8 +333,8 @@ impl Devices {
         self.constructing(tokens, costs)
     }
 
-    /// Whether [`Devices::for_construction`] will find a device. Records no work: that is done when the work begins. Work that takes
-    /// as long as opening the devices opens them here.
+    /// Whether [`Devices::for_construction`] will find a device. Records no work: that is done when the work begins. Work that
+    /// costs more than opening the devices opens them here.
     pub(crate) fn will_construct(&self, tokens: usize, costs: (f64, f64)) -> bool {
         if costs.0 >= FINDING_COST as f64 {
             self.look_for(costs.0);
@@ -342,7 +343,7 @@ impl Devices {
     }
 
     fn constructing(&self, tokens: usize, costs: (f64, f64)) -> Option<&Arc<Device>> {
-        /// What construction takes at its peak.
+        /// Peak memory of construction for each token.
         const TOKEN_BYTES: u64 = 64;
         if tokens >= gpu::TOKENS_MAX {
             return None;
@@ -351,15 +352,15 @@ impl Devices {
         self.with_memory(tokens as u64 * TOKEN_BYTES, costs)
     }
 
-    /// The device that encodes bodies and roots of so many symbols in all, so many of them distinct, which costs so much on the
-    /// CPU and on a device; none if the CPU is to, or no device has the memory.
+    /// The device that encodes bodies and roots of `symbols` symbols in all, `distinct` of them distinct, given the costs on the
+    /// CPU and on a device; none if the CPU is cheaper, or no device has the memory.
     pub(crate) fn for_encoding(
         &self,
         symbols: usize,
         distinct: usize,
         costs: (f64, f64),
     ) -> Option<&Arc<Device>> {
-        /// What encoding takes at its peak, and for counts.
+        /// Peak memory of encoding for each symbol, and of its counts for each distinct symbol.
         const SYMBOL_BYTES: u64 = 56;
         const DISTINCT_BYTES: u64 = 40;
         const COUNTS_BYTES: u64 = 16 << 20;
@@ -372,19 +373,19 @@ impl Devices {
         self.with_memory(bytes + COUNTS_BYTES, costs)
     }
 
-    /// The first device with so much memory, for work that costs so much on the CPU and on a device; none if the CPU is to do it.
+    /// The first device with `bytes` of memory, for work with these costs on the CPU and on a device; none if the CPU is cheaper.
     fn with_memory(&self, bytes: u64, costs: (f64, f64)) -> Option<&Arc<Device>> {
         let mut devices = self.chosen(costs).into_iter();
         devices.find(|device| bytes <= device.memory_limit())
     }
 
-    /// The device for work that costs so much on the CPU and on a device; none if the CPU is to do it.
+    /// The first device for work with these costs on the CPU and on a device; none if the CPU is cheaper.
     pub(crate) fn for_work(&self, costs: (f64, f64)) -> Option<&Arc<Device>> {
         self.look_for(costs.0);
         self.chosen(costs).into_iter().next()
     }
 
-    /// The devices for work that costs so much on the CPU and on a device; none if the CPU is to do it. Records no work.
+    /// The devices for work with these costs on the CPU and on a device; none if the CPU is cheaper. Records no work.
     fn chosen(&self, (on_cpu, on_device): (f64, f64)) -> Vec<&Arc<Device>> {
         match self.candidates(on_cpu) {
             Candidates::Maybe(devices) if on_device < on_cpu => devices,
@@ -393,7 +394,7 @@ impl Devices {
         }
     }
 
-    /// Whether work is worth an estimate of what devices would take: there may be some, and they may be used.
+    /// Whether the cost on devices is worth estimating: the machine may have some, and SET allows them.
     pub(crate) fn may_take_any(&self) -> bool {
         match self.wanted.lock().device {
             Setting::Cpu => false,
@@ -402,7 +403,7 @@ impl Devices {
         }
     }
 
-    /// Whether SET has named devices, and there are some.
+    /// Whether SET names devices, and the machine has them.
     pub(crate) fn are_demanded(&self) -> bool {
         let wanted = self.wanted.lock().device;
         matches!(wanted, Setting::Cuda(_)) && !self.all().is_empty()
@@ -435,7 +436,7 @@ impl Device {
         while self.gpu.memory_used() > limit && self.evict(None) {}
     }
 
-    /// As `cuda:0`.
+    /// The name, such as `cuda:0`.
     pub(crate) fn name(&self) -> &str {
         &self.facts().name
     }
@@ -457,7 +458,7 @@ impl Device {
         self.gpu.take_memory_used_max()
     }
 
-    /// How many segments have something in its memory.
+    /// The number of segments with a structure in its memory.
     pub(crate) fn segments(&self) -> u64 {
         let residents = self.residents.lock();
         let mut owners: Vec<u64> = residents.iter().map(|resident| resident.owner).collect();
@@ -470,13 +471,13 @@ impl Device {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Counts a failure for which the CPU works.
+    /// Counts a failure after which the CPU does the work.
     pub(crate) fn count_failure(&self, error: &Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         tracing::warn!("{error}; the CPU answers instead");
     }
 
-    /// Whether a structure of a segment lies in its memory.
+    /// Whether a structure of a segment is in its memory.
     pub(crate) fn holds(&self, residence: &Residence, kind: Kind) -> bool {
         let residents = self.residents.lock();
         let mut residents = residents.iter();
@@ -484,7 +485,7 @@ impl Device {
             .any(|resident| resident.owner == residence.id && resident.structure.kind() == kind)
     }
 
-    /// The device for work that ends when a flag is set.
+    /// The device for work that ends when `stop` is set.
     pub(crate) fn until<'a>(&'a self, stop: &Arc<AtomicBool>) -> OnDevice<'a> {
         OnDevice {
             device: self,
@@ -492,7 +493,7 @@ impl Device {
         }
     }
 
-    /// Works with the device alone.
+    /// Runs `work` on the device without a segment.
     ///
     /// # Errors
     /// As [`OnDevice::with_words`].
@@ -514,7 +515,7 @@ impl Device {
         })
     }
 
-    /// Keeps a structure, in place of one that another thread may have built meanwhile.
+    /// Stores a structure, replacing one that another thread may have built meanwhile.
     fn keep(&self, residence: &Residence, structure: Structure) {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
         let (owner, kind) = (residence.id, structure.kind());
@@ -527,12 +528,12 @@ impl Device {
         });
     }
 
-    /// A question begins.
+    /// Begins a query: prefetching is allowed again.
     pub(crate) fn begin_question(&self) {
         self.is_short.store(false, Ordering::Relaxed);
     }
 
-    /// The grammar that has come for a segment, if all of it has.
+    /// The prefetched grammar of a segment, if the copy is complete.
     fn arrived(
         &self,
         gpu: &Gpu,
@@ -553,7 +554,7 @@ impl Device {
         }
     }
 
-    /// Gives up what is on its way; says whether there was something.
+    /// Gives up all prefetched grammars. Returns whether there was one.
     fn give_up_coming(&self) -> bool {
         let coming = std::mem::take(&mut *self.coming.lock());
         let given_up = coming.iter().filter(|coming| coming.give_up()).count();
@@ -563,14 +564,13 @@ impl Device {
         given_up > 0
     }
 
-    /// Has the least recently used leave for work with a kind of structure of a segment, but not that. Says whether there was
-    /// one.
+    /// Evicts the least recently used structure other than `but`. Returns whether there was one.
     fn evict(&self, but: Option<(&Residence, Kind)>) -> bool {
         let but = but.map(|(residence, kind)| (residence.id, kind));
         self.evict_but(|owner, kind| Some((owner, kind)) == but)
     }
 
-    /// Has the least recently used leave, but not what is to stay. Says whether there was one.
+    /// Evicts the least recently used structure for which `stays` is false. Returns whether there was one.
     fn evict_but(&self, stays: impl Fn(u64, Kind) -> bool) -> bool {
         let mut residents = self.residents.lock();
         let places = residents.iter().enumerate();
@@ -585,8 +585,8 @@ impl Device {
 }
 
 impl<'a> OnDevice<'a> {
-    /// Takes memory for the grammar of a segment that is worked with next, if there is some: others leave for it, but not
-    /// those in `stay`, which are worked with before or soon after. What fails is done anew when its turn comes.
+    /// Prefetches the grammar of the next segment, if memory can be had: segments are evicted for it, except those in `stay`,
+    /// which are used before it or soon after. On a failure the grammar is copied when its turn comes.
     pub(crate) fn bring(
         &self,
         residence: &Residence,
@@ -620,10 +620,10 @@ impl<'a> OnDevice<'a> {
         self.device.arrived(&self.gpu, residence, kind)
     }
 
-    /// Works with the words of a segment.
+    /// Runs `work` on the words of a segment.
     ///
     /// # Errors
-    /// What the device or `work` fails with; of memory only when nothing of other segments is there any more.
+    /// Those of the device and of `work`; out of memory only when no structure of another segment is left to evict.
     pub(crate) fn with_words<A>(
         &self,
         residence: &Residence,
@@ -651,7 +651,7 @@ impl<'a> OnDevice<'a> {
         })
     }
 
-    /// Works with what look-ups in a segment need, which `build` makes of the grammar if that has come.
+    /// Runs `work` on the look-up structure of a segment, which `build` makes, of the prefetched grammar if there is one.
     ///
     /// # Errors
     /// As [`OnDevice::with_words`], and of `build`.
@@ -680,7 +680,7 @@ impl<'a> OnDevice<'a> {
         })
     }
 
-    /// Works with the lists of all words of a segment, which `build` copies.
+    /// Runs `work` on the lists of all words of a segment, which `build` copies.
     ///
     /// # Errors
     /// As [`OnDevice::with_words`], and of `build`.
@@ -707,7 +707,7 @@ impl<'a> OnDevice<'a> {
         })
     }
 
-    /// Works with the words of a part of a segment, of which nothing stays.
+    /// Runs `work` on the words of a part of a segment; the structure is dropped afterwards.
     ///
     /// # Errors
     /// As [`OnDevice::with_words`].
@@ -722,7 +722,7 @@ impl<'a> OnDevice<'a> {
         })
     }
 
-    /// Works with the device alone.
+    /// Runs `work` on the device without a segment.
     ///
     /// # Errors
     /// As [`OnDevice::with_words`].
@@ -730,7 +730,7 @@ impl<'a> OnDevice<'a> {
         self.with_room(None, || work(&self.gpu))
     }
 
-    /// Works again and again until there is enough memory, or nothing left that could leave.
+    /// Repeats `work`, evicting one structure after each failure for lack of memory, until none is left to evict.
     fn with_room<A>(
         &self,
         but: Option<(&Residence, Kind)>,
@@ -747,7 +747,7 @@ impl<'a> OnDevice<'a> {
 }
 
 impl Coming {
-    /// Gives the grammar up; says whether it was there.
+    /// Gives the grammar up. Returns whether it was there.
     fn give_up(&self) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         self.grammar.lock().take().is_some()

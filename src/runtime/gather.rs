@@ -1,7 +1,7 @@
-//! Single look-ups that threads make at about the same time, gathered to one batch.
+//! Batches single look-ups that several threads make at about the same time.
 //!
-//! Invariant: whoever asks gets the answer of the view that he asked. The first to ask waits for a while and answers for all
-//! who came meanwhile; if that fails, each of the others asks alone.
+//! Invariant: every caller gets the answer of its own view. The first caller of a window (the leader) waits for its end and
+//! answers for all followers; if that fails, each follower asks alone.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::Result;
 /// A file, by its place in order of name, and a word.
 pub(crate) type WordInFile = (usize, Vec<u8>);
 
-/// The look-ups of a database that wait.
+/// The waiting look-ups of a database.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Microseconds; 0 if nobody waits.
+    /// Length of the window in microseconds; 0 if look-ups are not gathered.
     window: AtomicU64,
     pub(crate) counts: Gatherer<WordInFile, u64>,
     pub(crate) searches: Gatherer<WordInFile, Vec<u64>>,
@@ -30,7 +30,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// For how long look-ups are gathered; none if they are not.
+    /// The window in which look-ups are gathered; none if they are not.
     pub(crate) fn window(&self) -> Option<Duration> {
         match self.window.load(Ordering::Relaxed) {
             0 => None,
@@ -38,18 +38,18 @@ impl Gathered {
         }
     }
 
-    /// Sets it, in microseconds.
+    /// Sets the window, in microseconds.
     pub(crate) fn set_window(&self, microseconds: u64) {
         self.window.store(microseconds, Ordering::Relaxed);
     }
 }
 
-/// Look-ups of one kind that wait.
+/// The waiting look-ups of one kind.
 pub(crate) struct Gatherer<Q, A> {
     waiting: Mutex<Vec<Arc<GatheredLookups<Q, A>>>>,
 }
 
-/// Look-ups of one view.
+/// The waiting look-ups on one view.
 struct GatheredLookups<Q, A> {
     view: Arc<dyn Any + Send + Sync>,
     state: Mutex<LookupsState<Q, A>>,
@@ -64,7 +64,7 @@ impl<Q, A> GatheredLookups<Q, A> {
 
 enum LookupsState<Q, A> {
     Asked(Vec<Q>),
-    /// By place of the question; none once it was taken, or if there is no answer.
+    /// The answers by place of the question; none once taken, or if the question has no answer.
     Answered(Vec<Option<A>>),
 }
 
@@ -77,11 +77,11 @@ impl<Q, A> Default for Gatherer<Q, A> {
 }
 
 impl<Q: Clone, A> Gatherer<Q, A> {
-    /// Answers a question, together with those of other threads that come before the window is over. `go_on` is asked every
-    /// few milliseconds.
+    /// Answers a question together with those that other threads ask before the window ends. Checks `go_on` every few
+    /// milliseconds.
     ///
     /// # Errors
-    /// What `one`, `all` or `go_on` fail with.
+    /// Those of `one`, `all` and `go_on`.
     pub(crate) fn ask(
         &self,
         view: &Arc<impl Any + Send + Sync>,
@@ -136,7 +136,7 @@ impl<Q: Clone, A> Gatherer<Q, A> {
     }
 }
 
-/// Waits as long as `go_on` has no error.
+/// Waits for `time`, or until `go_on` returns an error.
 fn wait(time: Duration, go_on: impl Fn() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     loop {
@@ -148,10 +148,10 @@ fn wait(time: Duration, go_on: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
-/// How often who waits looks whether to go on.
+/// Interval at which a waiting thread checks for interruption.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Whoever answers for all: others do not wait any more when it is over, however it ends.
+/// Guard of the leader: wakes all followers when dropped, also on panic.
 struct Answering<'a, Q, A> {
     gatherer: &'a Gatherer<Q, A>,
     group: &'a Arc<GatheredLookups<Q, A>>,
@@ -159,7 +159,7 @@ struct Answering<'a, Q, A> {
 }
 
 impl<Q, A> Answering<'_, Q, A> {
-    /// The questions; nobody comes any more.
+    /// Closes the window and takes the questions; later callers start a new one.
     fn close(&self) -> Vec<Q> {
         let mut waiting = self.gatherer.waiting.lock();
         waiting.retain(|group| !Arc::ptr_eq(group, self.group));
@@ -267,7 +267,7 @@ mod tests {
             let answers = threads.into_iter().map(|thread| thread.join().unwrap());
             answers.flatten().collect()
         });
-        // Only who asked for all fails, if there was more than one.
+        // Only the leader fails, if it had followers.
         assert!(answered.iter().all(|answer| answer % 2 == 0));
         assert!(gatherer.waiting.lock().is_empty());
     }

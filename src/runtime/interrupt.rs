@@ -1,7 +1,7 @@
-//! Ending a statement early: because somebody asks for it, or because its time is up.
+//! Ends a statement early: on request, or when its time is up.
 //!
-//! Invariant: `Interrupt::check` never waits and costs two loads and, with a timeout, a look at the clock, so whatever may
-//! take long calls it every few thousand steps. What was interrupted is not resumed.
+//! Invariant: `Interrupt::check` never waits and costs two loads and, with a timeout, a look at the clock, so every long loop
+//! calls it every few thousand steps. An interrupted statement is not resumed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use crate::error::no_threads;
 use crate::{Error, Result};
 
 /// Interrupts statements from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
-/// [`crate::Database::interrupt_handle`] for all that run at that moment. A new one is for what no database runs, as
+/// [`crate::Database::interrupt_handle`] for all that run at that moment. A new handle is for work without a database, such as
 /// [`crate::pack_file`] and [`crate::repair`].
 ///
-/// What is interrupted ends with [`Error::Interrupted`], usually within milliseconds; a COPY that is writing a segment ends
-/// that first, and publishes nothing. What is over already is not affected, and neither is what starts later.
+/// Interrupted work ends with [`Error::Interrupted`], usually within milliseconds; a COPY that is writing a segment completes
+/// that first, and publishes nothing. Work that is over, or that starts later, is not affected.
 ///
 /// ```
 /// use zipfdb::Database;
@@ -41,14 +41,14 @@ enum InterruptTarget {
 }
 
 impl InterruptHandle {
-    /// A handle for work that it is given to: all of it, also what begins after the interrupt.
+    /// A handle for work that takes it as an argument: it interrupts work that runs now and work that begins later.
     pub fn new() -> InterruptHandle {
         InterruptHandle {
             target: InterruptTarget::Query(Arc::default()),
         }
     }
 
-    /// Work begins that the handle interrupts.
+    /// Begins work that this handle interrupts.
     pub(crate) fn begin(&self) -> Interrupt {
         match &self.target {
             InterruptTarget::Query(is_interrupted) => Interrupt {
@@ -59,7 +59,7 @@ impl InterruptHandle {
         }
     }
 
-    /// Interrupts what the handle was made for.
+    /// Interrupts the work of this handle.
     pub fn interrupt(&self) {
         match &self.target {
             InterruptTarget::Query(is_interrupted) => is_interrupted.store(true, Ordering::Relaxed),
@@ -76,22 +76,22 @@ impl Default for InterruptHandle {
     }
 }
 
-/// How often all queries of a database have been interrupted.
+/// The number of times that all queries of a database were interrupted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupts(Arc<AtomicU64>);
 
 impl Interrupts {
-    /// A handle that interrupts all queries which have begun.
+    /// A handle that interrupts all queries that have begun.
     pub(crate) fn handle(&self) -> InterruptHandle {
         InterruptHandle {
             target: InterruptTarget::Database(self.0.clone()),
         }
     }
 
-    /// A query begins, which may take `timeout` milliseconds; 0 for any time.
+    /// Begins a query that may take `timeout` milliseconds; 0 for no limit.
     pub(crate) fn begin(&self, timeout: u64) -> Interrupt {
         let now = Instant::now();
-        // A time that no clock reaches is none.
+        // A deadline that the clock cannot represent is none.
         let ends = now.checked_add(Duration::from_millis(timeout));
         Interrupt {
             is_interrupted: Arc::default(),
@@ -102,14 +102,14 @@ impl Interrupts {
     }
 }
 
-/// Whether one query has to end.
+/// Whether one query must end.
 #[derive(Debug, Clone)]
 pub(crate) struct Interrupt {
     is_interrupted: Arc<AtomicBool>,
     interrupts: Arc<AtomicU64>,
-    /// What `interrupts` was when the query began.
+    /// The value of `interrupts` when the query began.
     before: u64,
-    /// When time is up, and how many milliseconds that is from the beginning.
+    /// The deadline, and the timeout in milliseconds.
     deadline: Option<(Instant, u64)>,
 }
 
@@ -121,7 +121,7 @@ impl Interrupt {
         }
     }
 
-    /// Goes on, or says why not.
+    /// Returns an error once the query must end.
     ///
     /// # Errors
     /// `Interrupted` or `Timeout`.
@@ -139,10 +139,10 @@ impl Interrupt {
         }
     }
 
-    /// Runs parallel work on the threads of a pool, and sets the flag it is given when the query has to end.
+    /// Runs parallel work on the threads of a pool, and sets the flag passed to it when the query must end.
     ///
     /// # Errors
-    /// As the work, and as `check`.
+    /// Those of the work, and of `check`.
     pub(crate) fn watch<A: Send>(
         &self,
         pool: &ThreadPool,
@@ -171,11 +171,11 @@ impl Interrupt {
         }
     }
 
-    /// Runs work on the threads of a pool and waits for it. When the query has to end, it is left alone: it never begins, as
-    /// where other queries keep the pool busy, or ends by the flag it is given while nobody waits for it.
+    /// Runs work on the threads of a pool and waits for it. When the query must end, the wait ends first: work that has not begun
+    /// is dropped, as on a busy pool, and running work sees its flag set while no thread waits for it.
     ///
     /// # Errors
-    /// As the work, and as `check`.
+    /// Those of the work, and of `check`.
     pub(crate) fn apart<A: Send + 'static>(
         &self,
         pool: &ThreadPool,
@@ -184,10 +184,10 @@ impl Interrupt {
         self.wait(begin_apart(pool, work))
     }
 
-    /// Waits for the system in a thread of its own, which is left alone when the query has to end.
+    /// Runs a blocking system call on a thread of its own, and abandons the thread when the query must end.
     ///
     /// # Errors
-    /// As the work, and as `check`; if the system refuses a thread.
+    /// Those of the work, and of `check`; if the system refuses a thread.
     pub(crate) fn apart_from_all<A: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<A> + Send + 'static,
@@ -198,10 +198,10 @@ impl Interrupt {
         self.wait(begun)
     }
 
-    /// Waits for work that was begun elsewhere as long as the query goes on.
+    /// Waits for work begun elsewhere, until the query must end.
     ///
     /// # Errors
-    /// As the work, and as `check`.
+    /// Those of the work, and of `check`.
     pub(crate) fn wait<A>(&self, begun: BegunWork<A>) -> Result<A> {
         loop {
             match begun.is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
@@ -215,11 +215,11 @@ impl Interrupt {
         }
     }
 
-    /// Runs work on this thread, and sets the flag it is given when the query has to end. For work that waits for others: a
-    /// thread of the pool must not, it may be what they need, or hold what they wait for.
+    /// Runs work on this thread, and sets the flag passed to it when the query must end. For work that waits for other threads:
+    /// run on a thread of the pool, it could occupy the thread that they need, or hold what they wait for.
     ///
     /// # Errors
-    /// As the work, and as `check`; if the system refuses a thread.
+    /// Those of the work, and of `check`; if the system refuses a thread.
     pub(crate) fn attend<A>(&self, work: impl FnOnce(&Arc<AtomicBool>) -> Result<A>) -> Result<A> {
         let stop = Arc::new(AtomicBool::new(false));
         let (done, is_done) = mpsc::channel::<()>();
@@ -248,7 +248,7 @@ impl Interrupt {
 
     const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
-    /// Something that checks at every 64th step.
+    /// A counter that checks at every 64th step.
     pub(crate) fn pace(&self) -> Pace {
         Pace {
             interrupt: self.clone(),
@@ -257,7 +257,7 @@ impl Interrupt {
         }
     }
 
-    /// Of what nobody ends.
+    /// An interrupt that never ends its work.
     #[cfg(test)]
     pub(crate) fn never() -> Interrupt {
         Interrupts::default().begin(0)
@@ -272,14 +272,14 @@ pub(crate) struct BegunWork<A> {
 }
 
 impl<A: Send + 'static> BegunWork<A> {
-    /// What is done already.
+    /// Work that is already done.
     pub(super) fn done(answer: A) -> BegunWork<A> {
         let (begun, work) = BegunWork::new(|_| Ok(answer));
         work();
         begun
     }
 
-    /// What waits for the work, and the work, to be run once.
+    /// The handle to wait with, and the work, to be run once.
     fn new(
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
     ) -> (BegunWork<A>, impl FnOnce() + Send + 'static) {
@@ -288,7 +288,7 @@ impl<A: Send + 'static> BegunWork<A> {
         let flag = stop.clone();
         let work = move || {
             if check(&flag).is_ok() {
-                // Sending fails if the receiver was dropped: then the answer is not wanted.
+                // Sending fails if the receiver was dropped: the answer is not wanted.
                 let _ = done.send(catch_unwind(AssertUnwindSafe(|| work(&flag))));
             }
         };
@@ -302,36 +302,37 @@ impl<A> Drop for BegunWork<A> {
     }
 }
 
-/// Begins work on the threads of a pool; on a thread of it, runs it.
+/// Begins work on the threads of a pool; on a thread of that pool, runs it.
 pub(crate) fn begin_apart<A: Send + 'static>(
     pool: &ThreadPool,
     work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
 ) -> BegunWork<A> {
     let (begun, work) = BegunWork::new(work);
     match pool.current_thread_index() {
-        // A thread of the pool would wait for itself, as where a host asks while it is told of progress.
+        // A thread of the pool would wait for itself, for example a host that queries from its progress callback.
         Some(_) => work(),
         None => pool.spawn(work),
     }
     begun
 }
 
-/// Goes on unless a flag that `Interrupt::watch` gave is set.
+/// Returns an error if the flag from `Interrupt::watch` is set.
 ///
 /// # Errors
 /// `Interrupted`.
 pub(crate) fn check(stop: &AtomicBool) -> Result<()> {
     // The flag guards no other memory.
-    match stop.load(Ordering::Relaxed) {
-        false => Ok(()),
-        true => Err(Error::Interrupted),
+    if stop.load(Ordering::Relaxed) {
+        Err(Error::Interrupted)
+    } else {
+        Ok(())
     }
 }
 
-/// Of work that nobody ends early.
+/// The flag of work that is never interrupted.
 pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Counts the steps of a loop and checks for an interrupt now and then, the first time at the first step.
+/// Counts the steps of a loop and checks for an interrupt at intervals, the first time at the first step.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
     interrupt: Interrupt,
@@ -343,22 +344,22 @@ pub(crate) struct Pace {
 impl Pace {
     const STEPS: u32 = 64;
 
-    /// Milliseconds of work that takes some nanoseconds a byte.
+    /// Bytes between two checks: milliseconds of work at some nanoseconds a byte.
     const BYTES: usize = 1 << 18;
 
-    /// Checks at once, as before work that cannot be divided.
+    /// Checks at once, before work that cannot be divided.
     ///
     /// # Errors
-    /// As `Interrupt::check`.
+    /// Those of `Interrupt::check`.
     pub(crate) fn check(&mut self) -> Result<()> {
         self.bytes = 0;
         self.interrupt.check()
     }
 
-    /// One more step.
+    /// Counts one step.
     ///
     /// # Errors
-    /// As `Interrupt::check`.
+    /// Those of `Interrupt::check`.
     pub(crate) fn step(&mut self) -> Result<()> {
         if self.steps == 0 {
             self.interrupt.check()?;
@@ -368,10 +369,10 @@ impl Pace {
         Ok(())
     }
 
-    /// Work on so many bytes more, which takes time in proportion to them.
+    /// Counts work that takes time in proportion to `bytes`.
     ///
     /// # Errors
-    /// As `Interrupt::check`.
+    /// Those of `Interrupt::check`.
     pub(crate) fn work(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes >= Pace::BYTES {
@@ -432,7 +433,7 @@ mod tests {
             Ok(())
         });
         assert!(matches!(result, Err(Error::Interrupted)));
-        // The thread of the pool goes on with what nobody waits for, and then with this.
+        // The thread of the pool finishes the abandoned work, and then this.
         drop(go_on);
         pool.install(|| ());
         assert!(!is_done.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! How much memory the machine has for this process.
+//! The memory that the machine has for this process.
 //!
 //! Invariant: it is looked up once and does not change while the process runs.
 
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 
 use sysinfo::{MemoryRefreshKind, System};
 
-/// The part of memory that a database takes if nothing else is said: one in so many.
+/// The default share of the machine's memory: one in `MEMORY_SHARE`.
 const MEMORY_SHARE: u64 = 4;
 
-/// Bytes that it takes at least.
+/// The least memory of a database, in bytes.
 const MEMORY_MIN: u64 = 256 << 20;
 
 /// A quarter of the memory of the machine, or of the control group that limits the process to less, and at least 256 MiB.
@@ -18,7 +18,7 @@ pub(crate) fn memory_share() -> u64 {
     *SHARE.get_or_init(|| (memory().unwrap_or(0) / MEMORY_SHARE).max(MEMORY_MIN))
 }
 
-/// Bytes; none where the system does not tell.
+/// The memory of the machine or of the control group, in bytes; none where the system does not report it.
 fn memory() -> Option<u64> {
     let mut system = System::new().ok()?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());

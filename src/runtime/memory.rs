@@ -1,9 +1,9 @@
-//! `ValueMemory`: how large a value may be, and what the values of one statement take together. Memory that the system may
-//! refuse.
+//! `ValueMemory`: limits on the size of a value and on the values of one statement together, and allocations that fail with an
+//! error.
 //!
-//! Who makes a value says its length before anything is allocated. Invariant: values of `COUNTED_BYTES_MIN` and more are
-//! counted from when they are made until their row is done; smaller ones are not, there are only as many of them as the
-//! statement has expressions. What operators keep of rows they count themselves, against their own shares.
+//! The length of a value is checked before it is allocated. Invariant: values of `COUNTED_BYTES_MIN` and more are counted from
+//! their making until their row is done; smaller ones are not, as their number is that of the expressions of the statement.
+//! Operators count rows that they keep themselves, against their own shares.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use crate::{Error, Result, Value};
 /// Values of fewer bytes are not counted.
 const COUNTED_BYTES_MIN: u64 = 4 << 10;
 
-/// What the values of a row may take at least, however small `memory_limit` is.
+/// The least limit for the values of a row, however small `memory_limit` is.
 const ROW_BYTES_MIN: u64 = 16 << 20;
 
-/// What the values of one statement may take, and do. Clones count together.
+/// The limits on values of one statement, and the bytes in use. Clones count together.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueMemory {
-    /// The longest value.
+    /// The longest value, in bytes.
     value_bytes: u64,
-    /// All values of a row together.
+    /// The limit for all values of a row together, in bytes.
     row_bytes: u64,
     used: Arc<AtomicU64>,
 }
@@ -42,7 +42,7 @@ impl ValueMemory {
         }
     }
 
-    /// For values that together take at most so many bytes.
+    /// Limits values to `bytes` together.
     pub(crate) fn of(bytes: u64) -> ValueMemory {
         ValueMemory {
             value_bytes: bytes,
@@ -51,21 +51,21 @@ impl ValueMemory {
         }
     }
 
-    /// Whether a value of so many bytes may be made; `what` names it in the error.
+    /// Checks that a value of `bytes` may be made; `what` names it in the error.
     ///
     /// # Errors
-    /// If it is too long, or too long beside the other values of its row.
+    /// If it is too long, alone or beside the other values of its row.
     pub(crate) fn check(&self, what: &str, bytes: u64) -> Result<()> {
         self.check_length(what, bytes)?;
         self.check_left(what, bytes)
     }
 
-    /// Whether so many bytes more may be taken, whatever is made of them.
+    /// Checks that `bytes` more fit beside what is counted; `what` names them in the error.
     ///
     /// # Errors
-    /// If they are too many beside what is counted. Few never are.
+    /// If they do not fit. Fewer than `COUNTED_BYTES_MIN` always fit.
     pub(crate) fn check_left(&self, what: &str, bytes: u64) -> Result<()> {
-        // Counts of what other threads hold may be a moment old; nothing else depends on them.
+        // Counts of other threads may be a moment old; nothing else depends on them.
         let left = (self.row_bytes).saturating_sub(self.used.load(Ordering::Relaxed));
         if bytes < COUNTED_BYTES_MIN || bytes <= left {
             return Ok(());
@@ -78,15 +78,15 @@ impl ValueMemory {
         })
     }
 
-    /// What all values of a row may take together.
+    /// The limit for all values of a row together, in bytes.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.row_bytes
     }
 
-    /// Whether a value may be so long.
+    /// Checks the length of a single value.
     ///
     /// # Errors
-    /// If it may not.
+    /// If it is longer than `value_size_limit`.
     pub(crate) fn check_length(&self, what: &str, bytes: u64) -> Result<()> {
         if bytes <= self.value_bytes {
             return Ok(());
@@ -99,10 +99,10 @@ impl ValueMemory {
         })
     }
 
-    /// Whether something that is made of a row and stays for it only may take so many bytes.
+    /// Checks that a structure made of a row and kept for it alone may take `bytes`.
     ///
     /// # Errors
-    /// If it is more than all values of a row may take.
+    /// If it is more than the limit for all values of a row.
     pub(crate) fn check_alone(&self, what: &str, bytes: u64) -> Result<()> {
         if bytes <= self.row_bytes {
             return Ok(());
@@ -115,10 +115,10 @@ impl ValueMemory {
         })
     }
 
-    /// An empty buffer for a value of exactly so many bytes.
+    /// An empty buffer for a value of exactly `bytes`.
     ///
     /// # Errors
-    /// As `check`, and if the system has no such memory.
+    /// Those of `check`, and if the system refuses the memory.
     pub(crate) fn buffer(&self, what: &str, bytes: u64) -> Result<Vec<u8>> {
         self.check(what, bytes)?;
         reserved(what, usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -127,7 +127,7 @@ impl ValueMemory {
     /// A copy of a value.
     ///
     /// # Errors
-    /// As `buffer`.
+    /// Those of `buffer`.
     pub(crate) fn copy(&self, value: &Value) -> Result<Value> {
         let bytes = size(value);
         if bytes < COUNTED_BYTES_MIN {
@@ -138,7 +138,7 @@ impl ValueMemory {
         copy(what, value)
     }
 
-    /// Something that counts values until it is dropped.
+    /// A counter of values, which takes them off when dropped.
     pub(crate) fn hold(&self) -> Held {
         Held {
             memory: self.clone(),
@@ -146,17 +146,17 @@ impl ValueMemory {
         }
     }
 
-    /// Bytes that are counted now.
+    /// The bytes counted now.
     #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 }
 
-/// Room for so many items, and no item; `what` names them in the error.
+/// An empty vector with room for `count` items; `what` names them in the error.
 ///
 /// # Errors
-/// If the system has no such memory.
+/// If the system refuses the memory.
 pub(crate) fn reserved<T>(what: &str, count: usize) -> Result<Vec<T>> {
     let mut items = Vec::new();
     match items.try_reserve_exact(count) {
@@ -168,10 +168,10 @@ pub(crate) fn reserved<T>(what: &str, count: usize) -> Result<Vec<T>> {
     }
 }
 
-/// A copy of a value, which counts nowhere.
+/// A copy of a value that is not counted.
 ///
 /// # Errors
-/// As `reserved`.
+/// Those of `reserved`.
 pub(crate) fn copy(what: &str, value: &Value) -> Result<Value> {
     Ok(match value {
         Value::Text(text) => {
@@ -194,7 +194,7 @@ pub(crate) fn copy(what: &str, value: &Value) -> Result<Value> {
     })
 }
 
-/// Bytes that a value keeps outside of itself.
+/// The bytes that a value keeps on the heap.
 pub(crate) fn size(value: &Value) -> u64 {
     match value {
         Value::Text(text) => text.len() as u64,
@@ -208,7 +208,7 @@ pub(crate) fn is_counted(value: &Value) -> bool {
     size(value) >= COUNTED_BYTES_MIN
 }
 
-/// Values that are counted.
+/// Values that are counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     memory: ValueMemory,
@@ -216,35 +216,35 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Counts one more value.
+    /// Counts a value.
     pub(crate) fn add(&mut self, value: &Value) {
         if is_counted(value) {
             self.add_bytes(size(value));
         }
     }
 
-    /// Counts bytes that are no value's.
+    /// Counts bytes that belong to no value.
     pub(crate) fn add_bytes(&mut self, bytes: u64) {
         self.memory.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
     }
 
-    /// As `add_bytes`, before they are allocated.
+    /// As `add_bytes`, before the bytes are allocated.
     ///
     /// # Errors
-    /// If they are too many beside what is counted.
+    /// If they do not fit beside what is counted.
     pub(crate) fn reserve(&mut self, what: &str, bytes: u64) -> Result<()> {
         self.memory.check_left(what, bytes)?;
         self.add_bytes(bytes);
         Ok(())
     }
 
-    /// Whether any value is counted.
+    /// Whether no value is counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Counts none of its values any longer.
+    /// Stops counting all of its values.
     pub(crate) fn clear(&mut self) {
         if self.bytes > 0 {
             self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -285,7 +285,7 @@ mod tests {
             "{too_many}"
         );
         assert!(memory.copy(&value).is_err());
-        // Small ones are not counted and never refused.
+        // Small values are not counted and never refused.
         held.add(&Value::from("small"));
         assert_eq!(memory.used(), 20 << 20);
         memory.check("it", COUNTED_BYTES_MIN - 1).unwrap();

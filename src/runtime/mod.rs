@@ -1,6 +1,6 @@
-//! What an open database runs on: its threads and GPUs, what SET has changed, who is interrupted and whose turn it is.
+//! What an open database runs on: its threads and GPUs, the settings, interrupts, and the order of writers.
 //!
-//! Invariant: nothing here knows what is stored or asked. Every other module may use it, and it uses none of them.
+//! Invariant: stored data and questions are not known here. Every other module may use this one, and it uses none of them.
 
 pub(crate) mod ahead;
 pub(crate) mod beside;
@@ -31,25 +31,25 @@ use turns::{Turn, Turns};
 use underway::Underway;
 use warnings::Warnings;
 
-/// Most threads of a database: many more than processors are of no use, and the system may fall over them.
+/// The most threads of a database: far more threads than processors only cost memory, and the system may refuse them.
 const THREADS_MAX: usize = 4096;
 
 /// What one open database runs on.
 pub(crate) struct Runtime {
-    /// Its threads: nothing parallel is done on others.
+    /// The threads of the database: all parallel work runs on them.
     pub(crate) pool: Arc<ThreadPool>,
     pub(crate) devices: Arc<Devices>,
-    /// What SET has changed.
+    /// The settings as SET left them.
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
-    /// Whose turn it is to change the database.
+    /// The lock for changing the database.
     pub(crate) writing: Turns,
-    /// Whose turn it is to recompress. Of the two this comes first.
+    /// The lock for recompressing. Taken before `writing`.
     pub(crate) recompressing: Turns,
-    /// Whose turn it is to build indexes.
+    /// The lock for building indexes.
     pub(crate) indexing: Turns,
     pub(crate) underway: Underway,
-    /// Single look-ups that wait for others.
+    /// Single look-ups that are gathered to batches.
     pub(crate) gathered: Gathered,
     pub(crate) warnings: Warnings,
 }
@@ -72,13 +72,13 @@ impl Runtime {
         }
     }
 
-    /// For a statement that begins now.
+    /// The interrupt of a statement that begins now.
     pub(crate) fn interrupt(&self) -> Interrupt {
         let timeout = self.settings.lock().statement_timeout;
         self.interrupts.begin(timeout)
     }
 
-    /// Waits for a turn to write, until `interrupt` ends it.
+    /// Waits for the lock to write, until `interrupt` ends the wait.
     ///
     /// # Errors
     /// That of `interrupt`.
@@ -87,12 +87,12 @@ impl Runtime {
     }
 }
 
-/// Starts the threads that work for a database, as many as there are processors if it is not said.
+/// Starts the threads of a database, by default one for each processor.
 ///
 /// # Errors
-/// If they are too many, or the system refuses them.
+/// If there are more than `THREADS_MAX`, or the system refuses them.
 pub(crate) fn start_pool(threads: Option<usize>) -> Result<ThreadPool> {
-    // 0 lets rayon take the number of processors.
+    // rayon takes 0 as the number of processors.
     let threads = threads.unwrap_or(0);
     if threads > THREADS_MAX {
         return Err(Error::Invalid {

@@ -1,4 +1,4 @@
-//! How long work tells the host program where it stands.
+//! Reports the progress of long work to the host program.
 //!
 //! Calls come from any thread of the database's pool, amounts only grow, and
 //! every `begin` is followed by an `end` unless the operation failed.

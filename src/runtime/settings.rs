@@ -1,4 +1,4 @@
-//! `Settings`: what SET has changed for a database handle and its clones.
+//! `Settings`: the settings of a database handle and its clones, as SET left them.
 //!
 //! Invariant: values are valid, the front end has checked them. They are not stored: a database opens with the defaults.
 
@@ -8,27 +8,27 @@ use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
 /// The settings in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Microseconds; 0 for none.
+    /// Microseconds; 0 if look-ups are not gathered.
     pub(crate) batch_window: u64,
     /// Milliseconds.
     pub(crate) busy_timeout: u64,
     pub(crate) device: Device,
     pub(crate) durability: Durability,
-    /// Bytes of each GPU; none for most of it.
+    /// Bytes of each GPU; none for the default, most of its memory.
     pub(crate) gpu_memory_limit: Option<u64>,
     pub(crate) strategy: Option<Strategy>,
-    /// Bytes; none for a share of the machine's.
+    /// Bytes; none for the default, a share of the machine's memory.
     memory_limit: Option<u64>,
     pub(crate) recompress_at_exit: bool,
-    /// Milliseconds; 0 for never.
+    /// Milliseconds; 0 if old edits alone start no recompression.
     pub(crate) recompress_interval: u64,
-    /// Bytes a second; 0 for no bound.
+    /// Bytes a second; 0 for no limit.
     pub(crate) recompress_rate: u64,
-    /// None for half of all.
+    /// None for the default, half of the threads.
     pub(crate) recompress_threads: Option<u64>,
-    /// Milliseconds; 0 for none.
+    /// Milliseconds; 0 for no limit.
     pub(crate) statement_timeout: u64,
-    /// Bytes of the longest value.
+    /// The longest value in bytes.
     pub(crate) value_size_limit: u64,
 }
 
@@ -53,7 +53,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Takes a new value.
+    /// Sets a value.
     pub(crate) fn set(&mut self, setting: Setting) {
         match setting {
             Setting::BatchWindow(microseconds) => self.batch_window = microseconds,
@@ -77,7 +77,7 @@ impl Settings {
         self.memory_limit.unwrap_or_else(memory_share)
     }
 
-    /// Each setting as SET takes it, with what it does; sorted by name.
+    /// Each setting as SET writes it, with its description; sorted by name.
     pub(crate) fn list(&self) -> [(Setting, &'static str); 13] {
         [
             (
@@ -136,7 +136,7 @@ impl Settings {
     }
 }
 
-/// The value of a setting as SET takes it.
+/// The value of a setting as SET writes it.
 pub(crate) fn value_text(setting: Setting) -> String {
     match setting {
         Setting::BatchWindow(0) => "0".into(),

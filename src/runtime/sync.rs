@@ -1,4 +1,4 @@
-//! What threads wait for. Unit tests take it from where `interleavings` chooses who goes on.
+//! Locks and condition variables. Unit tests replace them with those of `interleavings`, which choose the thread that runs next.
 
 #[cfg(test)]
 pub(crate) use zipfdb_test_support::locks::{AtomicBool, Condvar, Mutex, Ordering};

@@ -1,7 +1,7 @@
-//! Whose turn it is: a lock that those who wait get in the order in which they came.
+//! A lock that is granted in order of arrival.
 //!
-//! The invariant: at most one turn is there, and nobody overtakes who waits longer. Who waits looks now and then whether it
-//! is still worth it and keeps its place meanwhile, which a lock with a timeout would not do for it.
+//! The invariant: at most one turn exists, and waiters get it in the order in which they came. A waiting thread checks for
+//! interruption at intervals and keeps its place meanwhile, which a lock with a timeout would not do.
 
 use std::collections::VecDeque;
 #[cfg(test)]
@@ -11,37 +11,37 @@ use std::time::Duration;
 
 use super::sync::{Condvar, Mutex};
 
-/// Gives turns, one at a time. Clones give the same ones.
+/// The lock. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns(Arc<Mutex<Line>>);
 
-/// Those who wait and who does not.
+/// The holder of the lock and the queue of waiters.
 #[derive(Debug, Default)]
 struct Line {
-    /// Whose turn it is.
+    /// The number of the holder.
     current: Option<u64>,
-    /// Who waits, longest first, and what wakes them.
+    /// The waiters by number, longest first, and what wakes each.
     waiting: VecDeque<(u64, Arc<Condvar>)>,
-    /// How many have come.
+    /// The number of threads that have asked so far.
     count: u64,
 }
 
-/// A turn. It ends when this is dropped.
+/// The held lock; dropped, it passes to the next waiter.
 #[derive(Debug)]
 pub(crate) struct Turn(Arc<Mutex<Line>>);
 
-/// How often who waits looks whether to go on.
+/// Interval at which a waiting thread checks for interruption.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Turns {
-    /// Waits for a turn.
+    /// Waits for the lock.
     #[cfg(test)]
     pub(crate) fn wait(&self) -> Turn {
         let Ok(turn) = self.wait_while(|| Ok::<(), Infallible>(()));
         turn
     }
 
-    /// Waits for a turn as long as `go_on`, which is asked every few milliseconds, has no error.
+    /// Waits for the lock until `go_on`, called every few milliseconds, returns an error.
     ///
     /// # Errors
     /// That of `go_on`.
@@ -70,7 +70,7 @@ impl Turns {
         }
     }
 
-    /// How many wait.
+    /// The number of waiters.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.0.lock().waiting.len()

@@ -1,7 +1,7 @@
-//! How far the recompression is that runs, for whoever asks meanwhile.
+//! The progress of the running recompression, for queries to report.
 //!
-//! The invariant: at most one runs in a database; its share grows from 0 to 1, and is there for as long as it runs. Stages are
-//! counted by the time they usually take, so the share is one of time too, about.
+//! The invariant: at most one recompression runs in a database; its share grows from 0 to 1 while it runs. Stages are weighted by
+//! the time they usually take, so the share is about one of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 
 use crate::Progress;
 
-/// The recompression that runs, if one does.
+/// The running recompression, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Underway(Mutex<Option<Running>>);
 
 #[derive(Clone, Debug)]
 struct Running {
     corpus: u64,
-    /// The segments that it is to replace.
+    /// The segments that it replaces.
     replaced: Vec<u64>,
     work: Arc<Work>,
 }
@@ -27,18 +27,18 @@ struct Running {
 struct Work {
     total: u64,
     done: AtomicU64,
-    /// Of the stage that goes on.
+    /// The weight of the current stage.
     weight: AtomicU64,
 }
 
-/// Counts the work of a recompression and passes its progress on. When it goes, the recompression is over.
+/// Counts the work of a recompression and passes its progress on. Dropped, it ends the recompression.
 pub(crate) struct Meter<'a> {
     underway: &'a Underway,
     work: Arc<Work>,
     progress: &'a dyn Progress,
 }
 
-/// What share of the time each stage takes, in percent, about.
+/// The share of the time that each stage takes, in percent, about.
 const WEIGHTS: [(&str, u64); 5] = [
     ("tokenize", 18),
     ("dictionary", 5),
@@ -48,7 +48,7 @@ const WEIGHTS: [(&str, u64); 5] = [
 ];
 
 impl Underway {
-    /// A recompression begins that writes `bytes` of text in the place of segments of a corpus.
+    /// Begins a recompression that writes `bytes` of text in place of segments of a corpus.
     pub(crate) fn begin<'a>(
         &'a self,
         corpus: u64,
@@ -74,14 +74,14 @@ impl Underway {
         }
     }
 
-    /// What share is done if a corpus is being recompressed.
+    /// The share that is done, if the corpus is being recompressed.
     pub(crate) fn of_corpus(&self, corpus: u64) -> Option<f64> {
         let running = self.0.lock();
         let running = running.as_ref();
         Some(running.filter(|running| running.corpus == corpus)?.share())
     }
 
-    /// What share is done if a segment is being replaced.
+    /// The share that is done, if the segment is being replaced.
     pub(crate) fn of_segment(&self, segment: u64) -> Option<f64> {
         let running = self.0.lock();
         let replaces = |running: &&Running| running.replaced.contains(&segment);

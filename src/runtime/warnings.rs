@@ -1,25 +1,25 @@
 //! Warnings about an open database.
 //!
-//! Invariant: a warning is traced once, however often the directory is opened anew or the same is found again.
+//! Invariant: a warning is traced once, however often the directory is opened again or the same fault is found again.
 
 use std::path::Path;
 
 use parking_lot::Mutex;
 use zipfdb_storage::PathText;
 
-/// What was repaired or looked wrong, oldest first.
+/// Repairs and oddities, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
-    /// Warns of something about the database in a directory, unless that has been done.
+    /// Records and traces a warning about the database in a directory, unless it was recorded before.
     pub(crate) fn warn(&self, database: &Path, warning: String) {
         let mut warnings = self.0.lock();
         if warnings.contains(&warning) {
             return;
         }
         let path = PathText(database).to_string();
-        // One about a file of the database begins with its path.
+        // A warning about a file of the database begins with the path of the directory.
         if warning.starts_with(&path) {
             tracing::warn!("{warning}")
         } else {
