@@ -1,4 +1,4 @@
-//! `ColumnBuilder`: a column of the narrowest kind that holds the values it is given.
+//! `ColumnBuilder`: builds a column of the narrowest kind that holds its values.
 //!
 //! Invariant: the column has the values that were pushed, in order.
 
@@ -6,7 +6,7 @@ use super::column::BatchColumn;
 use super::texts::TextColumn;
 use crate::Value;
 
-/// Takes values one by one.
+/// A column in the making.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnBuilder {
     /// None before the first value.

@@ -1,6 +1,6 @@
-//! `BatchColumn`: the values of a column, one behind the other.
+//! `BatchColumn`: the values of a column, one after the other.
 //!
-//! Invariant: only `Values` holds NULL; the other kinds have exactly the values that their numbers and bytes say.
+//! Invariant: only `Values` holds NULL; the other kinds hold exactly the values of their numbers and bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,12 +25,12 @@ pub enum BatchColumn {
     Words {
         /// Numbers in the dictionary.
         indices: Vec<u32>,
-        /// Words, names of files or texts that the query made, the same in all batches of an answer.
+        /// Words, names of files or texts made by the query; the same in all batches of an answer.
         dictionary: TextDictionary,
     },
     /// Words joined by a space: the values of a `FixedSizeList<Dictionary<UInt32, LargeUtf8>>` array.
     Ngrams {
-        /// How many words each has.
+        /// The number of words of each.
         n: usize,
         /// `[rows * n]`: numbers in the dictionary.
         indices: Vec<u32>,
@@ -42,7 +42,7 @@ pub enum BatchColumn {
 }
 
 impl BatchColumn {
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         match self {
             BatchColumn::Integers(integers) => integers.len(),
@@ -54,7 +54,7 @@ impl BatchColumn {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -81,7 +81,7 @@ impl BatchColumn {
         }
     }
 
-    /// The value of a row, which is not copied if the column holds it.
+    /// The value of a row, borrowed if the column holds it.
     ///
     /// # Panics
     /// If there is no such row.
@@ -92,7 +92,7 @@ impl BatchColumn {
         }
     }
 
-    /// Appends the bytes of a text or BLOB to `target`, and says whether the row has one.
+    /// Appends the bytes of a text or BLOB to `target`. Returns whether the row has one.
     ///
     /// # Panics
     /// If there is no such row.
@@ -149,7 +149,7 @@ impl BatchColumn {
         }
     }
 
-    /// Whether it is of the same kind, and its numbers mean the same.
+    /// Whether it is of the same kind, with the same meaning of numbers.
     pub(crate) fn is_like(&self, other: &BatchColumn) -> bool {
         match (self, other) {
             (
@@ -248,7 +248,7 @@ impl BatchColumn {
         }
     }
 
-    /// Whether two rows have equal numbers; none if it has no numbers that are equal exactly where its values are.
+    /// Whether two rows have equal numbers; none if equal numbers do not mean equal values in this column.
     pub(crate) fn has_equal_numbers(&self, left: usize, right: usize) -> Option<bool> {
         match self {
             BatchColumn::Integers(integers) => Some(integers[left] == integers[right]),
@@ -310,7 +310,7 @@ impl BatchColumn {
         }
     }
 
-    /// About how many bytes it takes.
+    /// The memory that it takes, in bytes, about.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             BatchColumn::Integers(integers) => size_of_val(&integers[..]),

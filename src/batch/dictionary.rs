@@ -1,7 +1,7 @@
-//! `TextDictionary`: the texts that numbers of a column stand for.
+//! `TextDictionary`: the texts of the numbers in a column.
 //!
-//! Invariant: a number stands for the same text as long as the dictionary is there, and different numbers for different texts.
-//! It keeps the snapshot that it is of and copies no text, or it has the texts that a query made.
+//! Invariant: a number means the same text throughout the life of the dictionary, and different numbers mean different texts. A
+//! dictionary of a snapshot keeps the snapshot and copies no text; one of texts made by a query owns them.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,7 +18,7 @@ pub struct TextDictionary {
     texts: DictionaryTexts,
 }
 
-/// Which texts.
+/// The source of the texts.
 #[derive(Clone)]
 enum DictionaryTexts {
     Words(Arc<CorpusView>),
@@ -26,15 +26,15 @@ enum DictionaryTexts {
     Made(Arc<MadeTexts>),
 }
 
-/// Texts that a query made, of which no two are the same.
+/// Distinct texts made by a query.
 struct MadeTexts {
     texts: Vec<String>,
-    /// For each its place in order of bytes.
+    /// The rank of each text in order of bytes.
     ranks: OnceLock<Vec<u32>>,
 }
 
 impl TextDictionary {
-    /// The words of a view, whose vocabulary is there.
+    /// The words of a view, whose vocabulary is built.
     pub(crate) fn words(view: &Arc<CorpusView>) -> TextDictionary {
         TextDictionary {
             texts: DictionaryTexts::Words(view.clone()),
@@ -48,7 +48,7 @@ impl TextDictionary {
         }
     }
 
-    /// Texts of which no two are the same and of which there are fewer than 2^32.
+    /// A dictionary of distinct texts, fewer than 2^32.
     pub(crate) fn made(texts: Vec<String>) -> TextDictionary {
         let made = MadeTexts {
             texts,
@@ -59,10 +59,10 @@ impl TextDictionary {
         }
     }
 
-    /// How many texts there are; numbers are below.
+    /// The number of texts; numbers are less.
     pub fn len(&self) -> usize {
         match &self.texts {
-            // It was made when the dictionary was.
+            // The vocabulary was built when the dictionary was.
             DictionaryTexts::Words(view) => view.vocabulary().map_or(0, |words| words.len()),
             DictionaryTexts::Files(view) => view.files().len(),
             DictionaryTexts::Made(made) => made.texts.len(),
@@ -106,7 +106,7 @@ impl TextDictionary {
         texts
     }
 
-    /// Whether numbers of both mean the same.
+    /// Whether numbers mean the same in both.
     pub fn is_same(&self, other: &TextDictionary) -> bool {
         match (&self.texts, &other.texts) {
             (DictionaryTexts::Words(view), DictionaryTexts::Words(other))
@@ -118,7 +118,7 @@ impl TextDictionary {
         }
     }
 
-    /// What tells it again in later answers, and does not keep it.
+    /// A reference that recognizes this dictionary in later answers, and does not keep it in memory.
     pub fn downgrade(&self) -> WeakTextDictionary {
         let owner = |view: &Arc<CorpusView>| match view.pending() {
             None => DictionaryOwner::Stored(view.stored().downgrade()),
@@ -131,12 +131,12 @@ impl TextDictionary {
         })
     }
 
-    /// Whether it has names of files, whose numbers are in order of their bytes.
+    /// Whether the texts are names of files, whose numbers are in order of their bytes.
     pub(crate) fn is_of_files(&self) -> bool {
         matches!(self.texts, DictionaryTexts::Files(_))
     }
 
-    /// For each text its place in order of bytes; none for files, whose numbers are those places.
+    /// The rank of each text in order of bytes; none for files, whose numbers are their ranks.
     pub(crate) fn byte_ranks(&self) -> Option<&[u32]> {
         match &self.texts {
             DictionaryTexts::Words(view) => Some(view.byte_ranks()),
@@ -146,7 +146,7 @@ impl TextDictionary {
     }
 }
 
-/// For each text its place in order of bytes.
+/// The rank of each text in order of bytes.
 fn ranks(texts: &[String]) -> Vec<u32> {
     // Numbers are u32.
     let mut order: Vec<u32> = (0..texts.len() as u32).collect();
@@ -158,7 +158,7 @@ fn ranks(texts: &[String]) -> Vec<u32> {
     ranks
 }
 
-/// Tells a [`TextDictionary`] again, for who keeps something that was made of its texts.
+/// Recognizes a [`TextDictionary`], for a program that caches results of its texts.
 #[derive(Clone)]
 pub struct WeakTextDictionary(WeakTexts);
 
@@ -169,7 +169,7 @@ enum WeakTexts {
     Made(Weak<MadeTexts>),
 }
 
-/// What has the texts: numbers of a corpus without edits are those of its stored files, of whatever snapshot.
+/// The owner of the texts: numbers of a corpus without edits are those of its stored files, in any snapshot.
 #[derive(Clone)]
 enum DictionaryOwner {
     Stored(Weak<StoredCorpus>),
@@ -207,7 +207,7 @@ impl WeakTextDictionary {
         }
     }
 
-    /// Whether there may be answers yet that have it.
+    /// Whether answers may still have it.
     pub fn is_alive(&self) -> bool {
         match &self.0 {
             WeakTexts::Words(owner) | WeakTexts::Files(owner) => owner.is_alive(),

@@ -1,25 +1,25 @@
-//! Errors that come behind the rows before them.
+//! Errors that are returned after the rows before them.
 //!
-//! Invariant: an error is given once, and no row that was made before it is lost.
+//! Invariant: an error is returned once, and no row made before it is lost.
 
 use super::Batch;
 use crate::{Error, Result};
 
-/// An error that waits until the rows before it are out.
+/// An error that waits until the rows before it are returned.
 #[derive(Debug, Default)]
 pub(crate) struct LateError(Option<Error>);
 
 impl LateError {
     /// # Errors
-    /// The one that waits.
+    /// The waiting error.
     pub(crate) fn check(&mut self) -> Result<()> {
         self.0.take().map_or(Ok(()), Err)
     }
 
-    /// What was made until `ended`, whose error waits if there are rows before it.
+    /// The rows made until `ended`, whose error waits if there are some.
     ///
     /// # Errors
-    /// That of `ended`, if there are none.
+    /// The error of `ended`, if there are no rows.
     pub(crate) fn after(
         &mut self,
         made: Option<Batch>,

@@ -1,8 +1,8 @@
 //! Batches: some thousand rows as columns, in the memory layout of Apache Arrow.
 //!
-//! Operators pass them on, and `Rows::next_batch` gives them to the host. Words, files, n-grams and the texts of groups are numbers.
-//! A dictionary, which all batches of an answer share, has their texts. Invariant: all columns of a batch have the same number of
-//! rows. What a batch means for SQL is not known here.
+//! Operators pass them on, and `Rows::next_batch` returns them to the host. Words, files, n-grams and the texts of groups are
+//! numbers; a dictionary, which all batches of an answer share, has their texts. Invariant: all columns of a batch have the same
+//! number of rows. The meaning of a batch in SQL is not known here.
 
 mod builder;
 mod column;
@@ -48,12 +48,12 @@ pub(crate) const BATCH_ROWS: usize = 4096;
 pub struct Batch {
     columns: Vec<BatchColumn>,
     rows: usize,
-    /// How often each row occurs; none if each does once, as in all batches that leave.
+    /// The multiplicity of each row; none if it is one for all, as in all returned batches.
     pub(crate) times: Option<Vec<u64>>,
 }
 
 impl Batch {
-    /// Columns of `rows` rows each, which occur so often.
+    /// Columns of `rows` rows each, with their multiplicities.
     pub(crate) fn new(columns: Vec<BatchColumn>, rows: usize, times: Option<Vec<u64>>) -> Batch {
         debug_assert!(columns.iter().all(|column| column.len() == rows));
         Batch {
@@ -63,7 +63,7 @@ impl Batch {
         }
     }
 
-    /// How many rows there are; never 0 in a batch of an answer.
+    /// The number of rows; never 0 in a batch of an answer.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -109,12 +109,12 @@ impl Batch {
         columns.map(|column| column.value(row)).collect()
     }
 
-    /// How often a row occurs.
+    /// The multiplicity of a row.
     pub(crate) fn times_of(&self, row: usize) -> u64 {
         self.times.as_ref().map_or(1, |times| times[row])
     }
 
-    /// How many rows there are, counted with how often they occur.
+    /// The number of rows, counted with their multiplicities.
     pub(crate) fn total(&self) -> u64 {
         match &self.times {
             None => self.rows as u64,
@@ -130,7 +130,7 @@ impl Batch {
         Batch::new(columns.collect(), rows.len(), times)
     }
 
-    /// Appends rows of as many columns.
+    /// Appends rows of the same columns.
     pub(crate) fn append(&mut self, other: &Batch) {
         for (column, other) in self.columns.iter_mut().zip(&other.columns) {
             column.append(other);

@@ -1,19 +1,19 @@
-//! Rows of values as a batch.
+//! Collects rows of values to a batch.
 //!
-//! Invariant: the columns of a batch that is finished have as many values as rows were pushed.
+//! Invariant: every column of a finished batch has one value for each row that was pushed.
 
 use super::{Batch, ColumnBuilder};
 use crate::Value;
 
-/// Texts of the rows of a batch take at most so many bytes, but for those of the last row.
+/// The most bytes of texts in a batch, except for those of its last row.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
-/// Makes a batch of rows of values.
+/// A batch in the making, from rows of values.
 #[derive(Debug, Default)]
 pub(crate) struct RowCollector {
     columns: Vec<ColumnBuilder>,
     rows: usize,
-    /// What texts of the rows take.
+    /// The size of the texts of the rows.
     bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl RowCollector {
         self.rows += 1;
     }
 
-    /// Whether there are so many rows, or their texts take as much as those of a batch may.
+    /// Whether there are `rows_max` rows, or their texts reach `BATCH_BYTES`.
     pub(crate) fn is_full(&self, rows_max: usize) -> bool {
         self.rows >= rows_max.max(1) || self.bytes >= BATCH_BYTES
     }
@@ -42,7 +42,7 @@ impl RowCollector {
     }
 }
 
-/// Bytes that a value keeps outside of itself.
+/// Bytes that a value keeps on the heap.
 pub(crate) fn value_size(value: &Value) -> usize {
     match value {
         Value::Text(text) => text.len(),

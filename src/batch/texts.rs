@@ -1,8 +1,8 @@
-//! `TextColumn`: texts one behind the other.
+//! `TextColumn`: texts one after the other.
 //!
 //! Invariant: offsets ascend from 0 to the end of the bytes.
 
-/// Texts one behind the other: offsets and bytes of Apache Arrow's `LargeUtf8`.
+/// Texts one after the other: offsets and bytes of Apache Arrow's `LargeUtf8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextColumn {
     /// `[texts + 1]` into `bytes`.
@@ -21,12 +21,12 @@ impl Default for TextColumn {
 }
 
 impl TextColumn {
-    /// How many texts there are.
+    /// The number of texts.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -36,7 +36,7 @@ impl TextColumn {
     /// # Panics
     /// If there is no such text.
     pub fn get(&self, index: usize) -> &[u8] {
-        // They were in memory, whose sizes are usize.
+        // Texts in memory have sizes that fit usize.
         &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
     }
 

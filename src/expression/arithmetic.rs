@@ -1,6 +1,6 @@
 //! Arithmetic of two values, by SQLite's rules.
 //!
-//! Invariant: no result is a NaN; what would be one is NULL. Integers that overflow become reals.
+//! Invariant: no result is a NaN; a NaN becomes NULL. Integers that overflow become reals.
 
 use zipfdb_sql::query::BinaryOperator;
 
@@ -9,7 +9,7 @@ use super::text::concat;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
-/// `left operator right` for all operators but AND and OR, which are the evaluator's.
+/// `left operator right` for all operators except AND and OR, which the evaluator computes.
 ///
 /// # Errors
 /// If the result is too long.
@@ -59,8 +59,9 @@ fn calculate(operator: BinaryOperator, left: &Value, right: &Value) -> Value {
 
 /// A real as a value: NULL for a NaN.
 pub(crate) fn from_real(real: f64) -> Value {
-    match real.is_nan() {
-        true => Value::Null,
-        false => Value::Real(real),
+    if real.is_nan() {
+        Value::Null
+    } else {
+        Value::Real(real)
     }
 }

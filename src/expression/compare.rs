@@ -20,7 +20,7 @@ pub(crate) fn compare(a: &Value, b: &Value, collation: Collation) -> Ordering {
 /// As `compare`, for values that may be large.
 ///
 /// # Errors
-/// If the statement has to end.
+/// If the statement must end.
 pub(crate) fn compare_until(
     a: &Value,
     b: &Value,
@@ -42,10 +42,10 @@ fn compare_by<E>(
     }
 }
 
-/// The answer of a comparison; none if it is unknown.
+/// The result of a comparison; none if it is unknown.
 ///
 /// # Errors
-/// If the statement has to end.
+/// If the statement must end.
 pub(crate) fn holds(
     comparison: Comparison,
     a: &Value,
@@ -68,10 +68,10 @@ pub(crate) fn holds(
     }))
 }
 
-/// Characters that are compared between two looks whether to go on.
+/// Characters that are compared between two checks for interruption.
 const PART: usize = 1 << 16;
 
-/// Orders texts by their foldings; the bytes of these have the order of their characters. `go_on` is asked at each part.
+/// Orders texts by their foldings; the bytes of these have the order of their characters. Calls `go_on` at each part.
 fn compare_folded<E>(
     a: &str,
     b: &str,

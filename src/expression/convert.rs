@@ -1,6 +1,6 @@
 //! Values to values of another type: text, numbers, truth, affinity and CAST, by SQLite's rules.
 //!
-//! Invariant: a text is UTF-8. Bytes that ought to become a text and are not UTF-8 stay a BLOB, so nothing is lost.
+//! Invariant: a text is UTF-8. Bytes that should become a text and are not UTF-8 stay a BLOB, so none are lost.
 
 use std::borrow::Cow;
 
@@ -101,7 +101,7 @@ pub(crate) fn apply_affinity(
     number.map_or_else(|| memory.copy(value), Ok)
 }
 
-/// The number that the whole text is.
+/// The number that the whole text is; none for other texts.
 pub(crate) fn whole_number(text: &str) -> Option<Value> {
     match number_prefix(text.as_bytes()) {
         (number, true) => Some(number),

@@ -1,8 +1,9 @@
-//! Dates and times in texts and numbers: `date`, `time`, `datetime`, `julianday`, `unixepoch` and `strftime`, as SQLite has them
+//! Dates and times in texts and numbers: `date`, `time`, `datetime`, `julianday`, `unixepoch` and `strftime`, as in SQLite
 //! (lang_datefunc.html).
 //!
-//! Invariant: what is no date, or outside of the years -4713 to 9999, gives NULL. There are no time zones but offsets: `localtime` and
-//! `utc` are refused. Formats and modifiers may be as long as other values: what is made of one is counted and polls.
+//! Invariant: arguments that are no date, or outside of the years -4713 to 9999, give NULL. There are no time zones except
+//! offsets: `localtime` and `utc` are refused. Formats and modifiers may be as long as other values: results made of them are
+//! counted, and the work polls.
 
 mod modifier;
 mod moment;
@@ -20,10 +21,10 @@ use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
-/// The value of `function(arguments)`; NULL for what is no date.
+/// The value of `function(arguments)`; NULL for arguments that are no date.
 ///
 /// # Errors
-/// If a modifier asks for a time zone, the value is too long or the statement has to end.
+/// If a modifier asks for a time zone, the value is too long or the statement must end.
 pub(super) fn call(
     function: Function,
     arguments: &[&Value],
@@ -56,7 +57,7 @@ pub(super) fn call(
     })
 }
 
-/// What arguments say: a date, a time or a number, and modifiers.
+/// The moment of the arguments: a date, a time or a number, and modifiers.
 fn moment(arguments: &[&Value], memory: &ValueMemory) -> Result<Option<DateMoment>> {
     let Some((first, modifiers)) = arguments.split_first() else {
         return Ok(Some(DateMoment::now()));

@@ -1,8 +1,8 @@
-//! `KnownEntries`: the values of expressions that one dictionary column decides, by entry of the dictionary; `EntryNumbers`: a number by
-//! entry.
+//! `KnownEntries`: the values of expressions that one dictionary column decides, by entry of the dictionary; `EntryNumbers`: a
+//! number by entry.
 //!
-//! Invariants: a value is that of the same entry of the same dictionary; all together take no more than their share of memory, beyond
-//! which those of an expression are forgotten and begun anew. Which expressions these are is the evaluator's business.
+//! Invariants: a value is that of the same entry of the same dictionary; all together take no more than their share of memory,
+//! beyond which those of an expression are dropped and started again. The evaluator chooses the expressions.
 
 use crate::Value;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
@@ -12,12 +12,12 @@ use crate::runtime::memory;
 #[derive(Debug, Default)]
 pub(crate) struct EntryNumbers {
     dictionary: Option<TextDictionary>,
-    /// By entry, one more than its number; 0 if it has none.
+    /// By entry, its number plus one; 0 without a number.
     known: Vec<u32>,
 }
 
 impl EntryNumbers {
-    /// Goes on to a dictionary, no entry of which has a number if it is another one than before; says whether numbers for all of its
+    /// Begins a dictionary; if it differs from the one before, no entry has a number. Returns whether numbers for all of its
     /// entries take at most `bytes_max` bytes.
     #[inline]
     pub(crate) fn begin(&mut self, dictionary: &TextDictionary, bytes_max: usize) -> bool {
@@ -31,7 +31,7 @@ impl EntryNumbers {
         true
     }
 
-    /// The entries of the rows of a batch in a column, if it has such, and there is room as in `begin`.
+    /// The entries of the rows of a batch in a column, if it has a dictionary, and there is room as in `begin`.
     pub(crate) fn of<'a>(
         &mut self,
         batch: &'a Batch,
@@ -58,23 +58,23 @@ impl EntryNumbers {
         self.known[entry as usize].checked_sub(1)
     }
 
-    /// Gives a number to an entry.
+    /// Sets the number of an entry.
     #[inline]
     pub(crate) fn set(&mut self, entry: u32, number: u32) {
         self.known[entry as usize] = number + 1;
     }
 
-    /// About how many bytes numbers take.
+    /// The memory of numbers, in bytes, about.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&self.known[..])
     }
 }
 
-/// What is known of an entry.
+/// The state of an entry.
 pub(super) enum KnownEntry {
-    /// It has not occurred.
+    /// The entry has not occurred.
     New,
-    /// It has occurred once: its value is kept when it is computed again.
+    /// The entry has occurred once: its value is stored when it is computed again.
     Once,
     /// The number of its value.
     Value(u32),
@@ -83,7 +83,7 @@ pub(super) enum KnownEntry {
 /// The values of an expression for entries of a dictionary.
 #[derive(Debug, Default)]
 struct EntryValues {
-    /// One more than the number of its value; 0 if it has occurred once.
+    /// The number of its value plus one; 0 if it has occurred once.
     numbers: EntryNumbers,
     values: Vec<Value>,
     bytes: usize,
@@ -110,7 +110,7 @@ impl KnownEntries {
         known
     }
 
-    /// Goes on to a dictionary for an expression; says whether there is room for its values.
+    /// Begins a dictionary for an expression. Returns whether there is room for its values.
     #[inline]
     pub(super) fn begin(&mut self, slot: usize, dictionary: &TextDictionary) -> bool {
         let known = &mut self.slots[slot];
@@ -126,7 +126,8 @@ impl KnownEntries {
         has_room
     }
 
-    /// What is known of an entry that occurs, after `begin`. Many entries occur once, and keeping a value takes as long as to compute it.
+    /// The state of an entry that occurs, after `begin`. Many entries occur once, and storing a value takes as long as computing
+    /// it.
     #[inline]
     pub(super) fn meet(&mut self, slot: usize, entry: u32) -> KnownEntry {
         let numbers = &mut self.slots[slot].numbers;
@@ -140,7 +141,8 @@ impl KnownEntries {
         }
     }
 
-    /// Adds the value of an entry and gives its number, or gives the value back if there is no room, and forgets all of the expression.
+    /// Adds the value of an entry and returns its number; without room, returns the value and forgets all values of the
+    /// expression.
     pub(super) fn add(&mut self, slot: usize, entry: u32, value: Value) -> Result<u32, Value> {
         // Sizes of values in memory fit.
         let bytes = size_of::<Value>() + memory::size(&value) as usize;
@@ -149,7 +151,7 @@ impl KnownEntries {
             return Err(value);
         }
         let known = &mut self.slots[slot];
-        // Values are kept in memory, which has no room for 2^32.
+        // Values are in memory, which has no room for 2^32.
         let number = known.values.len() as u32;
         known.numbers.set(entry, number + 1);
         known.values.push(value);
@@ -161,13 +163,13 @@ impl KnownEntries {
     /// The value with a number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such number.
     #[inline]
     pub(super) fn value(&self, slot: usize, number: u32) -> &Value {
         &self.slots[slot].values[number as usize]
     }
 
-    /// About how many bytes values take.
+    /// The memory of values, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,9 +1,9 @@
-//! `Evaluator`: the values of expressions on one row after another, which is one of values or one of a batch.
+//! `Evaluator`: the values of expressions on one row after another, a row of values or of a batch.
 //!
-//! Operands are computed when they are asked for and once a row, with a stack of its own: no depth of expression uses the
-//! thread's stack, and what AND, OR, CASE, COALESCE and IIF do not need is not computed. An expression that one dictionary column of
-//! a batch decides is computed once for each entry that occurs, as far as memory allows (`entries.rs`). Invariant: a slot is valid
-//! for the row at hand if its stamp is the current one.
+//! Operands are computed when they are needed and once a row, with a stack of its own: no depth of expression uses the thread's
+//! stack, and operands that AND, OR, CASE, COALESCE and IIF do not need are not computed. An expression that one dictionary
+//! column of a batch decides is computed once for each entry that occurs, as far as memory allows (`entries.rs`). Invariant: a
+//! slot is valid for the current row if its stamp is the current one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -49,26 +49,26 @@ pub(crate) struct Evaluator<P> {
     program: P,
     /// The value of each expression that is no constant.
     slots: Vec<Value>,
-    /// Which entry of a dictionary a slot has the text of, if it has that of a row.
+    /// The entry of a dictionary whose text is in a slot, if it is that of a row.
     texts: Vec<Option<(u32, TextDictionary)>>,
     /// The values of expressions for entries of dictionaries.
     entries: KnownEntries,
     stamps: Vec<u64>,
     stamp: u64,
-    /// Expressions that wait for operands, with how far each has come.
+    /// Expressions that wait for operands, each with its progress.
     stack: Vec<(ExpressionId, usize)>,
     /// The last pattern of each match whose pattern is not constant.
     patterns: HashMap<ExpressionId, (Value, Value, Option<Pattern>)>,
     memory: ValueMemory,
     pattern_memory: ValueMemory,
-    /// The values that were computed for the row at hand.
+    /// The values that were computed for the current row.
     held: Held,
-    /// Looks whether the statement has to end, while values are borrowed.
+    /// Checks for interruption, while values are borrowed.
     pace: RefCell<Pace>,
 }
 
 impl<P: Deref<Target = Program>> Evaluator<P> {
-    /// An evaluator that is at no row yet.
+    /// An evaluator without a row.
     pub(crate) fn of(program: P) -> Evaluator<P> {
         let count = program.slot_count;
         let memory = program.memory.clone();
@@ -97,7 +97,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         evaluator
     }
 
-    /// About how many bytes values for entries of dictionaries take.
+    /// The memory of values for entries of dictionaries, in bytes, about.
     pub(crate) fn entry_bytes(&self) -> usize {
         self.entries.bytes()
     }
@@ -107,7 +107,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         self.entries.clear();
     }
 
-    /// Goes on to another row: nothing that was computed counts any more.
+    /// Begins another row: computed values are no longer valid.
     pub(crate) fn next_row(&mut self) {
         self.stamp += 1;
         if !self.held.is_empty() {
@@ -120,7 +120,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         }
     }
 
-    /// The value of an expression on the row at hand, which the caller passes unchanged until `next_row`.
+    /// The value of an expression on the current row, which the caller passes unchanged until `next_row`.
     ///
     /// # Errors
     /// If a function fails on its arguments, or values take too much memory.
@@ -136,10 +136,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         }
     }
 
-    /// As `value`, which is not kept for an entry of a dictionary: the caller does so.
+    /// As `value`, which is not stored for an entry of a dictionary: the caller stores it.
     ///
     /// # Errors
-    /// As `value`.
+    /// Those of `value`.
     pub(crate) fn computed<'a>(
         &'a mut self,
         row: impl Into<RowRef<'a>>,
@@ -155,7 +155,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     /// As `value`, owned.
     ///
     /// # Errors
-    /// As `value`.
+    /// Those of `value`.
     pub(crate) fn take<'a>(
         &'a mut self,
         row: impl Into<RowRef<'a>>,
@@ -176,10 +176,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Ok(self.take_slot(id))
     }
 
-    /// Whether all of these are true on the row at hand.
+    /// Whether all of these are true on the current row.
     ///
     /// # Errors
-    /// As `value`.
+    /// Those of `value`.
     pub(crate) fn are_true<'a>(
         &'a mut self,
         row: impl Into<RowRef<'a>>,
@@ -194,9 +194,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Ok(true)
     }
 
-    /// The number of the value of an expression for the entry that decides it on a row of a batch, which is computed if it has none.
-    /// None if no entry alone decides it, the entry has not occurred before, or there is no memory for its value, which is in its slot
-    /// then.
+    /// The number of the value of an expression for the entry that decides it on a row of a batch; the value is computed if it
+    /// has none. None if no entry alone decides it, the entry has not occurred before, or there is no memory for its value, which
+    /// is in its slot then.
     fn known_entry(&mut self, row: RowRef<'_>, id: ExpressionId) -> Result<Option<u32>> {
         let RowRef::Batch(batch, number) = row else {
             return Ok(None);
@@ -236,14 +236,14 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         }
     }
 
-    /// Takes the value of an expression that was computed.
+    /// Takes the computed value of an expression.
     fn take_slot(&mut self, id: ExpressionId) -> Value {
         let slot = self.program.slot(id);
         self.stamps[slot] = 0;
         std::mem::replace(&mut self.slots[slot], Value::Null)
     }
 
-    /// The value of an expression, if it is there already.
+    /// The value of an expression, if it is computed.
     fn ready<'a>(&'a self, row: RowRef<'a>, id: ExpressionId) -> Option<&'a Value> {
         match (self.program.node(id), row) {
             (Node::Constant(value), _) => return Some(value),
@@ -260,7 +260,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         (self.stamps[slot] == self.stamp).then(|| &self.slots[slot])
     }
 
-    /// Puts the value of a row of a batch into its slot.
+    /// Reads the value of a row of a batch into its slot.
     fn read(&mut self, column: &BatchColumn, row: usize, slot: usize) {
         self.stamps[slot] = self.stamp;
         if let BatchColumn::Words {
@@ -323,9 +323,9 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Ok(())
     }
 
-    /// Computes an expression as far as its operands are there.
+    /// Computes an expression as far as its operands are computed.
     fn step(&mut self, row: RowRef<'_>, id: ExpressionId, progress: usize) -> Result<Step> {
-        /// The value of an operand; if it is not there yet, the expression waits for it.
+        /// The value of an operand; if it is not computed yet, the expression waits for it.
         macro_rules! need {
             ($operand:expr, $progress:expr) => {
                 match self.ready(row, $operand) {
@@ -388,7 +388,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                 left,
                 right,
             } => {
-                // What decides alone: false for AND, true for OR.
+                // The value that decides alone: false for AND, true for OR.
                 let decisive = Some(*operator == BinaryOperator::Or);
                 let left = truth(need!(*left));
                 if left == decisive {
@@ -439,9 +439,10 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
                     }
                 }
                 let mut items = list.iter().filter_map(|&item| self.ready(row, item));
-                match items.any(is_null) {
-                    true => Value::Null,
-                    false => from_truth(Some(*negated)),
+                if items.any(is_null) {
+                    Value::Null
+                } else {
+                    from_truth(Some(*negated))
                 }
             }
             // Answered before rows are evaluated, or nodes of their own.
@@ -569,7 +570,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         Ok(Step::Done(value))
     }
 
-    /// Compiles the pattern of a match into `patterns`, where it is kept as long as it stays the same.
+    /// Compiles the pattern of a match into `patterns`, where it stays until the pattern changes.
     fn compile(
         &mut self,
         id: ExpressionId,
@@ -581,7 +582,7 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
         let known = self.patterns.get(&id);
         let is_known = known.is_some_and(|known| known.0 == pattern && known.1 == shown_escape);
         if !is_known {
-            // The last one gives way first.
+            // The last one is dropped first.
             self.patterns.remove(&id);
             self.pace.get_mut().check()?;
             let compiled = compile(&pattern, escape.as_ref(), &self.pattern_memory)?;
@@ -591,11 +592,11 @@ impl<P: Deref<Target = Program>> Evaluator<P> {
     }
 }
 
-/// What became of an expression.
+/// The result of a step.
 enum Step {
-    /// It has its value.
+    /// The expression has its value.
     Done(Value),
-    /// It needs this operand, and then goes on from there.
+    /// The expression needs this operand, and continues with the given progress.
     Needs(ExpressionId, usize),
 }
 
@@ -628,7 +629,7 @@ fn matched(
     })
 }
 
-/// Bytes that a value keeps outside of itself.
+/// Bytes that a value has on the heap.
 fn byte_count(value: &Value) -> usize {
     match value {
         Value::Text(text) => text.len(),

@@ -1,8 +1,8 @@
-//! WHERE taken apart: conditions that depend on one column only, which scans decide once for each distinct value, and the
-//! rest, which is decided for each row.
+//! Splits WHERE: conditions that depend on one column only, which scans decide once for each distinct value, and the rest, which
+//! is decided for each row.
 //!
-//! Invariant: a row passes WHERE exactly if all column filters and all of the rest are true of it. What `values` and `range`
-//! leave out cannot match; what they leave in still has to.
+//! Invariant: a row passes WHERE exactly if all column filters and all of the rest are true of it. Values outside of `values` and
+//! `range` cannot match; values inside must still be decided.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -19,10 +19,10 @@ use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
-/// WHERE, taken apart.
+/// WHERE, split by columns.
 #[derive(Debug)]
 pub(crate) struct FilterSplit {
-    /// For each column with conditions of its own, in order of columns.
+    /// The conditions of each column that has its own, in order of columns.
     pub(crate) columns: Vec<ColumnFilter>,
     /// Conjuncts of several columns or none.
     pub(crate) rest: Vec<ExpressionId>,
@@ -42,23 +42,23 @@ pub(crate) struct ColumnFilter {
     evaluators: Mutex<Vec<Evaluator<Arc<Program>>>>,
 }
 
-/// Where the bytes of texts lie.
+/// The range of the bytes of texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextRange {
     pub(crate) lower: Bound<Vec<u8>>,
     pub(crate) upper: Bound<Vec<u8>>,
 }
 
-/// Where INTEGERs lie that match.
+/// The range of INTEGERs that match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IntegerRange {
     pub(crate) range: RangeInclusive<i64>,
-    /// Whether all INTEGERs there match.
+    /// Whether all INTEGERs in the range match.
     pub(crate) is_exact: bool,
 }
 
 impl FilterSplit {
-    /// Takes the conjuncts `filter` of `expressions` apart.
+    /// Splits the conjuncts `filter` of `expressions`.
     ///
     /// # Errors
     /// If a constant pattern is not valid.
@@ -146,23 +146,23 @@ impl ColumnFilter {
         self.column
     }
 
-    /// The only values that match, if they are known: sorted, no two of them equal. A value of the column that equals one
-    /// of them matches, whether INTEGER or REAL.
+    /// The only values that match, if they are known: sorted, no two of them equal. A value of the column that equals one of them
+    /// matches, whether INTEGER or REAL.
     pub(crate) fn values(&self) -> Option<&[Value]> {
         self.values.as_deref()
     }
 
-    /// Where the bytes of texts that match lie. BLOBs may match whatever their bytes.
+    /// The range of the bytes of texts that match. BLOBs may match with any bytes.
     pub(crate) fn range(&self) -> &TextRange {
         &self.range
     }
 
-    /// Where INTEGERs lie that match, if the column has no other values; none match if it is empty.
+    /// The range of INTEGERs that match, if the column has no other values; none match if it is empty.
     pub(crate) fn integers(&self) -> &IntegerRange {
         &self.integers
     }
 
-    /// A string that the text of every value which matches has, if one is known.
+    /// A string that the text of every matching value has, if one is known.
     pub(crate) fn literal(&self) -> Option<&NeededLiteral> {
         self.literal.as_ref()
     }
@@ -188,7 +188,7 @@ impl ColumnFilter {
 /// Decides values of the column of a filter, one after the other.
 pub(crate) struct ColumnMatcher<'a> {
     filter: &'a ColumnFilter,
-    /// There until it is dropped.
+    /// Set until it is dropped.
     evaluator: Option<Evaluator<Arc<Program>>>,
 }
 
@@ -204,7 +204,7 @@ impl ColumnMatcher<'_> {
     pub(crate) fn matches(&mut self, value: &Value) -> Result<bool> {
         let evaluator = self.evaluator.as_mut().expect("it is not dropped");
         let answer = evaluator.are_true(std::slice::from_ref(value), &self.filter.conjuncts);
-        // It keeps nothing of the row while it waits for the next.
+        // It keeps no values of the row while it waits for the next.
         evaluator.next_row();
         answer
     }
@@ -240,9 +240,9 @@ impl TextRange {
         above && below
     }
 
-    /// Keeps what lies in both.
+    /// Narrows the range to the intersection.
     fn narrow(&mut self, other: &TextRange) {
-        // A bound and how strict it is, so that of equal bounds the one that excludes wins.
+        // A bound with its strictness, so that of equal bounds the one that excludes wins.
         fn key(bound: &Bound<Vec<u8>>) -> Option<(&[u8], bool)> {
             match bound {
                 Bound::Unbounded => None,
@@ -266,7 +266,7 @@ impl TextRange {
 }
 
 impl IntegerRange {
-    /// Any may match.
+    /// Any INTEGER may match.
     const ANY: IntegerRange = IntegerRange {
         range: ALL_INTEGERS,
         is_exact: false,
@@ -280,7 +280,7 @@ impl IntegerRange {
         }
     }
 
-    /// Where those lie that match two conditions.
+    /// The range of INTEGERs that match two conditions.
     fn and(&self, other: &IntegerRange) -> IntegerRange {
         let start = *self.range.start().max(other.range.start());
         IntegerRange {
@@ -290,7 +290,7 @@ impl IntegerRange {
     }
 }
 
-/// Which columns decide each expression.
+/// The columns that decide each expression.
 fn deciding_columns(expressions: &[Expression]) -> Vec<NodeColumns> {
     let mut columns: Vec<NodeColumns> = Vec::with_capacity(expressions.len());
     for expression in expressions {
@@ -309,7 +309,7 @@ fn deciding_columns(expressions: &[Expression]) -> Vec<NodeColumns> {
 
 /// For each expression the values of the column for which it can be true, if they are finitely many.
 ///
-/// A list is moved to the expression that uses it, so all work is linear but for what OR joins.
+/// A list is moved to the expression that uses it, so all work is linear except for what OR joins.
 fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<Value>>> {
     let is_column = |id: ExpressionId| program.column(id).is_some();
     let mut candidates: Vec<Option<Vec<Value>>> = Vec::with_capacity(expressions.len());
@@ -321,10 +321,12 @@ fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<V
                 right,
                 collation: Collation::Binary,
             } => {
-                let constant = match (is_column(*left), is_column(*right)) {
-                    (true, _) => program.constant(*right),
-                    (_, true) => program.constant(*left),
-                    _ => None,
+                let constant = if is_column(*left) {
+                    program.constant(*right)
+                } else if is_column(*right) {
+                    program.constant(*left)
+                } else {
+                    None
                 };
                 constant.map(|value| vec![value.clone()])
             }
@@ -375,7 +377,7 @@ fn candidates(program: &Program, expressions: &[Expression]) -> Vec<Option<Vec<V
 /// All INTEGERs.
 const ALL_INTEGERS: RangeInclusive<i64> = i64::MIN..=i64::MAX;
 
-/// For each expression where INTEGERs lie for which it can be true, values of the column being INTEGERs.
+/// For each expression the range of INTEGERs for which it can be true, if values of the column are INTEGERs.
 fn integer_ranges(program: &Program, expressions: &[Expression]) -> Vec<IntegerRange> {
     let mut ranges: Vec<IntegerRange> = Vec::with_capacity(expressions.len());
     let is_column = |id: ExpressionId| program.column(id).is_some();
@@ -441,12 +443,12 @@ fn hull(ranges: impl IntoIterator<Item = RangeInclusive<i64>>) -> IntegerRange {
 /// An empty range.
 const NO_INTEGERS: RangeInclusive<i64> = RangeInclusive::new(i64::MAX, i64::MIN);
 
-/// Where INTEGERs lie that compare so with a constant.
+/// The range of INTEGERs that compare so with a constant.
 fn compared_integers(comparison: Comparison, constant: &Value) -> IntegerRange {
     // The greatest INTEGER that is at most the constant, and the least that is at least the constant.
     let (floor, ceiling) = match constant {
         Value::Integer(integer) => (*integer, *integer),
-        // Casts saturate. Whole REALs beyond 2^53 stand for more INTEGERs than one.
+        // Casts saturate. A whole REAL beyond 2^53 equals several INTEGERs.
         Value::Real(real) if real.abs() < WHOLE_REALS_END => {
             (real.floor() as i64, real.ceil() as i64)
         }
@@ -464,10 +466,10 @@ fn compared_integers(comparison: Comparison, constant: &Value) -> IntegerRange {
     })
 }
 
-/// Below, every whole REAL stands for one INTEGER: 2^53.
+/// Below 2^53, every whole REAL equals one INTEGER.
 const WHOLE_REALS_END: f64 = 9_007_199_254_740_992.0;
 
-/// Where texts lie for which a conjunct can be true.
+/// The range of texts for which a conjunct can be true.
 fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -> TextRange {
     let mut range = TextRange::all();
     let is_column = |id: ExpressionId| matches!(expressions[id.0 as usize], Expression::Column(_));
@@ -522,7 +524,7 @@ fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -
     range
 }
 
-/// A string that texts have for which a conjunct is true.
+/// A string in all texts for which a conjunct is true.
 fn needed_literal(
     program: &Program,
     expressions: &[Expression],
@@ -551,7 +553,7 @@ pub(crate) fn mirrored(comparison: Comparison) -> Comparison {
     }
 }
 
-/// The first bytes behind all that begin with `prefix`.
+/// The least bytes above all that begin with `prefix`.
 fn behind_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let kept = prefix.iter().rposition(|&byte| byte != 0xff);
     match kept {
@@ -569,7 +571,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Expressions are columns 0 and 1, then what `add` adds; its last one is the only conjunct.
+    /// Expressions are columns 0 and 1, then those of `add`; its last one is the only conjunct.
     fn split(add: impl FnOnce(&mut Vec<Expression>)) -> FilterSplit {
         let mut expressions = vec![Expression::Column(0), Expression::Column(1)];
         add(&mut expressions);

@@ -1,6 +1,6 @@
 //! `format(pattern, ...)`, also called `printf`: SQLite's conversions (printf.html).
 //!
-//! Invariant: a missing argument counts as NULL, and what SQLite does not know as a conversion ends the text, as there. Widths and
+//! Invariant: a missing argument counts as NULL, and a conversion that SQLite does not know ends the text, as there. Widths and
 //! precisions count bytes, and with the flag `!` characters.
 
 use super::convert::{to_bytes, to_integer, to_real};
@@ -15,7 +15,7 @@ const WHAT: &str = "the result of format";
 /// `format(pattern, arguments...)`.
 ///
 /// # Errors
-/// If it is too long, or the statement has to end.
+/// If it is too long, or the statement must end.
 pub(super) fn format(
     pattern: &Value,
     arguments: &[&Value],
@@ -58,7 +58,7 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Asks for room for so many bytes more.
+    /// Reserves room for `more` bytes.
     fn grow(&mut self, more: usize) -> Result<()> {
         let length = self.bytes.len().saturating_add(more);
         self.memory.check(WHAT, length as u64)?;
@@ -99,7 +99,7 @@ impl Output<'_> {
     }
 }
 
-/// What stands between `%` and its letter, and the letter.
+/// The characters between `%` and its letter, and the letter.
 #[derive(Default)]
 struct Conversion {
     is_left: bool,
@@ -115,7 +115,7 @@ struct Conversion {
 }
 
 impl Conversion {
-    /// Reads a conversion, and says how many bytes it takes.
+    /// Reads a conversion, and returns its length in bytes.
     fn read<'v>(
         text: &[u8],
         arguments: &mut impl Iterator<Item = &'v Value>,
@@ -155,7 +155,7 @@ impl Conversion {
                 at = end;
             }
         }
-        // How long a C integer is means nothing here.
+        // Length modifiers of C integers have no meaning here.
         while byte(at) == b'l' {
             at += 1;
         }
@@ -163,7 +163,7 @@ impl Conversion {
         (read, (at + 1).min(text.len()))
     }
 
-    /// Writes the next argument; says whether the text goes on.
+    /// Writes the next argument. Returns whether the text continues.
     fn write<'v>(
         &self,
         arguments: &mut impl Iterator<Item = &'v Value>,
@@ -216,7 +216,7 @@ impl Conversion {
         output.field(&field, self.width, self.is_left)
     }
 
-    /// Digits with as many zeros before them as the precision or the flag `0` asks for.
+    /// Digits, padded with zeros to the precision or, with the flag `0`, the width.
     fn padded(
         &self,
         digits: Vec<u8>,
@@ -249,7 +249,7 @@ impl Conversion {
     }
 
     fn real(&self, real: f64, output: &mut Output<'_>) -> Result<()> {
-        /// Digits of a real that are told; zeros follow.
+        /// Significant digits of a real; zeros follow.
         const DIGITS: i64 = 16;
         const DIGITS_MORE: i64 = 19;
         let sign = if real < 0.0 { Some(b'-') } else { self.sign };
@@ -343,7 +343,7 @@ impl Conversion {
         self.signed(sign, field, output)
     }
 
-    /// As much of a text as the precision allows.
+    /// The beginning of a text that the precision allows.
     fn cut<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let Some(precision) = self.precision else {
             return text;
@@ -363,7 +363,7 @@ impl Conversion {
         output.field(text, width, self.is_left)
     }
 
-    /// The first character of a text, as often as the precision says.
+    /// The first character of a text, repeated by the precision.
     fn character(&self, value: &Value, output: &mut Output<'_>) -> Result<()> {
         let text = to_bytes(value).unwrap_or_default();
         let end = (1..text.len().min(4)).find(|&at| !continues(text[at]));
@@ -423,7 +423,7 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// The number at a byte, and where it ends.
+/// The number at a byte, and its end.
 fn digits(text: &[u8], mut at: usize) -> (usize, usize) {
     let mut number = 0usize;
     while let Some(digit) = text.get(at).filter(|byte| byte.is_ascii_digit()) {
@@ -472,7 +472,7 @@ impl Decimal {
         }
     }
 
-    /// Rounded half up to `count` digits, which may be none or fewer.
+    /// Rounded half up to `count` digits, which may be zero or negative.
     fn rounded(mut self, count: i64) -> Decimal {
         let Ok(count) = usize::try_from(count) else {
             return Decimal {

@@ -1,6 +1,6 @@
-//! Scalar functions whose arguments are all evaluated first. COALESCE, IFNULL and IIF are the evaluator's.
+//! Scalar functions whose arguments are all evaluated first. The evaluator computes COALESCE, IFNULL and IIF.
 //!
-//! Invariant: the number of arguments has been checked, so a missing one is an optional one and counts as not written.
+//! Invariant: the number of arguments has been checked, so a missing one is optional.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -56,9 +56,10 @@ pub(crate) fn call(
         Function::TypeOf => Value::Text(first.type_name().to_ascii_lowercase()),
         Function::NullIf => {
             let second = second.unwrap_or(&Value::Null);
-            match compare_until(first, second, collation, pace)?.is_eq() {
-                true => Value::Null,
-                false => memory.copy(first)?,
+            if compare_until(first, second, collation, pace)?.is_eq() {
+                Value::Null
+            } else {
+                memory.copy(first)?
             }
         }
         Function::Greatest => {
@@ -78,9 +79,9 @@ pub(crate) fn call(
         | Function::Strftime
         | Function::Time
         | Function::UnixEpoch => date::call(function, arguments, memory, pace)?,
-        // The second argument of replace may decide before the third is looked at.
+        // The second argument of replace may decide before the third is read.
         Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory, pace)?,
-        // All that follow are NULL if an argument is.
+        // The following functions return NULL if an argument is NULL.
         _ if arguments.iter().any(is_null) => Value::Null,
         Function::Ceiling
         | Function::Exponential
@@ -113,7 +114,7 @@ pub(crate) fn call(
         Function::Sign => sign(first),
         Function::Substr => substr(first, arguments, memory)?,
         Function::Unicode => text::first_code_point(first),
-        // The evaluator's, which evaluates no more than it needs, or has compiled patterns.
+        // The evaluator computes these: it evaluates no more than needed, or has compiled patterns.
         Function::Coalesce
         | Function::IfNull
         | Function::Iif
@@ -142,7 +143,7 @@ fn abs(value: &Value) -> Result<Value> {
     }
 }
 
-/// The argument that is left when each next one replaces the best if `replaces` says so of (best, next).
+/// The best argument: each next one replaces the best if `replaces(best, next)`.
 fn extreme<'a>(
     arguments: &[&'a Value],
     collation: Collation,
@@ -199,7 +200,7 @@ fn push_hex(bytes: &[u8], digits: &mut Vec<u8>) {
 /// As `push_hex`, in parts.
 ///
 /// # Errors
-/// If the statement has to end.
+/// If the statement must end.
 fn push_hex_until(bytes: &[u8], digits: &mut Vec<u8>, pace: &mut Pace) -> Result<()> {
     for part in bytes.chunks(PART) {
         pace.work(part.len())?;

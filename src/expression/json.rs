@@ -1,8 +1,8 @@
-//! `json_extract`, `->` and `->>`: parts of JSON texts, as SQLite has them (json1.html).
+//! `json_extract`, `->` and `->>`: parts of JSON texts, as in SQLite (json1.html).
 //!
-//! A text is checked as a whole and then searched where it lies; nothing of it is built. Invariant: no depth of nesting uses the
-//! thread's stack, every pass over a text polls, and what is not JSON (RFC 8259) is an error, but that strings may hold control
-//! characters.
+//! A text is checked as a whole and then searched in place; no tree of it is built. Invariant: no depth of nesting uses the
+//! thread's stack, every pass over a text polls, and text that is not JSON (RFC 8259) is an error, except that strings may hold
+//! control characters.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
-/// Arrays and objects within each other, at most, as in SQLite.
+/// The deepest nesting of arrays and objects, as in SQLite.
 const DEPTH_MAX: usize = 1000;
 
 /// `json_extract(text, path, ...)`: one path gives a value, several an array.
 ///
 /// # Errors
-/// If the text is not JSON, a path is none, the value is too long or the statement has to end.
+/// If the text is not JSON, a path is not valid, the value is too long or the statement must end.
 pub(super) fn extract(
     arguments: &[&Value],
     memory: &ValueMemory,
@@ -63,7 +63,7 @@ pub(super) fn extract(
 /// `text -> path`, which gives JSON, and `text ->> path`, which gives a value. The path may be an index or a name alone.
 ///
 /// # Errors
-/// As `extract`.
+/// Those of `extract`.
 pub(super) fn arrow(
     text: &Value,
     path: &Value,
@@ -103,7 +103,7 @@ struct Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    /// The value that the whole text is.
+    /// Checks the text, and returns its value.
     fn check(text: &'a [u8], pace: &mut Pace) -> Result<Json<'a>> {
         let mut scanner = Scanner { text, at: 0, pace };
         let scanned = scanner.spaces().and_then(|()| {
@@ -127,13 +127,13 @@ impl<'a> Json<'a> {
         &self.text[self.range.clone()]
     }
 
-    /// The part at a path: `$`, then `.name`, `."name"`, `[0]`, `[#-1]`. What follows a part that is not there is not read.
+    /// The part at a path: `$`, then `.name`, `."name"`, `[0]`, `[#-1]`. The path behind a missing part is not read.
     fn at(&self, path: &[u8], pace: &mut Pace) -> Result<Option<Json<'a>>> {
         let steps = path.strip_prefix(b"$").ok_or_else(|| no_path(path))?;
         self.follow(path, steps, pace)
     }
 
-    /// As `at`, for what of a path follows the `$`.
+    /// As `at`, for the path behind the `$`.
     fn follow(&self, path: &[u8], steps: &[u8], pace: &mut Pace) -> Result<Option<Json<'a>>> {
         let wrong = || no_path(path);
         let mut rest = steps;
@@ -173,14 +173,16 @@ impl<'a> Json<'a> {
                     if !is_index {
                         return Err(wrong());
                     }
-                    // An array is not so long.
+                    // No array has that length.
                     let text = std::str::from_utf8(digits).unwrap_or_default();
                     let index = text.parse().unwrap_or(u64::MAX);
                     rest = &behind[end + 1..];
-                    match (from_end, is_behind_end) {
-                        (_, true) => None,
-                        (true, _) => part.element_from_end(index, pace)?,
-                        (false, _) => part.element(index, pace)?,
+                    if is_behind_end {
+                        None
+                    } else if from_end {
+                        part.element_from_end(index, pace)?
+                    } else {
+                        part.element(index, pace)?
                     }
                 }
                 _ => return Err(wrong()),
@@ -199,7 +201,7 @@ impl<'a> Json<'a> {
         while let Some((label, part)) = parts.next(pace)? {
             let Some(label) = label else { continue };
             let raw = &self.text[label.start + 1..label.end - 1];
-            // An escape is longer than what it means.
+            // An escape is longer than its meaning.
             let may_be_same = raw.len() > name.len() && raw.contains(&b'\\');
             let is_same = raw == name
                 || may_be_same && unescaped(raw, pace)? == *String::from_utf8_lossy(name);
@@ -239,7 +241,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What an array or an object holds, with names of members in their quotes.
+    /// The parts of an array or object, with names of members in their quotes.
     fn parts(&self) -> JsonParts<'a> {
         JsonParts {
             text: self.text,
@@ -270,7 +272,7 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
-    /// It as a value of SQL; arrays and objects are JSON.
+    /// The value in SQL; arrays and objects are JSON.
     fn value(&self, memory: &ValueMemory, pace: &mut Pace) -> Result<Value> {
         let bytes = self.bytes();
         Ok(match bytes.first() {
@@ -304,11 +306,11 @@ fn no_path(path: &[u8]) -> Error {
     }
 }
 
-/// A walk over what an array or an object holds.
+/// A walk over the parts of an array or object.
 struct JsonParts<'a> {
     text: &'a [u8],
     at: usize,
-    /// What it begins with; anything but a bracket or a brace holds nothing.
+    /// The first byte; only a bracket or a brace has parts.
     opened: Option<u8>,
 }
 
@@ -338,7 +340,7 @@ impl<'a> JsonParts<'a> {
     }
 }
 
-/// What a string means, without its quotes. Halves of surrogates become U+FFFD.
+/// The meaning of a string, without its quotes. Halves of surrogates become U+FFFD.
 fn unescaped(raw: &[u8], pace: &mut Pace) -> Result<String> {
     let raw = String::from_utf8_lossy(raw);
     let mut text = String::with_capacity(raw.len());
@@ -384,17 +386,17 @@ struct Scanner<'a, 'p> {
     pace: &'p mut Pace,
 }
 
-/// Why a walk went no further.
+/// The reason why a walk ended.
 enum Fault {
     /// The text is not JSON.
     Malformed,
-    /// The statement has to end.
+    /// The statement must end.
     Ended(Error),
 }
 
 type Scanned<T = ()> = std::result::Result<T, Fault>;
 
-/// Where the name of a member lies, none of an element, and where it does itself.
+/// The place of a member's name, none for an element, and that of the part.
 type PartPlace = (Option<Range<usize>>, Range<usize>);
 
 impl Scanner<'_, '_> {
@@ -402,7 +404,7 @@ impl Scanner<'_, '_> {
         self.text.get(self.at).copied()
     }
 
-    /// The next byte of what cannot end here.
+    /// The next byte, where the text cannot end.
     fn byte(&self) -> Scanned<u8> {
         self.peek().ok_or(Fault::Malformed)
     }
@@ -419,7 +421,7 @@ impl Scanner<'_, '_> {
         Ok(())
     }
 
-    /// Goes past the next part of an array or an object.
+    /// Skips the next part of an array or an object.
     fn part(&mut self, is_object: bool) -> Scanned<Option<PartPlace>> {
         self.spaces()?;
         if let Some(b',') = self.peek() {
@@ -444,9 +446,9 @@ impl Scanner<'_, '_> {
         Ok(Some((label, begin..self.at)))
     }
 
-    /// Goes past a value.
+    /// Skips a value.
     fn value(&mut self) -> Scanned {
-        // For each array or object that is open, whether it is an object.
+        // For each open array or object, whether it is an object.
         let mut open: Vec<bool> = Vec::new();
         loop {
             self.spaces()?;
@@ -474,7 +476,7 @@ impl Scanner<'_, '_> {
                 b'n' => self.word(b"null")?,
                 _ => self.number()?,
             }
-            // A value has ended: what it lies in goes on or ends too.
+            // A value has ended: its container continues or ends too.
             loop {
                 let Some(&is_object) = open.last() else {
                     return Ok(());
@@ -499,7 +501,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// The name of a member and its colon.
+    /// Skips the name of a member and its colon.
     fn label(&mut self) -> Scanned {
         self.string()?;
         self.spaces()?;

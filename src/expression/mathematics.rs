@@ -1,6 +1,6 @@
 //! Logarithms, powers, roots and rounding to whole numbers, by SQLite's rules.
 //!
-//! Invariant: what is no number, as a whole, gives NULL, and so does what has no real answer.
+//! Invariant: an argument that is no number as a whole gives NULL, and so does a call without a real result.
 
 use zipfdb_sql::query::Function;
 
@@ -8,7 +8,7 @@ use super::arithmetic::from_real;
 use super::convert::{to_real, whole_number};
 use crate::Value;
 
-/// The number that a value is; none of a text that is not one as a whole, of a BLOB and of NULL.
+/// The number that a value is; none for a text that is no number as a whole, a BLOB and NULL.
 fn number(value: &Value) -> Option<Value> {
     match value {
         Value::Integer(_) | Value::Real(_) => Some(value.clone()),
@@ -43,7 +43,7 @@ pub(super) fn call(function: Function, arguments: &[&Value]) -> Value {
         (Function::Logarithm, Some(of)) => positive(first)
             .map(f64::ln)
             .filter(|base| *base > 0.0)
-            // As in SQLite, a text is the number that it begins with here.
+            // As in SQLite, a text counts here as the number that it begins with.
             .zip(Some(to_real(of)).filter(|x| *x > 0.0))
             .map(|(base, x)| x.ln() / base),
         _ => None,
@@ -51,7 +51,7 @@ pub(super) fn call(function: Function, arguments: &[&Value]) -> Value {
     answer.map_or(Value::Null, from_real)
 }
 
-/// What is above 0, and so has a logarithm.
+/// A number above 0, which has a logarithm.
 fn positive(value: &Value) -> Option<f64> {
     real(value).filter(|real| *real > 0.0)
 }

@@ -1,8 +1,8 @@
 //! Expressions of a plan, evaluated: a `Program` is made once, an `Evaluator` applies it to row after row.
 //!
-//! Semantics are SQLite's, held to by a table of cases that SQLite itself answered (`fixtures/sqlite.txt`), but for these:
-//! NOCASE, `lower` and `upper` know all of Unicode, NUL is a character like others, and what should be a text but is not
-//! UTF-8 is a BLOB. Nothing here knows where rows come from.
+//! Semantics are SQLite's, checked by a table of cases that SQLite itself answered (`fixtures/sqlite.txt`), except for these:
+//! NOCASE, `lower` and `upper` know all of Unicode, NUL is a character like others, and bytes for a text that are not UTF-8 are a
+//! BLOB. The source of rows is not known here.
 
 mod arithmetic;
 mod compare;

@@ -1,11 +1,11 @@
 //! Numbers and their texts, by SQLite's rules: which prefix of a text is a number, and how a number is written.
 //!
-//! Invariant: no function makes a NaN. Reals are written with 15 significant digits, always with a point or an exponent.
-//! Which operand becomes a number is decided by the callers.
+//! Invariant: no function makes a NaN. Reals are written with 15 significant digits, always with a point or an exponent. The
+//! callers decide which operand becomes a number.
 
 use crate::Value;
 
-/// The number that a text begins with, and whether the text is nothing but that number and spaces around it.
+/// The number that a text begins with, and whether the text is only that number and spaces around it.
 ///
 /// An integer that 64 bits cannot hold is a real. A text that begins with no number is 0.
 pub(crate) fn number_prefix(text: &[u8]) -> (Value, bool) {
@@ -46,13 +46,13 @@ pub(crate) fn integer_prefix(text: &[u8]) -> i64 {
     value
 }
 
-/// What a text begins with.
+/// The beginning of a text as a number.
 struct Prefix<'a> {
     /// Sign, digits, point and exponent, as `parse` takes them; empty if there is no digit.
     number: &'a str,
-    /// It has a point or an exponent.
+    /// Whether it has a point or an exponent.
     is_real: bool,
-    /// Nothing but spaces follows.
+    /// Whether only spaces follow.
     is_whole: bool,
 }
 
@@ -95,7 +95,7 @@ fn scan(text: &[u8]) -> Prefix<'_> {
     }
 }
 
-/// What SQLite skips around numbers.
+/// Whether SQLite skips the byte around numbers.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -121,12 +121,13 @@ pub(crate) fn real_to_text(real: f64) -> String {
     write_digits(real.is_sign_negative() && real != 0.0, &digits, exponent)
 }
 
-/// A real as text that reads back as the same real: 15 digits if they are enough, else as many as it takes.
+/// A real as text that reads back as the same real: 15 digits if they are enough, else the least number of digits.
 pub(crate) fn real_to_literal(real: f64) -> String {
     if !real.is_finite() {
-        return match real.is_sign_negative() {
-            true => "-9.0e+999".to_owned(),
-            false => "9.0e+999".to_owned(),
+        return if real.is_sign_negative() {
+            "-9.0e+999".to_owned()
+        } else {
+            "9.0e+999".to_owned()
         };
     }
     let text = real_to_text(real);
@@ -138,13 +139,14 @@ pub(crate) fn real_to_literal(real: f64) -> String {
 }
 
 fn infinity(real: f64) -> &'static str {
-    match real.is_sign_negative() {
-        true => "-Inf",
-        false => "Inf",
+    if real.is_sign_negative() {
+        "-Inf"
+    } else {
+        "Inf"
     }
 }
 
-/// Digits without trailing zeros, the first before the point, and the exponent; as `%g` lays them out.
+/// Digits without trailing zeros, the first before the point, and the exponent, in the layout of `%g`.
 fn write_digits(negative: bool, digits: &str, exponent: i32) -> String {
     let sign = if negative { "-" } else { "" };
     // Below 5 and 16 by the conditions of the arms, so the casts keep the values.
@@ -213,9 +215,10 @@ fn split_digits(exponential: &str) -> (String, i32) {
 fn split_exponential(exponential: &str) -> (String, i32) {
     let (digits, exponent) = split_digits(exponential);
     let kept = digits.trim_end_matches('0');
-    match kept.is_empty() {
-        true => ("0".to_owned(), 0),
-        false => (kept.to_owned(), exponent),
+    if kept.is_empty() {
+        ("0".to_owned(), 0)
+    } else {
+        (kept.to_owned(), exponent)
     }
 }
 
@@ -241,13 +244,12 @@ pub(crate) fn round(real: f64, digits: i64) -> f64 {
         return real;
     };
     let kept = &fraction[..digits];
-    let rounded = match *next >= b'5' {
-        false => format!("{whole}.{kept}").parse(),
-        true => {
-            let (raised, _) = round_up(&format!("0{whole}{kept}"), 0);
-            let zeros = "0".repeat(1 + whole.len() + kept.len() - raised.len());
-            format!("{raised}{zeros}e-{digits}").parse()
-        }
+    let rounded = if *next >= b'5' {
+        let (raised, _) = round_up(&format!("0{whole}{kept}"), 0);
+        let zeros = "0".repeat(1 + whole.len() + kept.len() - raised.len());
+        format!("{raised}{zeros}e-{digits}").parse()
+    } else {
+        format!("{whole}.{kept}").parse()
     };
     rounded.unwrap_or(real.abs()).copysign(real)
 }

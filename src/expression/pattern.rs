@@ -2,7 +2,7 @@
 //!
 //! A pattern is compiled into elements that match one character each, in runs with any number of characters between them
 //! (`runs`). Texts are bytes: one that is not part of a UTF-8 character counts as a character that equals only itself.
-//! Invariant: what a compiled pattern takes is counted with the values of its statement, before it is compiled.
+//! Invariant: the memory of a compiled pattern is counted with the values of its statement, before it is compiled.
 
 mod element;
 mod regexp;
@@ -21,19 +21,19 @@ use crate::{Error, Result, Value};
 pub(super) use self::element::Element;
 pub(crate) use self::runs::{FixedRun, NeededLiteral};
 
-/// Most bytes of a pattern of LIKE or GLOB, as in SQLite.
+/// The most bytes of a pattern of LIKE or GLOB, as in SQLite.
 const PATTERN_BYTES_MAX: usize = 50_000;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) enum Pattern {
-    /// Of LIKE or GLOB.
+    /// A pattern of LIKE or GLOB.
     Runs {
         runs: ElementRuns,
-        /// Counts what it takes.
+        /// Counts the memory of the runs.
         _held: Held,
     },
-    /// Of REGEXP.
+    /// A pattern of REGEXP.
     Regexp(Regexp),
 }
 
@@ -79,7 +79,7 @@ impl Pattern {
         Ok(Some(Pattern::Runs { runs, _held: held }))
     }
 
-    /// A regular expression that is asked where its groups lie; none if it is NULL.
+    /// A regular expression with the places of its groups; none if it is NULL.
     ///
     /// # Errors
     /// As `new`.
@@ -94,7 +94,7 @@ impl Pattern {
     /// Whether the text matches.
     ///
     /// # Errors
-    /// If the statement has to end.
+    /// If the statement must end.
     pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         match self {
             Pattern::Runs { runs, .. } => runs.matches(text, pace),
@@ -110,7 +110,7 @@ impl Pattern {
         }
     }
 
-    /// The texts that every match has, one behind the other; none if that is not known.
+    /// The texts that every match has, one after the other; none if that is not known.
     pub(crate) fn fixed_runs(&self) -> Option<Vec<FixedRun>> {
         match self {
             Pattern::Runs { runs, .. } => runs.fixed_runs(),
@@ -263,7 +263,7 @@ mod tests {
     /// The elements of a pattern, matched one by one with every possible length of `Many`.
     fn is_match_by_trying(elements: &[Element], text: &[u8]) -> bool {
         let codes: Vec<u32> = characters(text).collect();
-        // Whether the elements so far match the first so many characters.
+        // For each number of first characters, whether the elements so far match them.
         let mut ends = vec![false; codes.len() + 1];
         ends[0] = true;
         for element in elements {
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// An interrupt that has happened: whatever looks ends.
+    /// An interrupt that has happened: every check ends.
     fn interrupted() -> Pace {
         let interrupt = Interrupt::never();
         interrupt.handle().interrupt();

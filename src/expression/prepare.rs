@@ -12,14 +12,14 @@ use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::{self, ValueMemory};
 use crate::{Error, Result, Value};
 
-/// What computed constants of a program take at most. Others are computed for each row, where they count.
+/// The most bytes of computed constants of a program. Others are computed for each row, where they count.
 const FOLDED_BYTES_MAX: u64 = 64 << 10;
 
 impl Program {
     /// Prepares expressions, whose values and patterns are counted in `memory`.
     ///
     /// # Errors
-    /// If a constant pattern is not valid, or the statement has to end.
+    /// If a constant pattern is not valid, or the statement must end.
     pub(crate) fn new(
         expressions: &[Expression],
         layout: &Layout,
@@ -49,7 +49,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Which columns of the row decide the node that an expression was made into.
+    /// The columns of the row that decide the node of an expression.
     fn columns_of(&self, expression: &Expression, node: &Node) -> NodeColumns {
         match node {
             Node::Constant(_) | Node::Absent => NodeColumns::None,
@@ -143,7 +143,7 @@ impl Program {
     /// The value of an expression of constants; none if it fails, so that it fails only where it is evaluated.
     ///
     /// # Errors
-    /// If a constant pattern is not valid, or the statement has to end.
+    /// If a constant pattern is not valid, or the statement must end.
     fn folded(&mut self, expression: &Expression) -> Result<Option<Value>> {
         if let Expression::Match {
             matcher,
@@ -154,7 +154,7 @@ impl Program {
         {
             self.constant_pattern(*matcher, *pattern, *escape)?;
         }
-        // For as long as it takes, the expression is a node and the only one that needs a slot.
+        // Meanwhile the expression is a node and the only one that needs a slot.
         let id = ExpressionId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         let slot_count = std::mem::replace(&mut self.slot_count, 1);
         self.nodes.push(Node::Other(expression.clone()));

@@ -1,7 +1,7 @@
 //! `Program`: the expressions of a block, made ready to be evaluated on many rows.
 //!
-//! Invariant: as in the plan, a node refers only to nodes before it. What is constant has become a value, constant patterns
-//! are compiled and constant IN lists are sorted. Which row is at hand is the evaluator's business.
+//! Invariant: as in the plan, a node refers only to nodes before it. Constants have become values, constant patterns are compiled
+//! and constant IN lists are sorted. The evaluator knows the current row.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{Result, Value};
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(super) nodes: Vec<Node>,
-    /// Where an evaluator keeps the value of each node; of no meaning for constants and values of the row.
+    /// The slot of an evaluator for the value of each node; without meaning for constants and values of the row.
     pub(super) slots: Vec<usize>,
     pub(super) slot_count: usize,
     /// The column of the row that alone decides each node.
@@ -25,15 +25,15 @@ pub(crate) struct Program {
     pub(super) binding: u64,
     /// Ends the statement that the expressions are of.
     pub(super) interrupt: Interrupt,
-    /// What values may take where the program is evaluated.
+    /// The memory of values where the program is evaluated.
     pub(super) memory: ValueMemory,
-    /// What compiled patterns may take, of the same.
+    /// The part of it for compiled patterns.
     pub(super) pattern_memory: ValueMemory,
-    /// Bytes of values that have been computed.
+    /// Bytes of computed constants.
     pub(super) folded_bytes: u64,
 }
 
-/// Which columns of the row decide a node.
+/// The columns of the row that decide a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeColumns {
     None,
@@ -42,7 +42,7 @@ pub(super) enum NodeColumns {
 }
 
 impl NodeColumns {
-    /// Those that decide what these and others decide.
+    /// The columns that decide both.
     pub(super) fn and(self, other: NodeColumns) -> NodeColumns {
         match (self, other) {
             (columns, NodeColumns::None) | (NodeColumns::None, columns) => columns,
@@ -52,14 +52,14 @@ impl NodeColumns {
     }
 }
 
-/// An expression, or what it was made into.
+/// An expression, or the node it was made into.
 #[derive(Debug)]
 pub(super) enum Node {
     /// A constant.
     Constant(Arc<Value>),
     /// A value of the row, by index.
     Row(usize),
-    /// What depends on a column that rows do not have: it is not evaluated.
+    /// Depends on a column that rows do not have: it is not evaluated.
     Absent,
     /// `IN` a list of constants.
     InConstants {
@@ -74,7 +74,7 @@ pub(super) enum Node {
         pattern: Option<Pattern>,
         negated: bool,
     },
-    /// Anything else, as in the plan.
+    /// Any other expression, as in the plan.
     Other(Expression),
 }
 
@@ -86,12 +86,12 @@ pub(super) struct ConstantList {
     pub(super) has_null: bool,
 }
 
-/// Where the parts of a row of the program are.
+/// The layout of a row of the program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layout {
-    /// Where each column of the source is in a row; a column that is not there is not used.
+    /// The place of each column of the source in a row; a missing column is not used.
     pub(crate) columns: Vec<Option<usize>>,
-    /// How many keys come before the aggregates.
+    /// The number of keys before the aggregates.
     pub(crate) keys: usize,
 }
 
@@ -113,10 +113,10 @@ impl Layout {
 }
 
 impl Program {
-    /// Checks that no constant is too long.
+    /// Checks the length of all constants.
     ///
     /// # Errors
-    /// If one is.
+    /// If one is too long.
     pub(crate) fn check_constants(&self) -> Result<()> {
         for node in &self.nodes {
             if let Node::Constant(value) = node {
@@ -136,7 +136,7 @@ impl Program {
         }
     }
 
-    /// The value of the row that an expression is.
+    /// The index of the row's value that an expression is.
     pub(crate) fn column(&self, id: ExpressionId) -> Option<usize> {
         match self.node(id) {
             Node::Row(index) => Some(*index),
@@ -162,7 +162,7 @@ impl Program {
     }
 }
 
-/// Shows the operands of an expression to `visit`.
+/// Calls `visit` with the operands of an expression.
 pub(crate) fn operands(expression: &Expression, mut visit: impl FnMut(ExpressionId)) {
     match expression {
         Expression::Value(_)

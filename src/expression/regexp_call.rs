@@ -1,8 +1,8 @@
-//! `regexp_extract` and `regexp_replace`: their arguments, and what they make of a text.
+//! `regexp_extract` and `regexp_replace`: their arguments and results.
 //!
 //! Invariant: the answers are those of DuckDB for patterns that the crate `regex` reads alike: without a match `regexp_extract`
-//! gives an empty text, and `regexp_replace` changes the first match unless its options have `g`. Arguments are read where they
-//! lie; nothing is made of them that is larger than they are.
+//! gives an empty text, and `regexp_replace` changes the first match unless its options have `g`. Arguments are read in place; no
+//! copy is larger than they are.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Error, Result, Value};
 
-/// A call whose arguments are there, none of them NULL.
+/// A call with its arguments, none of them NULL.
 pub(super) struct RegexpCall<'a> {
     /// The pattern, with its options before it.
     pub(super) pattern: Cow<'a, Value>,
@@ -28,7 +28,7 @@ enum CallKind<'a> {
     Extract(usize),
     Replace {
         replacement: Cow<'a, [u8]>,
-        /// The match as a whole, and groups that the replacement has.
+        /// The match as a whole, and the groups in the replacement.
         groups: Vec<usize>,
         is_global: bool,
     },
@@ -41,10 +41,10 @@ enum ReplacementPart<'a> {
 }
 
 impl<'a> RegexpCall<'a> {
-    /// Reads what follows text and pattern.
+    /// Reads the arguments behind text and pattern.
     ///
     /// # Errors
-    /// If a group, a replacement or options are not what they should be, or the pattern is too long.
+    /// If a group, a replacement or options are not valid, or the pattern is too long.
     pub(super) fn new(
         function: Function,
         pattern: &'a Value,
@@ -114,10 +114,10 @@ impl<'a> RegexpCall<'a> {
         })
     }
 
-    /// What the call makes of a text.
+    /// The result of the call on a text.
     ///
     /// # Errors
-    /// If it is too long, a replacement has a group that the pattern has not, or the statement has to end.
+    /// If it is too long, a replacement has a group that the pattern lacks, or the statement must end.
     pub(super) fn apply(
         &self,
         pattern: Option<&Pattern>,
@@ -195,7 +195,7 @@ impl<'a> RegexpCall<'a> {
     }
 }
 
-/// Where the character behind this byte begins.
+/// The start of the character behind this byte.
 fn next_character(text: &[u8], at: usize) -> usize {
     let continues = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let mut next = at + 1;
@@ -205,7 +205,7 @@ fn next_character(text: &[u8], at: usize) -> usize {
     next
 }
 
-/// The parts of a replacement: `\\1` is what a group holds, `\\0` the match, `\\\\` a backslash; `None` where it is none.
+/// The parts of a replacement: `\\1` is a group, `\\0` the match, `\\\\` a backslash; `None` for others.
 fn parts(replacement: &[u8]) -> impl Iterator<Item = Option<ReplacementPart<'_>>> {
     let mut rest = replacement;
     std::iter::from_fn(move || {

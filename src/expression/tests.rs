@@ -1,4 +1,4 @@
-//! Expressions against the answers of SQLite, and what is ours alone.
+//! Expressions compared with the answers of SQLite, and differences from SQLite.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn evaluate_on(expressions: &[Expression], row: &[Value]) -> Result<Value> {
     Evaluator::of(&program).take(row, id(expressions.len() - 1))
 }
 
-/// The expression of a name in the table, whose operands are the expressions 0, 1, ... before it.
+/// The expression with a name of the table, whose operands are the expressions 0, 1, ... before it.
 fn expressions(name: &str, operands: Vec<Expression>) -> Vec<Expression> {
     let count = operands.len();
     let ids = |range: std::ops::Range<usize>| range.map(id).collect::<Vec<_>>();
@@ -192,7 +192,7 @@ fn parse(literal: &str) -> Value {
     }
 }
 
-/// Equal to the bit, but that 0 has one sign.
+/// Equal to the bit, except that 0 has one sign.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Real(a), Value::Real(b)) => a == b,
@@ -530,7 +530,7 @@ fn a_value_is_as_long_as_was_said_before_it_was_made() {
         };
         let value = within(1 << 20).unwrap();
         let bytes = memory::size(&value);
-        // Copies this small are not looked at.
+        // Copies this small are not counted.
         if bytes == 0
             || !memory::is_counted(&value)
                 && ["coalesce", "iif", "cast TEXT", "cast BLOB", "replace"].contains(&name)
@@ -545,7 +545,7 @@ fn a_value_is_as_long_as_was_said_before_it_was_made() {
 
 #[test]
 fn hostile_constants_are_not_computed_before_there_is_a_row() {
-    // Each doubles what is before it: 2^60 bytes.
+    // Each doubles the one before: 2^60 bytes.
     let mut all = vec![Expression::Value(Value::from("ab").into())];
     for _ in 0..60 {
         all.push(Expression::Binary {
@@ -564,7 +564,7 @@ fn hostile_constants_are_not_computed_before_there_is_a_row() {
     let error = evaluator.value(&[], id(all.len() - 1)).unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     assert!((256 << 10..=1 << 20).contains(&memory.used()));
-    // The next row begins with nothing.
+    // The next row begins without values.
     evaluator.next_row();
     assert_eq!(memory.used(), 0);
     assert_eq!(memory::size(evaluator.value(&[], id(17)).unwrap()), 1 << 18);
@@ -704,7 +704,7 @@ fn texts_of_any_size_compare_by_their_foldings() {
     let part = "a".repeat(1 << 16);
     let text = |end: &str| Value::Text(part.clone() + end);
     let compare = |left: &Value, right: &Value| compare(left, right, Collation::NoCase);
-    // What follows stands at the border of a part and behind it.
+    // The rest stands at the border of a part and behind it.
     for front in ["", "b", "\u{e4}"] {
         let text = |end: &str| text(&format!("{front}{end}"));
         assert!(compare(&text("\u{c4}X"), &text("\u{e4}x")).is_eq());

@@ -1,7 +1,7 @@
 //! Functions on texts: characters, case, trimming, searching.
 //!
-//! A number stands for its text, a BLOB for the text that its bytes are. Invariant: characters are counted as SQLite counts
-//! them in UTF-8, so a BLOB that is no text still has a length in characters: bytes that continue a character count nothing.
+//! A number stands for its text, a BLOB for the text of its bytes. Invariant: characters are counted as SQLite counts them in
+//! UTF-8, so a BLOB that is no text still has a length in characters: bytes that continue a character do not count.
 
 use std::collections::HashSet;
 
@@ -15,10 +15,10 @@ use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::ValueMemory;
 use crate::{Result, Value};
 
-/// Bytes that are worked on between two looks whether to go on, at least.
+/// The least bytes of work between two checks for interruption.
 pub(super) const PART: usize = 1 << 18;
 
-/// Where each character begins.
+/// The start of each character.
 fn character_starts(text: &[u8]) -> impl DoubleEndedIterator<Item = usize> + '_ {
     let is_start = |byte: u8| byte & 0xc0 != 0x80;
     text.iter()
@@ -28,13 +28,14 @@ fn character_starts(text: &[u8]) -> impl DoubleEndedIterator<Item = usize> + '_ 
 }
 
 fn character_count(text: &[u8]) -> u64 {
-    match text.is_ascii() {
-        true => text.len() as u64,
-        false => character_starts(text).count() as u64,
+    if text.is_ascii() {
+        text.len() as u64
+    } else {
+        character_starts(text).count() as u64
     }
 }
 
-/// `length(x)` of what is not NULL.
+/// `length(x)` of a value that is not NULL.
 pub(super) fn length(value: &Value) -> Value {
     match value {
         Value::Blob(bytes) => from_count(bytes.len() as u64),
@@ -50,10 +51,11 @@ pub(super) fn substr(
     memory: &ValueMemory,
 ) -> Result<Value> {
     let range = substr_range(start, length, character_count(text));
-    let byte_of = |character: u64| match text.is_ascii() {
-        // At most the length of a slice.
-        true => character as usize,
-        false => {
+    // A character's number is at most the length of the slice.
+    let byte_of = |character: u64| {
+        if text.is_ascii() {
+            character as usize
+        } else {
             let mut starts = character_starts(text);
             starts.nth(character as usize).unwrap_or(text.len())
         }
@@ -72,7 +74,7 @@ pub(super) fn part_of(part: &[u8], what: &str, memory: &ValueMemory) -> Result<V
 /// `instr(x, y)`: bytes of two BLOBs, else characters; 0 if there is none.
 ///
 /// # Errors
-/// If the statement has to end.
+/// If the statement must end.
 pub(super) fn instr(value: &Value, wanted: &Value, pace: &mut Pace) -> Result<Value> {
     let text = to_bytes(value).unwrap_or_default();
     let needle = to_bytes(wanted).unwrap_or_default();
@@ -85,13 +87,13 @@ pub(super) fn instr(value: &Value, wanted: &Value, pace: &mut Pace) -> Result<Va
     }))
 }
 
-/// Where the needle occurs first at a byte of the text or behind it.
+/// The first place of the needle at a byte of the text or behind it.
 fn find(text: &[u8], mut at: usize, needle: &Finder<'_>, pace: &mut Pace) -> Result<Option<usize>> {
     let length = needle.needle().len();
     loop {
         let end = text.len().min(at + PART.max(2 * length));
         if let Some(found) = needle.find(&text[at..end]) {
-            // Needles may lie side by side.
+            // Needles may be adjacent.
             pace.work(found + 1)?;
             return Ok(Some(at + found));
         }
@@ -99,7 +101,7 @@ fn find(text: &[u8], mut at: usize, needle: &Finder<'_>, pace: &mut Pace) -> Res
         if end == text.len() {
             return Ok(None);
         }
-        // It may begin in this part and end behind it.
+        // A match may begin in this part and end behind it.
         at = end - (length - 1);
     }
 }
@@ -107,7 +109,7 @@ fn find(text: &[u8], mut at: usize, needle: &Finder<'_>, pace: &mut Pace) -> Res
 /// `replace(x, from, to)`.
 ///
 /// # Errors
-/// If it is too long, or the statement has to end.
+/// If it is too long, or the statement must end.
 pub(super) fn replace(
     value: &Value,
     from: Option<&Value>,
@@ -129,7 +131,7 @@ pub(super) fn replace(
         return Ok(Value::Null);
     };
     let from = Finder::new(&*from);
-    // What cannot grow needs no count.
+    // A result that cannot grow needs no count.
     let growth = to.len().saturating_sub(from.needle().len()) as u64;
     let mut bytes = text.len() as u64;
     if growth > 0 {
@@ -151,11 +153,11 @@ pub(super) fn replace(
     Ok(text_or_blob(replaced))
 }
 
-/// `split_part(x, separator, number)`: parts count from 1, or from -1 at the end; an empty text where there is none. An empty
-/// separator parts all characters.
+/// `split_part(x, separator, number)`: parts count from 1, or from -1 at the end; an empty text for a missing part. An empty
+/// separator splits all characters.
 ///
 /// # Errors
-/// If it is too long, or the statement has to end.
+/// If it is too long, or the statement must end.
 pub(super) fn split_part(
     arguments: &[&Value],
     memory: &ValueMemory,
@@ -197,7 +199,7 @@ pub(super) fn split_part(
     part_of(&text[found], "the result of split_part", memory).map(text_or_blob)
 }
 
-/// Where a part of a text ends, and where the next one begins if there is one. Without a separator a part is a character.
+/// The end of a part of a text, and the start of the next one if there is one. Without a separator a part is a character.
 fn end_of_part(
     text: &[u8],
     begin: usize,
@@ -218,7 +220,7 @@ fn end_of_part(
     Ok((end.unwrap_or(text.len()), end.map(|end| end + length)))
 }
 
-/// What `change_case` makes of letters.
+/// The case that `change_case` makes of letters.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Case {
     Lower,
@@ -233,7 +235,7 @@ impl Case {
         }
     }
 
-    /// How long a text becomes. A sigma at the end of a word is as long as any other.
+    /// The length of the changed text. A sigma at the end of a word has the same length.
     fn changed_bytes(self, text: &str) -> usize {
         let characters = text.chars();
         match self {
@@ -253,7 +255,7 @@ impl Case {
 /// `lower(x)` and `upper(x)`; bytes that are not UTF-8 stay.
 ///
 /// # Errors
-/// If it is too long, or the statement has to end.
+/// If it is too long, or the statement must end.
 pub(super) fn change_case(
     value: &Value,
     case: Case,
@@ -305,7 +307,7 @@ impl<'a> Iterator for CasedParts<'a> {
 /// `trim(x, characters)` at the wanted ends; spaces if no characters are given.
 ///
 /// # Errors
-/// If it is too long, or the statement has to end.
+/// If it is too long, or the statement must end.
 pub(super) fn trim(
     value: &Value,
     set: Option<&Value>,
@@ -334,13 +336,13 @@ pub(super) fn trim(
     part_of(rest, "the result of trim", memory).map(text_or_blob)
 }
 
-/// The characters of a set, each once, as they come first.
+/// The distinct characters of a set, in order.
 fn distinct_characters<'s>(
     set: &'s [u8],
     memory: &ValueMemory,
     pace: &mut Pace,
 ) -> Result<Vec<&'s [u8]>> {
-    /// What a character takes here and where it is looked up.
+    /// The memory of a character here and in the table.
     const CHARACTER_BYTES: u64 = 3 * size_of::<&[u8]>() as u64;
     let bytes = character_count(set).saturating_mul(CHARACTER_BYTES);
     memory.check_left("the characters of trim", bytes)?;
@@ -372,7 +374,7 @@ pub(super) fn concat(
         .len()
         .saturating_sub(1)
         .saturating_mul(separator.len());
-    // All but the separators is in memory.
+    // All except the separators is in memory.
     let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
     let mut joined = memory.buffer(what, bytes.saturating_add(separators as u64))?;
     for (index, text) in texts.iter().enumerate() {
@@ -384,7 +386,7 @@ pub(super) fn concat(
     Ok(text_or_blob(joined))
 }
 
-/// `char(codepoint, ...)`: what is no character becomes U+FFFD.
+/// `char(codepoint, ...)`: numbers that are no characters become U+FFFD.
 pub(super) fn from_code_points(arguments: &[&Value]) -> Value {
     let characters = arguments.iter().map(|value| {
         let code = u32::try_from(to_integer(value)).ok();

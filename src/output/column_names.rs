@@ -1,5 +1,5 @@
-//! Names for the columns of a file: readers of JSON keep the last of several values under one name, and readers of CSV rename
-//! or drop them.
+//! Distinct names for the columns of a file: readers of JSON keep the last of several values under one name, and readers of CSV
+//! rename or drop them.
 //!
 //! Invariant: no two names are the same, compared byte for byte. The first column of a name keeps it.
 
@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::notice::Notice;
 
-/// New names that a notice lists.
+/// The most new names that a notice lists.
 const NAMED_MAX: usize = 3;
 
-/// Characters of a name that a notice shows: an expression is a name as it was written, and the new name is known by its end.
+/// Characters of a name that a notice shows: an expression is a name as it was written, and the new name differs at its end.
 const SHOWN_MAX: usize = 60;
 
 /// The names, where a second `x` is `x_2` unless a column is called so, then `x_3` and so on; and a notice if names change.

@@ -1,6 +1,6 @@
-//! Texts of a dictionary as they stand in a field, for answers with many rows.
+//! Fields of the texts of a dictionary, for answers with many rows.
 //!
-//! Invariant: a text that is plain is written in a field of the format, alone or joined with others by a space, as its own bytes.
+//! Invariant: a plain text is written in a field of the format, alone or joined with others by a space, as its own bytes.
 
 use zipfdb_sql::plan::RowFormat;
 
@@ -8,10 +8,10 @@ use super::field::is_plain;
 use super::text_buffer::{SLOT_BYTES, TextBuffer};
 use crate::batch::{BatchColumn, TextDictionary};
 
-/// Larger dictionaries are not copied.
+/// The most texts of a dictionary that is copied.
 const TEXTS_MAX: usize = 1 << 20;
 
-/// With fewer rows the dictionary is not looked through.
+/// The least rows of a batch for which a dictionary is scanned.
 const ROWS_MIN: usize = 1 << 10;
 
 /// The length of a text that is plain, and longer than a slot.
@@ -24,16 +24,16 @@ const NOT_PLAIN: u8 = u8::MAX;
 #[derive(Debug)]
 pub(super) struct DictionaryFields {
     dictionary: TextDictionary,
-    /// What stands before and behind a text.
+    /// The bytes before and behind a text.
     quote: &'static [u8],
     /// Plain texts that fit.
     slots: Vec<[u8; SLOT_BYTES]>,
-    /// The length of each text, if it is in its slot.
+    /// The length of each text that is in its slot, or one of the two marks.
     lengths: Vec<u8>,
 }
 
 impl DictionaryFields {
-    /// Of a column of a batch, if that pays.
+    /// The fields of a column of a batch, if building them pays.
     pub(super) fn of(column: &BatchColumn, format: RowFormat) -> Option<DictionaryFields> {
         let (BatchColumn::Words { dictionary, .. } | BatchColumn::Ngrams { dictionary, .. }) =
             column
@@ -69,7 +69,7 @@ impl DictionaryFields {
         })
     }
 
-    /// The numbers of the texts of a column, and the number of texts of a row, if the column is of this dictionary.
+    /// The numbers of the texts of a column, and the number of texts of a row, if the column has this dictionary.
     pub(super) fn texts<'a>(&self, column: &'a BatchColumn) -> Option<(&'a [u32], usize)> {
         let (indices, n, dictionary) = match column {
             BatchColumn::Words {
@@ -88,7 +88,7 @@ impl DictionaryFields {
             .then_some((&indices[..], n))
     }
 
-    /// Appends texts joined by spaces as a field if they are plain, and says whether they are.
+    /// Appends texts joined by spaces as a field if they are plain. Returns whether they are.
     #[inline]
     pub(super) fn write(&self, texts: &[u32], target: &mut TextBuffer) -> bool {
         let start = target.len();

@@ -1,7 +1,7 @@
-//! One value as a field of a row: how each type looks in each format.
+//! One value as a field of a row: the form of each type in each format.
 //!
-//! Invariant: values of one type that differ look different, and reals read back bit for bit; a BLOB that is UTF-8 looks like the
-//! text. What is special in a format is known here alone. The table of `docs/SQL.md` says the same.
+//! Invariant: different values of one type have different forms, and reals read back bit for bit; a BLOB that is UTF-8 looks like
+//! the text. The special characters of a format are known here alone. The table of `docs/SQL.md` says the same.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,13 +11,13 @@ use super::text_buffer::{RowSink, TextBuffer};
 use crate::Value;
 use zipfdb_sql::plan::RowFormat;
 
-/// A BLOB that is no text begins so in CSV and TSV, and other texts that do so are marked.
+/// The beginning of a BLOB that is not UTF-8 in CSV and TSV; texts with this beginning are marked.
 const BLOB_MARK: &[u8] = b"X'";
 
 /// Bytes of a BLOB that are written at a time.
 const BLOB_PART_BYTES: usize = 1 << 15;
 
-/// The text of a value as fields of CSV have it before they are quoted; none of NULL.
+/// The text of a value as fields of CSV have it before quoting; none for NULL.
 ///
 /// A real is the shortest decimal number that reads back as the same, with a point or an exponent; infinity is `1e999`, which
 /// readers take for it. A BLOB that is not UTF-8 is `X'00ff'`. NaN, which no answer has, counts as NULL.
@@ -48,7 +48,7 @@ pub fn value_text(value: &Value) -> Option<Cow<'_, str>> {
     })
 }
 
-/// Writes a real that is a number.
+/// Writes a real that is not NaN.
 fn write_real(real: f64, target: &mut impl Write) {
     let written = if real.is_finite() {
         write!(target, "{real:?}")
@@ -65,7 +65,7 @@ pub(super) fn is_plain(bytes: &[u8], format: RowFormat) -> bool {
     is_unmarked(bytes, format) && std::str::from_utf8(bytes).is_ok()
 }
 
-/// Whether a text needs no quotes, marks and escapes but those that a field of JSON always has.
+/// Whether a text needs no quotes, marks and escapes except those of every JSON field.
 fn is_unmarked(text: &[u8], format: RowFormat) -> bool {
     let has_mark = || text.is_empty() || text.starts_with(BLOB_MARK);
     match format {
@@ -168,7 +168,7 @@ pub(super) fn write_bytes(
 pub(super) fn write_text(text: &str, format: RowFormat, sink: &mut RowSink<'_>) -> io::Result<()> {
     let mut rest = text.as_bytes();
     let (before, behind) = match format {
-        // It has no quotes that would be written twice.
+        // The text has no quotes that would be doubled.
         RowFormat::Csv if is_unmarked(rest, format) => return sink.text(rest),
         RowFormat::Tsv if rest.starts_with(BLOB_MARK) => ("\\", ""),
         RowFormat::Tsv => ("", ""),
@@ -199,7 +199,7 @@ pub(super) fn write_text(text: &str, format: RowFormat, sink: &mut RowSink<'_>) 
     sink.text(behind.as_bytes())
 }
 
-/// Where in a text the first character stands that is not written as it is. In JSON the line ends of Unicode are among these, so
+/// The place of the first character of a text that is not written as it is. In JSON the line ends of Unicode are among these, so
 /// that a line of JSON is one line for every reader.
 fn next_escape(text: &[u8], format: RowFormat) -> Option<usize> {
     let mut from = 0;
@@ -215,7 +215,7 @@ fn next_escape(text: &[u8], format: RowFormat) -> Option<usize> {
                     .position(|&byte| byte < b' ' || matches!(byte, b'"' | b'\\' | 0xc2 | 0xe2)),
             }?;
         match text[at..] {
-            // U+0085, U+2028 and U+2029, and what begins with the same byte.
+            // U+0085, U+2028 and U+2029, and other characters with the same first byte.
             [0xc2, 0x85, ..] | [0xe2, 0x80, 0xa8 | 0xa9, ..] => return Some(at),
             [0xc2 | 0xe2, ..] => from = at + 1,
             _ => return Some(at),

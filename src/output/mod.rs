@@ -1,7 +1,7 @@
-//! How rows look as text: CSV, TSV, JSON and JSON lines, the same wherever they are written.
+//! Rows as text: CSV, TSV, JSON and JSON lines, the same wherever they are written.
 //!
-//! [`RowWriter`] writes the rows of an answer to anything that is [`std::io::Write`]; `COPY (SELECT ...) TO` and the program `zipf`
-//! are written with it. How each type of value looks in each [`RowFormat`], and how it is read back, is a table in `docs/SQL.md`.
+//! [`RowWriter`] writes the rows of an answer to any [`std::io::Write`]; `COPY (SELECT ...) TO` and the program `zipf` use it.
+//! `docs/SQL.md` has a table of the form of each type of value in each [`RowFormat`], and how it is read back.
 //!
 //! ```
 //! use zipfdb::output::{RowFormat, RowWriter};
@@ -22,7 +22,7 @@
 //! # Ok::<(), zipfdb::Error>(())
 //! ```
 //!
-//! Invariant: what is written depends on the rows alone, not on how they come in batches, nor on threads. Nothing here knows files.
+//! Invariant: the output depends on the rows alone, not on their division into batches, nor on threads. Files are not known here.
 
 mod column_names;
 mod dictionary_fields;

@@ -1,6 +1,6 @@
-//! Rows of one answer in one format: what comes before, between and behind the fields.
+//! Rows of one answer in one format: the text before, between and behind the fields.
 //!
-//! Invariant: a row is the same whether it comes alone or in a batch. How a value looks is the business of `field`.
+//! Invariant: a row has the same form alone and in a batch. `field` formats values.
 
 use std::io;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use zipfdb_sql::plan::RowFormat;
 #[derive(Debug)]
 pub(super) struct RowFormatter {
     format: RowFormat,
-    /// What comes before all rows.
+    /// The text before all rows.
     head: Vec<u8>,
-    /// What comes before the value of each column.
+    /// The text before the value of each column.
     before: Vec<Vec<u8>>,
 }
 
-/// For each column its dictionary, once there were enough rows.
+/// For each column its dictionary, once a batch had enough rows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ColumnDictionaries(Vec<Option<Arc<DictionaryFields>>>);
 
 impl RowFormatter {
-    /// For columns of these names.
+    /// A formatter for columns of these names.
     pub(super) fn new(format: RowFormat, names: &[String]) -> RowFormatter {
         let name_text = |name: &str| {
             let mut sink = RowSink::default();
@@ -63,7 +63,7 @@ impl RowFormatter {
         self.before.len()
     }
 
-    /// What comes behind all rows, or is written in place of them if there are none.
+    /// The text behind all rows, or in place of them if there are none.
     pub(super) fn tail(&self, has_rows: bool) -> &[u8] {
         match (self.format, has_rows) {
             (RowFormat::Json, false) => b"[]\n",
@@ -73,7 +73,7 @@ impl RowFormatter {
         }
     }
 
-    /// Looks through the dictionaries of a batch that are not known.
+    /// Scans the dictionaries of a batch that are not known yet.
     pub(super) fn know(&self, batch: &Batch, dictionaries: &mut ColumnDictionaries) {
         let ColumnDictionaries(known) = dictionaries;
         known.resize_with(batch.columns().len(), || None);
@@ -121,7 +121,7 @@ impl RowFormatter {
             (before, column, texts)
         });
         let fields: Vec<_> = fields.collect();
-        // A text of a dictionary that is not looked through, or one that is not plain.
+        // A text of a dictionary that was not scanned, or that is not plain.
         let mut text = Vec::new();
         for row in 0..batch.len() {
             self.begin_row(is_first && row == 0, &mut sink.buffer);
@@ -152,10 +152,10 @@ impl RowFormatter {
     }
 
     fn begin_row(&self, is_first: bool, buffer: &mut TextBuffer) {
-        match (is_first, self.format) {
-            (true, _) => buffer.text(&self.head),
-            (false, RowFormat::Json) => buffer.text(b",\n"),
-            (false, _) => {}
+        if is_first {
+            buffer.text(&self.head);
+        } else if self.format == RowFormat::Json {
+            buffer.text(b",\n");
         }
     }
 

@@ -1,7 +1,7 @@
-//! `RowWriter`: the rows of an answer to an output.
+//! `RowWriter`: writes the rows of an answer to an output.
 //!
-//! Invariant: after each call all of its rows are with the output. Nothing is written before the first row or the end, so that an
-//! answer that fails at once leaves nothing.
+//! Invariant: after each call all of its rows are written to the output. Nothing is written before the first row or the end, so
+//! that an answer that fails at once leaves nothing.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use zipfdb_sql::plan::RowFormat;
 
 /// Writes the rows of one answer in a format.
 ///
-/// Each call writes its rows at once, some at a time if they are many: an output for which small writes are dear belongs into a
-/// [`std::io::BufWriter`] where rows come one by one. Values are not kept, however long they are. After an error the
-/// output has a part of the rows, and the writer is of no more use.
+/// Each call writes its rows at once, in several writes if they are many: an output with expensive small writes belongs into a
+/// [`std::io::BufWriter`] where rows come one by one. Values are not kept, however long they are. After an error the output has a
+/// part of the rows, and the writer must not be used again.
 #[derive(Debug)]
 pub struct RowWriter<W> {
     formatter: Arc<RowFormatter>,
@@ -50,7 +50,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// What is worth a word about the columns.
+    /// Notices about the columns.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
@@ -61,7 +61,7 @@ impl<W: Write> RowWriter<W> {
     /// Those of the output.
     ///
     /// # Panics
-    /// If the batch has not as many columns as the writer.
+    /// If the number of columns of the batch is not that of the writer.
     pub fn write_batch(&mut self, batch: &Batch) -> io::Result<()> {
         let is_first = self.begin(batch.columns().len(), batch.len());
         self.formatter.know(batch, &mut self.dictionaries);
@@ -76,14 +76,14 @@ impl<W: Write> RowWriter<W> {
     /// Those of the output.
     ///
     /// # Panics
-    /// If there are not as many values as columns.
+    /// If the number of values is not that of the columns.
     pub fn write_row(&mut self, values: &[Value]) -> io::Result<()> {
         let is_first = self.begin(values.len(), 1);
         self.write(|formatter, _, sink| formatter.write_row(values, is_first, sink))
     }
 
-    /// Takes a batch and gives what formats it on any thread, for `write_formatted`, to which batches come in the order in which they
-    /// were taken.
+    /// Takes a batch and returns the work that formats it on any thread. `write_formatted` must get the results in the order in
+    /// which the batches were taken.
     pub(crate) fn take(&mut self, batch: Batch) -> Box<dyn FnOnce() -> TextBuffer + Send> {
         let is_first = self.begin(batch.columns().len(), batch.len());
         self.formatter.know(&batch, &mut self.dictionaries);
@@ -98,7 +98,7 @@ impl<W: Write> RowWriter<W> {
         })
     }
 
-    /// Writes what a buffer holds, and keeps the buffer.
+    /// Writes the content of a buffer, and keeps the buffer.
     ///
     /// # Errors
     /// Those of the output.
@@ -108,9 +108,9 @@ impl<W: Write> RowWriter<W> {
         Ok(())
     }
 
-    /// Writes what comes behind the rows, or in place of them if there were none, flushes the output and gives it back.
+    /// Writes the text behind the rows, or in place of them if there were none, flushes the output and returns it.
     ///
-    /// A writer that is dropped instead leaves an array of JSON open, so that no reader takes it for whole.
+    /// A writer that is dropped without this leaves an array of JSON open, so that no reader takes it for complete.
     ///
     /// # Errors
     /// Those of the output.
@@ -120,7 +120,7 @@ impl<W: Write> RowWriter<W> {
         Ok(self.output)
     }
 
-    /// Writes what is formatted to a sink.
+    /// Writes formatted rows to a sink.
     fn write(
         &mut self,
         format: impl FnOnce(&RowFormatter, &ColumnDictionaries, &mut RowSink<'_>) -> io::Result<()>,
@@ -134,7 +134,7 @@ impl<W: Write> RowWriter<W> {
         self.write_formatted(buffer)
     }
 
-    /// Checks the number of columns; says whether there were no rows before these.
+    /// Checks the number of columns. Returns whether these are the first rows.
     fn begin(&mut self, columns: usize, rows: usize) -> bool {
         assert_eq!(columns, self.formatter.columns(), "columns of a row");
         let is_first = !self.has_rows;

@@ -1,4 +1,4 @@
-//! What is written, exactly, and the same by rows, by batches and on other threads. What readers get is in `tests/output.rs`.
+//! The exact output, the same by rows, by batches and on other threads. `tests/output.rs` tests what readers get.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! `TextBuffer`: bytes that are not written yet. Short texts are copied to it in one step of fixed length. `RowSink`: a buffer, and
-//! where it is emptied.
+//! `TextBuffer`: bytes that are not written yet. Short texts are copied to it in one step of fixed length. `RowSink`: a buffer,
+//! and the output that it is emptied to.
 //!
 //! Invariant: bytes behind its length have no meaning. Room is made before a byte or a slot is appended.
 
@@ -9,10 +9,10 @@ use std::io::{self, Write};
 /// The length of a slot.
 pub(super) const SLOT_BYTES: usize = 16;
 
-/// Bytes that are written at a time.
+/// Bytes written at a time.
 const WRITTEN_BYTES: usize = 1 << 16;
 
-/// Memory of a buffer that is used again for other rows.
+/// The most memory of a buffer that is used again for other rows.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Bytes, with room behind them.
@@ -38,21 +38,21 @@ impl TextBuffer {
         self.length
     }
 
-    /// Appends a byte, for which there is room.
+    /// Appends a byte; there must be room.
     #[inline]
     pub(super) fn byte(&mut self, byte: u8) {
         self.bytes[self.length] = byte;
         self.length += 1;
     }
 
-    /// Appends the first `length` bytes of a slot, for which there is room.
+    /// Appends the first `length` bytes of a slot; there must be room.
     #[inline]
     pub(super) fn slot(&mut self, slot: &[u8; SLOT_BYTES], length: usize) {
         self.bytes[self.length..self.length + SLOT_BYTES].copy_from_slice(slot);
         self.length += length;
     }
 
-    /// Appends bytes, and makes room for them.
+    /// Appends bytes of any length.
     pub(super) fn text(&mut self, text: &[u8]) {
         self.make_room(text.len());
         self.bytes[self.length..self.length + text.len()].copy_from_slice(text);
@@ -70,7 +70,7 @@ impl TextBuffer {
         &self.bytes[..self.length]
     }
 
-    /// Writes all bytes, and drops them.
+    /// Writes all bytes and clears the buffer.
     ///
     /// # Errors
     /// Those of the output.
@@ -92,7 +92,7 @@ impl fmt::Write for TextBuffer {
     }
 }
 
-/// Where rows are formatted to.
+/// The target of formatted rows.
 #[derive(Default)]
 pub(super) struct RowSink<'a> {
     pub(super) buffer: TextBuffer,
@@ -113,7 +113,7 @@ impl RowSink<'_> {
         Ok(())
     }
 
-    /// Writes what is in the buffer, if that is much.
+    /// Writes the content of the buffer, if it is large.
     ///
     /// # Errors
     /// Those of the output.

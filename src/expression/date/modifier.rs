@@ -1,13 +1,13 @@
 //! Modifiers of moments: `+1 day`, `start of month`, `weekday 0` and so on.
 //!
-//! Invariant: a text that is no modifier, or one that does not fit what stands before it, is refused and not passed over.
+//! Invariant: a text that is no modifier, or one that does not fit the moment before it, is refused.
 
 use super::moment::{DAY, DateMoment, Digits, EPOCH};
 use crate::Value;
 use crate::expression::convert::to_real;
 use crate::expression::number::number_prefix;
 
-/// Applies a modifier in lower case; says whether it is one. `is_first` if none comes before it.
+/// Applies a modifier in lower case. Returns whether it is one. `is_first` if no modifier precedes it.
 pub(super) fn apply(moment: &mut DateMoment, text: &[u8], is_first: bool) -> bool {
     match text {
         b"auto" => is_first && automatic(moment),
@@ -88,7 +88,7 @@ fn start_of(moment: &mut DateMoment, unit: &[u8]) -> bool {
     true
 }
 
-/// Goes on to the next day that is this day of the week, from 0 for Sunday.
+/// Moves to the next day that is this day of the week, from 0 for Sunday.
 fn weekday(moment: &mut DateMoment, day: &[u8]) -> bool {
     let (number, is_whole) = number_prefix(day);
     let number = to_real(&number);
@@ -181,7 +181,7 @@ fn shift_by_time(moment: &mut DateMoment, text: &[u8], is_negative: bool) -> boo
 }
 
 fn shift_by_unit(moment: &mut DateMoment, number: &Value, unit: &[u8]) -> bool {
-    /// Units with the greatest number of them and their seconds.
+    /// The units, each with the largest allowed number of them and its seconds.
     const UNITS: [(&[u8], f64, f64); 6] = [
         (b"second", 4.6427e+14, 1.0),
         (b"minute", 7.7379e+12, 60.0),

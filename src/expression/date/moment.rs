@@ -1,8 +1,8 @@
 //! `DateMoment`: a moment as milliseconds, and as year, month, day and time.
 //!
-//! A moment is a number of milliseconds since noon in Greenwich on November 24, 4714 B.C., or a date and a time, or both; the one is
-//! computed of the other when it is needed. Invariant: where both are known they mean the same, but a day may lie behind the end of its
-//! month until it is computed anew.
+//! A moment is a number of milliseconds since noon in Greenwich on November 24, 4714 B.C., or a date and a time, or both; one is
+//! computed from the other when needed. Invariant: where both are known they mean the same, but a day may lie behind the end of
+//! its month until it is computed again.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -31,13 +31,13 @@ pub(super) struct DateMoment {
     pub(super) time: Option<(i64, i64, f64)>,
     /// Minutes east of Greenwich that `time` counts from.
     pub(super) zone: i64,
-    /// A number that no modifier has said the meaning of.
+    /// A number whose meaning depends on a modifier.
     pub(super) number: Option<f64>,
-    /// By how many days the day lies behind the end of its month.
+    /// The number of days by which the day lies behind the end of its month.
     pub(super) excess_days: i64,
-    /// Seconds are shown with their fraction.
+    /// Whether seconds are shown with their fraction.
     pub(super) has_fraction: bool,
-    /// It is outside of all years.
+    /// Whether it is outside of all years.
     pub(super) is_invalid: bool,
 }
 
@@ -51,7 +51,7 @@ impl DateMoment {
         }
     }
 
-    /// A Julian day, unless a modifier says otherwise.
+    /// A Julian day, unless a modifier gives the number another meaning.
     pub(super) fn of_number(number: f64) -> DateMoment {
         let is_day = (0.0..5_373_484.5).contains(&number);
         DateMoment {
@@ -148,7 +148,7 @@ impl DateMoment {
         })
     }
 
-    /// Milliseconds.
+    /// The moment in milliseconds.
     pub(super) fn milliseconds(&mut self) -> i64 {
         if let Some(julian) = self.julian {
             return julian;
@@ -180,7 +180,7 @@ impl DateMoment {
         julian
     }
 
-    /// Date and time are to be computed anew.
+    /// Drops date and time, which are computed again when needed.
     pub(super) fn forget_parts(&mut self) {
         self.date = None;
         self.time = None;
@@ -228,7 +228,7 @@ impl DateMoment {
         time
     }
 
-    /// Says by how many days the day lies behind the end of its month.
+    /// Counts the days by which the day lies behind the end of its month.
     pub(super) fn count_excess(&mut self) {
         let Some((year, month, day)) = self.date else {
             return;
@@ -252,7 +252,7 @@ impl DateMoment {
     pub(super) fn time_text(&mut self) -> String {
         let (hour, minute, second) = self.civil_time();
         if self.has_fraction {
-            // As many milliseconds as there are, not rounded up to the next minute.
+            // Whole milliseconds, not rounded up to the next minute.
             let milliseconds = (second * 1000.0 + 0.5) as i64;
             let (second, rest) = (milliseconds / 1000, milliseconds % 1000);
             return format!("{hour:02}:{minute:02}:{second:02}.{rest:03}");
@@ -277,10 +277,10 @@ impl DateMoment {
         (self.milliseconds() - first.milliseconds() + DAY / 2) / DAY
     }
 
-    /// As `pattern` says; none if it has a conversion that is none.
+    /// The moment in the form of `pattern`; none if the pattern has an unknown conversion.
     ///
     /// # Errors
-    /// If it is too long, or the statement has to end.
+    /// If it is too long, or the statement must end.
     pub(super) fn formatted(
         &mut self,
         pattern: &[u8],
@@ -311,7 +311,7 @@ impl DateMoment {
         Ok(Some(text))
     }
 
-    /// Appends what a conversion of a pattern stands for; none if it is none.
+    /// Appends the text of a conversion of a pattern; none if it is unknown.
     fn convert(&mut self, letter: u8, text: &mut String) -> Option<()> {
         use std::fmt::Write;
 
@@ -416,11 +416,11 @@ fn parse_zone(text: &[u8]) -> Option<i64> {
     is_end.then_some(sign * (minutes + hours * 60))
 }
 
-/// What is left of a text.
+/// The rest of a text.
 pub(super) struct Digits<'a>(pub(super) &'a [u8]);
 
 impl Digits<'_> {
-    /// A number of exactly so many digits, within bounds.
+    /// A number of exactly `count` digits, within bounds.
     pub(super) fn take(
         &mut self,
         count: usize,

@@ -1,6 +1,6 @@
-//! What one place of a pattern matches, and the characters of texts that need not be UTF-8.
+//! The elements of patterns, and the characters of texts that need not be UTF-8.
 
-/// What one place of a LIKE or GLOB pattern matches.
+/// An element of a LIKE or GLOB pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Element {
     /// This character.
@@ -68,13 +68,13 @@ pub(super) fn first_character(text: &[u8]) -> (u32, usize) {
     }
 }
 
-/// The last character of a text that is not empty, and its bytes: that which reading from the front comes to.
+/// The last character of a text that is not empty, and its bytes: the same that reading from the front finds.
 pub(super) fn last_character(text: &[u8]) -> (u32, usize) {
     let last = text[text.len() - 1];
     if last < 0x80 {
         return (last.into(), 1);
     }
-    // Where a whole character stands no other one reaches in, so it is read as one from the front too.
+    // No other character overlaps a whole one, so reading from the front finds it too.
     let whole = (2..=4.min(text.len())).find_map(|length| {
         let (code, read) = first_character(&text[text.len() - length..]);
         (read == length).then_some((code, length))

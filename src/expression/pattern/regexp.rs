@@ -1,9 +1,9 @@
 //! REGEXP: a regular expression, searched for in texts of any length.
 //!
-//! What compiling a pattern takes is known before (`zipfdb_sql::regexp`) and counted with the values of the statement. A small
-//! pattern is searched for in a short text by the engines that the crate `regex` has, which nothing ends; all else goes
-//! through `Stepper`, which polls. Invariant: the answer is that of the crate `regex`, a search that is not polled takes
-//! a fraction of a second, and no pattern takes more memory than is counted.
+//! The memory of compiling a pattern is known before (`zipfdb_sql::regexp`) and counted with the values of the statement. A small
+//! pattern is searched in a short text by the engines of the crate `regex`, which cannot be interrupted; all else goes through
+//! `Stepper`, which polls. Invariant: the answer is that of the crate `regex`, a search that is not polled takes a fraction of a
+//! second, and no pattern takes more memory than is counted.
 
 mod built;
 mod simulation;
@@ -28,17 +28,17 @@ use crate::{Error, Result};
 /// Texts from here on are searched step by step.
 const LONG_TEXT: usize = 64 << 10;
 
-/// States times bytes of text of a search that is not polled, at most: a third of a second at the slowest.
+/// The most states times bytes of text of a search that is not polled: a third of a second at the slowest.
 const WHOLE_STEPS_MAX: u64 = 1 << 26;
 
 /// States of a pattern from which on all texts are searched step by step.
 const WHOLE_STATES_MAX: u64 = 1 << 15;
 
-/// Bytes of places of groups that a search which is not polled keeps, at most.
+/// The most bytes of places of groups in a search that is not polled.
 const WHOLE_SLOT_BYTES_MAX: u64 = 4 << 20;
 
-/// How much memory these engines take to compile, in that of an automaton: it is made forwards, and twice backwards, which is up
-/// to half as large again.
+/// The memory of these engines while they compile, as a multiple of that of an automaton: it is made forwards, and twice
+/// backwards, which is up to half as large again.
 const WHOLE_COPIES: u64 = 4;
 
 /// A regular expression, compiled when it is first searched for.
@@ -48,7 +48,7 @@ pub(crate) struct Regexp(Arc<RegexpParts>);
 #[derive(Debug)]
 struct RegexpParts {
     parsed: Arc<ParsedRegexp>,
-    /// Places of groups are asked for.
+    /// Whether the places of groups are needed.
     has_groups: bool,
     memory: ValueMemory,
     /// None if the pattern is large.
@@ -57,10 +57,10 @@ struct RegexpParts {
 }
 
 impl Regexp {
-    /// Parses a pattern. `has_groups` if it will be asked where its groups lie.
+    /// Parses a pattern. `has_groups` if the places of its groups are needed.
     ///
     /// # Errors
-    /// If it is no regular expression, or compiling it takes too much.
+    /// If it is no regular expression, or compiling it takes too much memory.
     pub(super) fn new(pattern: &[u8], has_groups: bool, memory: &ValueMemory) -> Result<Regexp> {
         let invalid = |reason: String| Error::Invalid {
             subject: format!("regular expression {}", quote(pattern)),
@@ -83,7 +83,7 @@ impl Regexp {
         })))
     }
 
-    /// The text that it is, if it is nothing else, perhaps between anchors.
+    /// The text that the pattern is, if it is a plain text, perhaps between anchors.
     pub(super) fn fixed_run(&self) -> Option<FixedRun> {
         let hir = &self.0.parsed.hir;
         let mut parts = match hir.kind() {
@@ -110,7 +110,7 @@ impl Regexp {
     /// Whether it matches anywhere in the text.
     ///
     /// # Errors
-    /// If compiling it takes too much memory, or the statement has to end.
+    /// If compiling it takes too much memory, or the statement must end.
     pub(crate) fn matches(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         match self.0.whole(text.len(), pace)? {
             Some(regex) => {
@@ -121,10 +121,10 @@ impl Regexp {
         }
     }
 
-    /// Where these groups of the first match lie that begins at a byte of the text or behind it; group 0 is the match.
+    /// The places of these groups of the first match that begins at a byte of the text or behind it; group 0 is the match.
     ///
     /// # Errors
-    /// As `matches`.
+    /// Those of `matches`.
     pub(crate) fn groups(
         &self,
         text: &[u8],
@@ -143,7 +143,7 @@ impl Regexp {
             Told::Yes(found) => Some(found),
             Told::Nothing => None,
         };
-        // Where the match is known, only its groups are looked for, and it is short as a rule.
+        // Once the match is known, only its groups are searched; it is usually short.
         if let Some(found) = &found
             && let Some(regex) = self.0.whole(found.len(), pace)?
         {
@@ -161,14 +161,14 @@ impl Regexp {
         stepper.simulate(&search, pace)
     }
 
-    /// How many groups it has beside the match as a whole.
+    /// The number of groups beside the match as a whole.
     pub(crate) fn group_count(&self) -> usize {
         let properties = self.0.parsed.hir.properties();
         properties.explicit_captures_len()
     }
 }
 
-/// Where groups of the first match lie.
+/// The places of groups of the first match.
 fn captured(regex: &meta::Regex, input: &Input<'_>, wanted: &[usize]) -> Option<MatchGroups> {
     if *wanted == [0] {
         let found = regex.search(input);
@@ -195,7 +195,7 @@ impl RegexpParts {
         Ok(whole.as_ref())
     }
 
-    /// Polls for a search that is not polled: the more states there are, the sooner.
+    /// Polls for a search that is not polled: more often with more states.
     fn work(&self, text_bytes: usize, pace: &mut Pace) -> Result<()> {
         // At most `WHOLE_STATES_MAX` of 64.
         let weight = 1 + self.parsed.cost.states as usize / 64;
@@ -235,7 +235,7 @@ impl RegexpParts {
             // Within 64 bits after the tests above.
             .hybrid_cache_capacity(cache_bytes as usize);
         let built = meta::Builder::new().configure(config).build_from_hir(hir);
-        // What it takes from now on.
+        // The memory from now on.
         held.clear();
         if let Ok(regex) = &built {
             held.add_bytes(regex.memory_usage() as u64 + 2 * cache_bytes + table_bytes);
@@ -255,7 +255,7 @@ impl RegexpParts {
         })
     }
 
-    /// What the states of a lazy DFA may take before they are made anew.
+    /// The memory of the states of a lazy DFA, before they are made again.
     fn cache_bytes(&self) -> u64 {
         const MIN: u64 = 256 << 10;
         const MAX: u64 = 2 << 20;

@@ -1,10 +1,9 @@
-//! Runs of elements, found in a text one behind the other.
+//! Runs of elements, found in a text one after the other.
 //!
-//! The first run stands at the start of the text and the last one at its end; of those between, each is looked for where
-//! the one before ends: what is found first leaves most of the text to the others, so nothing is tried again. A run that is a
-//! plain text is found in time proportional to the text, and so is one of at most 64 elements; of a longer one with wildcards
-//! the first 64 are looked for and the others compared. Invariant: whatever takes longer than some thousand steps looks
-//! whether to go on.
+//! The first run stands at the start of the text and the last one at its end; each of those between is searched from the end of
+//! the one before: the first place leaves most of the text to the others, so no second place is tried. A run that is a plain text
+//! is found in time proportional to the text, and so is one of at most 64 elements; of a longer one with wildcards the first 64
+//! are searched and the others compared. Invariant: loops of more than some thousand steps check for interruption.
 
 use std::sync::Arc;
 
@@ -14,17 +13,17 @@ use super::element::{Element, STRAY_BYTES, first_character, last_character, push
 use crate::Result;
 use crate::runtime::interrupt::Pace;
 
-/// A string of bytes that every text which matches a pattern has.
+/// A string of bytes in every text that matches a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NeededLiteral {
     pub(crate) bytes: Vec<u8>,
-    /// Whether ASCII letters of the text may be capitals where these are not, and the other way round.
+    /// Whether the case of ASCII letters may differ in the text.
     pub(crate) ignores_case: bool,
-    /// Whether every text that has it matches.
+    /// Whether every text with the string matches.
     pub(crate) is_enough: bool,
 }
 
-/// A text that every text which matches a pattern has, but for the case of ASCII letters where the pattern leaves that open.
+/// A text in every text that matches a pattern, except for the case of ASCII letters where the pattern leaves that open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FixedRun {
     pub(crate) text: String,
@@ -39,7 +38,7 @@ pub(crate) struct FixedRun {
 pub(crate) struct ElementRuns {
     first: Vec<Element>,
     between: Vec<ElementRun>,
-    /// None if the first run is all there is.
+    /// None if the first run is the whole pattern.
     last: Option<Vec<Element>>,
 }
 
@@ -50,12 +49,12 @@ struct ElementRun {
     search: Search,
 }
 
-/// How a run is found.
+/// The way to find a run.
 #[derive(Debug, Clone)]
 enum Search {
-    /// It is these bytes.
+    /// The run is these bytes.
     Bytes(Arc<Finder<'static>>),
-    /// It is these bytes once the capitals of ASCII are lowercase.
+    /// The run is these bytes once the capitals of ASCII are lowercase.
     Lowercase(Arc<Finder<'static>>),
     /// By stepping through the text with all places in its first elements at once.
     Steps(Arc<Steps>),
@@ -69,18 +68,18 @@ struct Steps {
     from: Vec<(u32, u64)>,
 }
 
-/// Bytes of text that are searched between two looks, at least.
+/// The least bytes of text between two checks for interruption.
 const PART: usize = 1 << 16;
 
 /// Elements whose places are kept at once.
 const STEPS: usize = u64::BITS as usize;
 
 impl ElementRuns {
-    /// What the runs of a pattern take at most, while they are made.
+    /// The most memory of the runs of a pattern, while they are made.
     pub(super) fn bytes_max(pattern: &[u8]) -> u64 {
-        /// What a byte becomes: two elements, and four changes of `Steps`.
+        /// The memory for a byte: two elements, and four changes of `Steps`.
         const BYTE: usize = 2 * size_of::<Element>() + 4 * size_of::<(u32, u64)>();
-        /// A run beside its elements, with what `Finder` keeps.
+        /// A run beside its elements, with the memory of `Finder`.
         const RUN: usize = size_of::<ElementRun>() + size_of::<Steps>() + (1 << 9);
         let is_wildcard = |byte: &&u8| matches!(byte, b'%' | b'*');
         let runs = 1 + pattern.iter().filter(is_wildcard).count() as u64;
@@ -103,7 +102,7 @@ impl ElementRuns {
         }
     }
 
-    /// What the text begins with.
+    /// The elements at the start of the text.
     pub(super) fn first(&self) -> &[Element] {
         &self.first
     }
@@ -173,7 +172,7 @@ impl ElementRuns {
             run.is_last = is_last;
             fixed.push(run);
         }
-        // An empty one says something only if it is all there is.
+        // An empty one has a meaning only if it is the whole pattern.
         fixed.retain(|run| !run.text.is_empty() || run.is_first && run.is_last);
         Some(fixed)
     }
@@ -198,7 +197,7 @@ impl ElementRuns {
     }
 }
 
-/// Where elements end that begin at a byte of the text, if they match there.
+/// The end of elements that begin at a byte of the text, if they match there.
 fn end_of(
     elements: &[Element],
     text: &[u8],
@@ -221,7 +220,7 @@ fn end_of(
     Ok(Some(at))
 }
 
-/// Where elements begin that end where the text does, if they match there.
+/// The beginning of elements that end where the text does, if they match there.
 fn start_of(elements: &[Element], text: &[u8], pace: &mut Pace) -> Result<Option<usize>> {
     let mut end = text.len();
     for element in elements.iter().rev() {
@@ -246,7 +245,7 @@ impl ElementRun {
         }
     }
 
-    /// Where the first match ends that begins at a byte of the text or behind it.
+    /// The end of the first match that begins at a byte of the text or behind it.
     fn find(&self, text: &[u8], at: usize, pace: &mut Pace) -> Result<Option<usize>> {
         match &self.search {
             Search::Bytes(finder) => {
@@ -262,7 +261,7 @@ impl ElementRun {
     }
 }
 
-/// Where the first match ends of something of so many bytes, which `find` finds in a part of the text.
+/// The end of the first match of `length` bytes, which `find` finds in a part of the text.
 fn find_in_parts(
     text: &[u8],
     mut at: usize,
@@ -279,7 +278,7 @@ fn find_in_parts(
         if end == text.len() {
             return Ok(None);
         }
-        // It may begin in this part and end behind it.
+        // A match may begin in this part and end behind it.
         at = end - (length - 1);
     }
 }
@@ -300,18 +299,20 @@ impl Search {
             }
         }
         let finder = || Arc::new(Finder::new(&bytes).into_owned());
-        match (is_text, has_letters) {
-            (true, false) => Search::Bytes(finder()),
-            // A copy in lowercase costs more than steps do.
-            (true, true) if elements.len() > STEPS => Search::Lowercase(finder()),
-            _ => Search::Steps(Arc::new(Steps::new(&elements[..elements.len().min(STEPS)]))),
+        // A copy in lowercase costs more than steps.
+        if is_text && !has_letters {
+            Search::Bytes(finder())
+        } else if is_text && elements.len() > STEPS {
+            Search::Lowercase(finder())
+        } else {
+            Search::Steps(Arc::new(Steps::new(&elements[..elements.len().min(STEPS)])))
         }
     }
 }
 
 impl Steps {
     fn new(elements: &[Element]) -> Steps {
-        // Codes from which on other elements accept than before.
+        // The codes at which the accepting elements change.
         let mut changes: Vec<(u32, u64)> = Vec::new();
         for (index, element) in elements.iter().enumerate() {
             let bit = 1 << index;
@@ -355,8 +356,8 @@ impl Steps {
         self.from[behind - 1].1
     }
 
-    /// Where the first match of `elements` ends that begins at a byte of the text or behind it. The steps are those of its
-    /// first elements.
+    /// The end of the first match of `elements` that begins at a byte of the text or behind it. The steps are those of its first
+    /// elements.
     fn find(
         &self,
         elements: &[Element],
@@ -366,19 +367,18 @@ impl Steps {
     ) -> Result<Option<usize>> {
         let (stepped, others) = elements.split_at(elements.len().min(STEPS));
         let last = 1u64 << (stepped.len() - 1);
-        // The bits of those elements that matched the character before, with all before them the characters before it.
+        // Bit i if element i matched the character before, and all elements before it the characters before that.
         let mut places = 0u64;
         while at < text.len() {
             let end = text.len().min(at + PART);
             pace.work(end - at)?;
             while at < end {
                 let byte = text[at];
-                let (accepting, length) = match byte < 0x80 {
-                    true => (self.ascii[usize::from(byte)], 1),
-                    false => {
-                        let (code, length) = first_character(&text[at..]);
-                        (self.of(code), length)
-                    }
+                let (accepting, length) = if byte < 0x80 {
+                    (self.ascii[usize::from(byte)], 1)
+                } else {
+                    let (code, length) = first_character(&text[at..]);
+                    (self.of(code), length)
                 };
                 places = (places << 1 | 1) & accepting;
                 at += length;

@@ -1,7 +1,7 @@
-//! `Built`: something that is built when it is first needed.
+//! `Built`: a value that is built when it is first needed.
 //!
-//! Invariant: one thread builds at a time, so what takes much memory takes it once; what was built is counted until it is dropped.
-//! A failure is not kept.
+//! Invariant: one thread builds at a time, so large memory is taken once; the built value is counted until it is dropped. A
+//! failure is not stored.
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use crate::Result;
 use crate::runtime::memory::Held;
 
-/// What errors call what is built of a pattern.
+/// The name of built values in errors.
 pub(super) const WHAT: &str = "a compiled regular expression";
 
-/// A value that is built by the first thread that needs it, and what it takes.
+/// A value that is built by the first thread that needs it, with its memory.
 #[derive(Debug)]
 pub(super) struct Built<T> {
     value: OnceLock<(T, Held)>,
@@ -31,7 +31,7 @@ impl<T> Built<T> {
     /// The value, which the first call builds.
     ///
     /// # Errors
-    /// As `build`; the next call builds again.
+    /// Those of `build`; the next call builds again.
     pub(super) fn get_or_build(&self, build: impl FnOnce() -> Result<(T, Held)>) -> Result<&T> {
         if self.value.get().is_none() {
             let _one = self.building.lock();

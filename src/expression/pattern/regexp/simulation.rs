@@ -1,8 +1,8 @@
 //! `Simulation`: a nondeterministic automaton, all of whose threads read a text at once.
 //!
 //! This is the algorithm of Pike (as in <https://swtch.com/~rsc/regexp/regexp2.html>): threads are kept in order of preference,
-//! at most one in each state, so a byte costs at most as many steps as there are states. Invariant: the first match is that
-//! of the crate `regex`, and steps are polled, also those that read no byte.
+//! at most one in each state, so a byte costs at most one step for each state. Invariant: the first match is that of the crate
+//! `regex`, and steps are polled, also those that read no byte.
 
 use std::ops::Range;
 
@@ -16,18 +16,18 @@ use crate::Result;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::{Held, ValueMemory, reserved};
 
-/// Where groups of a match lie; none for a group that took no part in it.
+/// The places of groups of a match; none for a group that took no part in it.
 pub(crate) type MatchGroups = Vec<Option<Range<usize>>>;
 
-/// What is searched for where.
+/// The range to search, and the wanted parts of the match.
 pub(super) struct RegexpSearch<'a> {
     pub(super) text: &'a [u8],
     pub(super) range: Range<usize>,
-    /// A match must begin where the range does.
+    /// Whether a match must begin where the range does.
     pub(super) is_anchored: bool,
     /// The groups whose places are wanted.
     pub(super) groups: &'a [usize],
-    /// Any match will do.
+    /// Whether any match is enough.
     pub(super) is_earliest: bool,
 }
 
@@ -41,12 +41,12 @@ pub(super) struct Simulation {
     _held: Held,
 }
 
-/// The thread that is followed.
+/// The current thread.
 #[derive(Debug, Default)]
 struct Thread {
-    /// States to be followed, and places to be put back behind them.
+    /// States to be followed, and places to be restored after them.
     pending: Vec<Pending>,
-    /// Its places of the groups that are wanted.
+    /// Its places of the wanted groups.
     places: Vec<usize>,
 }
 
@@ -54,7 +54,7 @@ struct Thread {
 #[derive(Debug)]
 struct Threads {
     states: Vec<StateID>,
-    /// For each state where it is in `states`, of any value if it is not there.
+    /// For each state its index in `states`; any value if it is not there.
     indexes: Vec<u32>,
     /// Places of groups of the thread of each state.
     places: Vec<usize>,
@@ -66,13 +66,13 @@ enum Pending {
     Place { slot: usize, place: usize },
 }
 
-/// A place that a thread has not been at.
+/// A place that a thread has not reached.
 const NOWHERE: usize = usize::MAX;
 
 /// Work of a state, as `Pace` counts bytes.
 const STATE_WORK: usize = 16;
 
-/// Bytes that are looked through for the beginning of a match between two polls.
+/// Bytes that are searched for the beginning of a match between two polls.
 const PART: usize = 64 << 10;
 
 impl Threads {
@@ -86,7 +86,7 @@ impl Threads {
         })
     }
 
-    /// Puts a state behind the others; false if it is there.
+    /// Appends a state; false if it is there.
     fn insert(&mut self, state: StateID) -> bool {
         let index = self.indexes[state.as_usize()] as usize;
         if self.states.get(index) == Some(&state) {
@@ -114,7 +114,7 @@ impl Simulation {
     pub(super) fn new(nfa: &NFA, memory: &ValueMemory) -> Result<Simulation> {
         let count = nfa.states().len();
         let mut held = memory.hold();
-        // In both lists a state and its index, and one that is pending.
+        // In both lists a state and its index, and a pending one.
         let bytes = 2 * (size_of::<StateID>() + size_of::<u32>()) + size_of::<Pending>();
         held.reserve(WHAT, (count as u64).saturating_mul(bytes as u64))?;
         Ok(Simulation {
@@ -142,10 +142,10 @@ impl Simulation {
         Ok(())
     }
 
-    /// Where the wanted groups of the first match lie.
+    /// The places of the wanted groups of the first match.
     ///
     /// # Errors
-    /// If it takes too much memory, or the statement has to end.
+    /// If it takes too much memory, or the statement must end.
     pub(super) fn run(
         &mut self,
         nfa: &NFA,
@@ -187,7 +187,7 @@ impl Simulation {
                     (State::Match { .. }, _) => {
                         let places = self.current.places(state, 2 * search.groups.len());
                         found = Some(places.to_vec());
-                        // What follows is less preferred.
+                        // The following threads are less preferred.
                         break;
                     }
                     (State::ByteRange { trans }, Some(byte)) => {
@@ -223,7 +223,7 @@ impl Simulation {
 }
 
 impl Thread {
-    /// Follows a state to those that read a byte or match, and puts them behind the threads.
+    /// Follows a state to those that read a byte or match, and appends them to the threads.
     fn follow(
         &mut self,
         nfa: &NFA,
@@ -243,7 +243,7 @@ impl Thread {
                     continue;
                 }
             };
-            // Until a state has been met before, or none follows it.
+            // Until a state was met before, or none follows it.
             while threads.insert(state) {
                 pace.work(STATE_WORK)?;
                 state = match nfa.state(state) {
@@ -272,7 +272,7 @@ impl Thread {
                         ..
                     } => {
                         let group = group_index.as_usize();
-                        // A group has a slot for where it begins, and the next one for where it ends.
+                        // A group has a slot for its beginning, and the next one for its end.
                         let is_end = slot.as_usize() % 2;
                         let index = search.groups.iter().position(|wanted| *wanted == group);
                         if let Some(index) = index {
@@ -297,7 +297,7 @@ impl Thread {
     }
 }
 
-/// Where a match may begin next.
+/// The next place where a match may begin.
 fn next_candidate(
     prefilter: &Prefilter,
     text: &[u8],

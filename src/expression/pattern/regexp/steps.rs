@@ -1,8 +1,9 @@
 //! `Stepper`: searches for a regular expression that poll.
 //!
-//! A text goes byte by byte through the lazy DFA of regex-automata, forwards for where a match ends and backwards for where it
-//! begins. Where the DFA cannot tell (a Unicode word boundary beside a byte that is not ASCII, or a pattern too large for its
-//! memory), and for places of groups, the automaton is simulated. Invariant: between two polls lies work of some milliseconds.
+//! A text goes byte by byte through the lazy DFA of regex-automata, forwards for the end of a match and backwards for its
+//! beginning. Where the DFA cannot decide (a Unicode word boundary beside a byte that is not ASCII, or a pattern too large for
+//! its memory), and for places of groups, the automaton is simulated. Invariant: between two polls lies work of some
+//! milliseconds.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::{Held, ValueMemory};
 use crate::{Error, Result};
 
-/// States of a pattern above which a DFA has no room for its own.
+/// The most states of a pattern for which a DFA has room.
 const DFA_STATES_MAX: usize = 1 << 15;
 
-/// How much memory an automaton that reads backwards takes to compile, in that of one that reads forwards.
+/// The memory of compiling an automaton that reads backwards, as a multiple of that of one that reads forwards.
 const BACKWARDS_COPIES: u64 = 2;
 
 /// Searches that poll.
@@ -32,7 +33,7 @@ pub(super) struct Stepper {
     nfa: NFA,
     prefilter: Option<Prefilter>,
     forwards: Option<LazyDfa>,
-    /// Built when a match is there whose beginning is wanted.
+    /// Built for the first match whose beginning is needed.
     backwards: Built<Option<LazyDfa>>,
     parsed: Arc<ParsedRegexp>,
     cache_bytes: usize,
@@ -51,16 +52,16 @@ struct LazyDfa {
     part: usize,
 }
 
-/// What a DFA says of a text.
+/// The answer of a DFA on a text.
 pub(super) enum Told<T> {
     Yes(T),
     No,
-    /// It cannot tell.
+    /// The DFA cannot decide.
     Nothing,
 }
 
 impl Stepper {
-    /// Compiles a pattern, and says what it takes from then on.
+    /// Compiles a pattern. Returns its memory from then on, too.
     pub(super) fn new(
         parsed: &Arc<ParsedRegexp>,
         has_groups: bool,
@@ -152,7 +153,7 @@ impl Stepper {
         Ok((dfa, held))
     }
 
-    /// As `find`, by simulation: it tells all, also where groups lie.
+    /// As `find`, by simulation, which decides everything, also the places of groups.
     pub(super) fn simulate(
         &self,
         search: &RegexpSearch<'_>,
@@ -209,8 +210,8 @@ impl LazyDfa {
         told
     }
 
-    /// Where the first match ends that begins at a byte of the text or behind it; `is_earliest` for any byte that shows that there is
-    /// one.
+    /// The end of the first match that begins at a byte of the text or behind it; `is_earliest` for any byte that shows that
+    /// there is one.
     fn walk_to_end(
         &self,
         text: &[u8],
@@ -228,7 +229,7 @@ impl LazyDfa {
             for part in text[from..].chunks(self.part) {
                 self.poll(part.len(), pace)?;
                 for &byte in part {
-                    // Without a limit for it the cache is cleared when it is full, and gives no error.
+                    // Without a limit on clearings the cache is cleared when it is full, and gives no error.
                     let Ok(next) = self.dfa.next_state(cache, state, byte) else {
                         return Ok(Told::Nothing);
                     };
@@ -259,7 +260,7 @@ impl LazyDfa {
         })
     }
 
-    /// Where the match begins that ends at the end of the range; none if that cannot be told.
+    /// The beginning of the match that ends at the end of the range; none if the DFA cannot decide.
     fn walk_to_start(
         &self,
         text: &[u8],
@@ -311,6 +312,6 @@ impl LazyDfa {
         pace.work(bytes.saturating_mul(LazyDfa::PART_WORK / self.part))
     }
 
-    /// What `Pace` counts a whole part for.
+    /// The work of a whole part, as `Pace` counts it.
     const PART_WORK: usize = 1 << 16;
 }

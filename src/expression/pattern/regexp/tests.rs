@@ -1,4 +1,4 @@
-//! Searches of all kinds against one another, what patterns take against what was said before, and interrupts.
+//! Searches of all kinds compared with one another, the memory of patterns compared with its estimate, and interrupts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ fn memory(bytes: u64) -> ValueMemory {
     ValueMemory::new(&settings)
 }
 
-/// What the engines of the crate `regex` say of a match from a byte on, with all its groups.
+/// A match from a byte on by the engines of the crate `regex`, with all its groups.
 fn by_whole(regexp: &Regexp, text: &[u8], from: usize) -> Option<MatchGroups> {
     let whole = regexp.0.whole(0, &mut Interrupt::never().pace()).unwrap();
     let regex = whole.expect("the pattern is small");
@@ -32,7 +32,7 @@ fn by_whole(regexp: &Regexp, text: &[u8], from: usize) -> Option<MatchGroups> {
     captures.is_match().then(|| groups.collect())
 }
 
-/// What searches that poll say: of where the match lies by DFAs, if they can tell, and of all groups by simulation.
+/// The results of searches that poll: the match by DFAs, if they can decide, and all groups by simulation.
 fn by_steps(
     regexp: &Regexp,
     text: &[u8],
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// What compiling was said to take, and what the automata take.
+/// Compares the estimate of compiling with the memory of the automata.
 fn assert_within_cost(pattern: &str) {
     let parsed = parse(pattern, u64::MAX).unwrap();
     let compile = |config: thompson::Config| {
@@ -259,19 +259,19 @@ fn a_large_pattern_is_searched_for_where_memory_allows_it() {
         let refused = Regexp::new(pattern.as_bytes(), false, &memory(16 << 20));
         refused.unwrap_err().to_string()
     };
-    let told = refused(r"\w{1000}");
+    let message = refused(r"\w{1000}");
     assert!(
-        told.starts_with(
+        message.starts_with(
             r#"regular expression "\w{1000}": compiling it exceeds the 16,777,216 bytes"#
         ),
-        "{told}"
+        "{message}"
     );
     assert!(
-        told.contains("at character 3; hint: SET memory_limit allows more"),
-        "{told}"
+        message.contains("at character 3; hint: SET memory_limit allows more"),
+        "{message}"
     );
-    let told = refused(&r"\w{9}".repeat(10_000));
-    assert!(told.len() < 600, "{told}");
+    let message = refused(&r"\w{9}".repeat(10_000));
+    assert!(message.len() < 600, "{message}");
 }
 
 #[test]
@@ -285,14 +285,14 @@ fn what_is_compiled_is_counted_as_long_as_it_is_there() {
         (r"\w{300}b", &text[..9]),
     ] {
         let regexp = Regexp::new(pattern.as_bytes(), false, &memory).unwrap();
-        // Nothing is compiled before it is needed.
+        // A pattern is compiled when it is first needed.
         assert_eq!(memory.used(), 0);
         assert!(!regexp.matches(text, &mut pace).unwrap());
         assert!(memory.used() > 10_000, "{pattern}: {}", memory.used());
         drop(regexp);
         assert_eq!(memory.used(), 0, "{pattern}");
     }
-    // Each would do alone.
+    // One of them alone would fit.
     let regexps: Vec<Regexp> = (0..20)
         .map(|number| format!(r"\w{{300}}{number}"))
         .map(|pattern| Regexp::new(pattern.as_bytes(), false, &memory).unwrap())
