@@ -1,7 +1,7 @@
-//! A directory that stays open, whatever becomes of its path.
+//! A directory by its descriptor, independent of its path.
 //!
-//! Invariant: what is opened, made and removed by name lies in the directory that was opened. A name is one component, not `.` or
-//! `..`, and a symbolic link that has it is an error: none is followed.
+//! Invariant: files and directories opened, made and removed by name lie in the directory that was opened. A name is one
+//! component, not `.` or `..`; a symbolic link of that name is an error and is never followed.
 
 use std::io;
 use std::path::Path;
@@ -29,10 +29,10 @@ mod imp {
     };
     use rustix::io::Errno;
 
-    /// What a file allows to which users.
+    /// The permission bits of a file.
     pub(crate) type FileMode = rustix::fs::RawMode;
 
-    /// Says which file it is, whatever its name.
+    /// The identity of a file, whatever its name.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct FileIdentity {
         device: u64,
@@ -53,7 +53,7 @@ mod imp {
     #[derive(Debug)]
     pub(crate) struct Directory(OwnedFd);
 
-    /// How directories are opened: on Linux also one that may be searched and not listed.
+    /// The flags that open directories: on Linux also one that may be searched and not listed.
     #[cfg(target_os = "linux")]
     const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
     #[cfg(not(target_os = "linux"))]
@@ -62,7 +62,7 @@ mod imp {
         .union(OFlags::CLOEXEC);
 
     impl Directory {
-        /// Opens a directory. Symbolic links of the path are followed.
+        /// Opens a directory. Symbolic links in the path are followed.
         pub(crate) fn open(path: &Path) -> io::Result<Directory> {
             Ok(Directory(openat(CWD, path, DIRECTORY, Mode::empty())?))
         }
@@ -71,7 +71,7 @@ mod imp {
             self.0.try_clone().map(Directory)
         }
 
-        /// Opens a directory in it; none if nothing has the name.
+        /// Opens a directory in it; none if the name is free.
         pub(crate) fn enter(&self, name: &OsStr) -> io::Result<Option<Directory>> {
             match openat(&self.0, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
                 Ok(opened) => Ok(Some(Directory(opened))),
@@ -80,7 +80,7 @@ mod imp {
             }
         }
 
-        /// Makes a directory in it; `false` if something has the name.
+        /// Makes a directory in it; `false` if the name is taken.
         pub(crate) fn make_directory(&self, name: &OsStr) -> io::Result<bool> {
             match mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => Ok(true),
@@ -89,9 +89,9 @@ mod imp {
             }
         }
 
-        /// Opens a regular file for reading; none if nothing has the name.
+        /// Opens a regular file for reading; none if the name is free.
         pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<Option<File>> {
-            // A pipe that nothing writes to must not keep this waiting.
+            // Opening a pipe without a writer must not block.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             match openat(&self.0, name, flags, Mode::empty()).map(File::from) {
                 Ok(file) if file.metadata()?.is_file() => Ok(Some(file)),
@@ -101,7 +101,7 @@ mod imp {
             }
         }
 
-        /// Makes a file, for writing, that must not exist yet.
+        /// Creates a file for writing, which must not exist yet.
         pub(in crate::new_files) fn create_file(
             &self,
             name: &OsStr,
@@ -112,7 +112,7 @@ mod imp {
             Ok(openat(&self.0, name, flags, Mode::from_raw_mode(mode))?.into())
         }
 
-        /// Makes a file without a name, for writing. None where it could not get one later.
+        /// Creates a file without a name, for writing; none where the system could not give it a name later.
         #[cfg(target_os = "linux")]
         pub(in crate::new_files) fn create_unnamed(&self, mode: FileMode) -> Option<File> {
             let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -127,7 +127,7 @@ mod imp {
             None
         }
 
-        /// Gives a file without a name one that nothing has.
+        /// Gives a file without a name a free name.
         pub(in crate::new_files) fn link_unnamed(
             &self,
             file: &File,
@@ -137,12 +137,12 @@ mod imp {
             Ok(linkat(CWD, descriptor_path(file), &self.0, name, flags)?)
         }
 
-        /// Gives a file a second name, one that nothing has.
+        /// Gives a file a second, free name.
         pub(in crate::new_files) fn link(&self, name: &OsStr, second: &OsStr) -> io::Result<()> {
             Ok(linkat(&self.0, name, &self.0, second, AtFlags::empty())?)
         }
 
-        /// Gives a file another name, and takes it from the file that has it.
+        /// Renames a file, replacing the file that has the new name.
         pub(in crate::new_files) fn rename(&self, name: &OsStr, other: &OsStr) -> io::Result<()> {
             Ok(renameat(&self.0, name, &self.0, other)?)
         }
@@ -151,7 +151,7 @@ mod imp {
             Ok(unlinkat(&self.0, name, AtFlags::empty())?)
         }
 
-        /// Removes the name of a file, if it is still that of this file.
+        /// Removes the name of a file, if the name still leads to this file.
         #[allow(clippy::unnecessary_cast)] // the numbers have other types on other systems
         pub(crate) fn remove(&self, name: &OsStr, identity: FileIdentity) -> io::Result<()> {
             match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -171,7 +171,7 @@ mod imp {
             Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
         }
 
-        /// Makes names durable, where the system can.
+        /// Makes names durable, where the system supports it.
         pub(crate) fn sync(&self) -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             match openat(&self.0, ".", flags, Mode::empty()) {
@@ -180,7 +180,7 @@ mod imp {
             }
         }
 
-        /// What is said of a link differs between systems.
+        /// The error for a symbolic link, which differs between systems.
         fn explain(&self, name: &OsStr, error: Errno) -> io::Error {
             let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
             match found.map(|found| FileType::from_raw_mode(found.st_mode)) {
@@ -190,13 +190,13 @@ mod imp {
         }
     }
 
-    /// A name that leads to an open file.
+    /// A path that leads to an open file.
     fn descriptor_path(file: &File) -> String {
         format!("/proc/self/fd/{}", file.as_raw_fd())
     }
 }
 
-// Elsewhere directories cannot be opened: a name is looked at before it is used.
+// Other systems cannot open directories: a name is checked before it is used.
 #[cfg(not(unix))]
 mod imp {
     use std::ffi::OsStr;
@@ -204,7 +204,7 @@ mod imp {
     use std::io;
     use std::path::{Path, PathBuf};
 
-    /// What a file allows to which users, which the system keeps elsewhere.
+    /// The permission bits of a file, which this system keeps elsewhere.
     pub(crate) type FileMode = u32;
 
     /// Stands for any file.
@@ -303,7 +303,7 @@ mod imp {
             Ok(())
         }
 
-        /// What has a name, if something does.
+        /// The metadata of a name, if it is taken.
         fn look(&self, name: &OsStr) -> io::Result<Option<fs::Metadata>> {
             match fs::symlink_metadata(self.0.join(name)) {
                 Ok(found) if found.is_symlink() => Err(super::is_link(Path::new(name))),

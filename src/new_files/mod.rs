@@ -1,8 +1,8 @@
-//! Files that have no name before they are complete.
+//! New files that get their name when they are complete.
 //!
-//! Invariant: under the name of a file that is made here stands what was there before, or all of the new content. Where the
-//! system allows it the file has no name at all until then, so nothing is left of it however the process ends; elsewhere
-//! it has a hidden temporary name, which goes when the file is dropped. Syncing content is the business of the caller.
+//! Invariant: under the name of a new file stands the old content, or all of the new content. Where the system allows it the file
+//! has no name at all until then, so nothing is left of it however the process ends; elsewhere it has a hidden temporary name,
+//! which is removed when the file is dropped. The caller syncs the content.
 
 mod directory;
 
@@ -14,23 +14,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use directory::{Directory, FileIdentity, FileMode};
 
-/// A file that only its owner can read and write, as far as the system knows owners.
+/// The mode of a file that only its owner can read and write, as far as the system knows owners.
 pub(crate) const PRIVATE: FileMode = 0o600;
 
-/// A file as any other of the user: the system takes from this what the umask says.
+/// The mode of a plain file, before the system applies the umask.
 pub(crate) const PLAIN: FileMode = 0o666;
 
-/// A file without a name of its own.
+/// A file that has no name yet.
 #[derive(Debug)]
 pub(crate) struct NewFile {
     file: File,
     directory: Directory,
-    /// The name that it has meanwhile, if it needs one.
+    /// The temporary name, if the system needs one.
     temporary: Option<OsString>,
 }
 
 impl NewFile {
-    /// A new file in a directory, for writing.
+    /// Creates a file in a directory, for writing.
     ///
     /// # Errors
     /// If the directory takes no files.
@@ -45,7 +45,7 @@ impl NewFile {
         }
     }
 
-    /// The same with a temporary name.
+    /// As `create`, with a temporary name.
     fn create_named(directory: &Directory, mode: FileMode) -> io::Result<NewFile> {
         let directory = directory.try_clone()?;
         let (file, name) = with_temporary_name(|name| directory.create_file(name, mode))?;
@@ -56,15 +56,15 @@ impl NewFile {
         })
     }
 
-    /// What is written.
+    /// The file to write to.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives it a name that nothing has.
+    /// Gives the file a name that is free.
     ///
     /// # Errors
-    /// `AlreadyExists` if something has the name.
+    /// `AlreadyExists` if the name is taken.
     pub(crate) fn publish(mut self, name: &OsStr) -> io::Result<FileIdentity> {
         let identity = FileIdentity::of(&self.file)?;
         let Some(temporary) = &self.temporary else {
@@ -72,12 +72,12 @@ impl NewFile {
             return Ok(identity);
         };
         match self.directory.link(temporary, name) {
-            // The temporary name goes when this is dropped.
+            // The temporary name is removed when this is dropped.
             Ok(()) => return Ok(identity),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
         }
-        // The file system has no hard links. An empty file takes the name, which fails if something has it.
+        // The file system has no hard links. An empty file takes the name, which fails if it is taken.
         self.directory.create_file(name, PRIVATE)?;
         match self.directory.rename(temporary, name) {
             Ok(()) => {
@@ -91,17 +91,17 @@ impl NewFile {
         }
     }
 
-    /// Gives it a name, and takes it from the file that has it.
+    /// Gives the file a name, replacing the file that has it.
     ///
     /// # Errors
-    /// If the directory cannot be changed.
+    /// If the directory cannot be written.
     pub(crate) fn replace(mut self, name: &OsStr) -> io::Result<()> {
         if self.temporary.is_none() {
             match self.directory.link_unnamed(&self.file, name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 linked => return linked,
             }
-            // Only a rename replaces, and it takes a name.
+            // Only a rename replaces a file, and it needs a name to rename.
             let link = |name: &OsStr| self.directory.link_unnamed(&self.file, name);
             self.temporary = Some(with_temporary_name(link)?.1);
         }
@@ -116,13 +116,13 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nothing can be done about a directory that has become unwritable.
+            // Failing to remove a file from an unwritable directory is not an error.
             let _ = self.directory.remove_file(temporary);
         }
     }
 }
 
-/// Makes something under a hidden name that nothing has.
+/// Calls `make` with hidden names until one is free.
 fn with_temporary_name<A>(make: impl Fn(&OsStr) -> io::Result<A>) -> io::Result<(A, OsString)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -130,7 +130,7 @@ fn with_temporary_name<A>(make: impl Fn(&OsStr) -> io::Result<A>) -> io::Result<
         let name = OsString::from(format!(".zipfdb-{}-{number}.tmp", process::id()));
         match make(&name) {
             Ok(made) => return Ok((made, name)),
-            // Of a process elsewhere with the same number, or one that was killed.
+            // Left by a process elsewhere with the same number, or by one that was killed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -155,7 +155,7 @@ mod tests {
 
     type Create = fn(&Directory, FileMode) -> io::Result<NewFile>;
 
-    /// Both ways to make a file.
+    /// Both ways to create a file.
     const WAYS: [Create; 2] = [NewFile::create, NewFile::create_named];
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
     fn a_file_has_no_name_before_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let directory = Directory::open(folder.path()).unwrap();
-        // Not every file system has such files.
+        // Some file systems lack unnamed files.
         let Some(_) = directory.create_unnamed(PLAIN) else {
             return;
         };

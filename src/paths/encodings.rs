@@ -1,7 +1,7 @@
-//! How files are encoded, and which bytes are decoded to UTF-8 before they become the text of a file.
+//! Encodings of files: which bytes are decoded to UTF-8 before they become the text of a file.
 //!
-//! Invariant: without a word of the user bytes stay as they are. What is decoded is decoded exactly: bytes that mean nothing in
-//! an encoding are an error and never replaced. The encodings are those of the Encoding Standard, and UTF-32, which it lacks.
+//! Invariant: bytes stay as they are unless the user names an encoding. Decoding is exact: bytes without meaning in an encoding
+//! are an error and never replaced. The encodings are those of the Encoding Standard, and UTF-32, which it lacks.
 
 use std::io::{self, Read};
 
@@ -25,7 +25,7 @@ enum EncodingChoice {
     Named(Charset),
 }
 
-/// What the bytes of a file mean.
+/// The character encoding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charset {
     /// An encoding of the Encoding Standard.
@@ -53,7 +53,7 @@ impl Charset {
         self.is_utf32() || marked.contains(&self)
     }
 
-    /// The one whose byte order mark a file begins with.
+    /// The encoding whose byte order mark a file begins with.
     fn of_mark(beginning: &[u8]) -> Option<Charset> {
         match beginning {
             [0xFF, 0xFE, 0, 0, ..] => Some(Charset::Utf32Le),
@@ -64,10 +64,10 @@ impl Charset {
 }
 
 impl TextEncoding {
-    /// Bytes stay as they are, whatever they mean.
+    /// Bytes stay as they are.
     pub const BYTES: TextEncoding = TextEncoding(EncodingChoice::Bytes);
 
-    /// A byte order mark tells; files without one stay as they are.
+    /// A byte order mark names the encoding; files without one stay as they are.
     pub const AUTO: TextEncoding = TextEncoding(EncodingChoice::Auto);
 
     /// `bytes`, `auto`, `latin-1` (windows-1252, which has all of it), `utf-16` and `utf-32` (as the byte order mark says, else
@@ -89,10 +89,10 @@ impl TextEncoding {
         Some(TextEncoding(choice))
     }
 
-    /// How a file is decoded that begins with these bytes, at least [`MARK_SIZE_MAX`] of them or all; none if it is not.
+    /// The decoding of a file that begins with these bytes, at least [`MARK_SIZE_MAX`] of them or all; none if it is not decoded.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be decoded.
     pub(crate) fn decoding(self, beginning: &[u8]) -> Result<Option<Decoding>, &'static str> {
         // The mark of UTF-32 begins like that of UTF-16.
         const UTF32: &str =
@@ -132,13 +132,13 @@ pub(crate) struct Decoding {
 }
 
 impl Decoding {
-    /// Whether the text has as many bytes as the file.
+    /// Whether the text has the size of the file.
     pub(crate) fn keeps_size(self) -> bool {
         self.charset == Charset::Standard(UTF_8) && !self.has_mark
     }
 }
 
-/// Bytes that are decoded at a time.
+/// Bytes decoded at a time.
 const PART: usize = 64 << 10;
 
 /// A text that is decoded while it is read.
@@ -146,13 +146,13 @@ pub(crate) struct Decoded<R> {
     source: R,
     charset: Charset,
     decoder: TextDecoder,
-    /// What has been read and not been decoded.
+    /// The bytes that were read and not decoded.
     input: Vec<u8>,
     input_at: usize,
     /// Bytes before `input`.
     before: u64,
     is_at_end: bool,
-    /// What has been decoded and not been handed out.
+    /// The text that was decoded and not returned.
     output: Vec<u8>,
     output_at: usize,
 }
@@ -176,13 +176,13 @@ impl<R: Read> Decoded<R> {
         &self.source
     }
 
-    /// Decodes until there is output, or nothing more.
+    /// Decodes until there is output, or the source has ended.
     fn fill(&mut self) -> io::Result<()> {
         while self.output_at == self.output.len() {
             if self.input_at == self.input.len() && !self.is_at_end {
                 self.before += self.input.len() as u64;
                 self.input.resize(PART, 0);
-                // An error, also that the source is not ready, leaves nothing that was read before.
+                // After an error, or while the source is not ready, `input` holds nothing.
                 let read = self.source.read(&mut self.input);
                 self.input.truncate(*read.as_ref().unwrap_or(&0));
                 self.input_at = 0;
@@ -221,7 +221,7 @@ impl<R: Read> Read for Decoded<R> {
     }
 }
 
-/// Makes UTF-8 of bytes.
+/// Decodes bytes to UTF-8.
 enum TextDecoder {
     Standard(Box<Decoder>),
     Utf32(Utf32Decoder),
@@ -248,7 +248,7 @@ impl TextDecoder {
         }
     }
 
-    /// Decodes what there is room for: why it stopped, and how many bytes were read and written.
+    /// Decodes as far as the output has room. Returns why it stopped, and how many bytes were read and written.
     fn decode(
         &mut self,
         input: &[u8],
@@ -264,15 +264,15 @@ impl TextDecoder {
     }
 }
 
-/// Makes UTF-8 of UTF-32.
+/// Decodes UTF-32 to UTF-8.
 struct Utf32Decoder {
-    /// The number that four bytes are.
+    /// The number that four bytes encode.
     read_unit: fn([u8; 4]) -> u32,
-    /// A character that has only begun.
+    /// The bytes of an incomplete character.
     unit: [u8; 4],
-    /// Bytes of it that were read.
+    /// The number of its bytes that were read.
     filled: usize,
-    /// The first character is a byte order mark, and no part of the text.
+    /// Whether the first character may be a byte order mark, which is no part of the text.
     skips_mark: bool,
 }
 
@@ -315,40 +315,40 @@ impl Utf32Decoder {
     }
 }
 
-/// What the bytes of a text are that was taken as it is.
+/// The reason why a text that was taken as it is may not be UTF-8 text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignText {
-    /// It begins as files of a format do that is no text.
+    /// A text that begins as files of a format that is not text.
     Format(&'static FileFormat),
-    /// It begins with a byte order mark of UTF-32.
+    /// A text with a byte order mark of UTF-32.
     Utf32Mark,
-    /// Three of four bytes of its beginning are NUL, as in UTF-32.
+    /// A text whose beginning has three NULs in each four bytes, as in UTF-32.
     LikeUtf32,
-    /// It begins with a byte order mark of UTF-16.
+    /// A text with a byte order mark of UTF-16.
     Utf16Mark,
-    /// Every second byte of its beginning is NUL, as in UTF-16.
+    /// A text whose beginning has a NUL in every second byte, as in UTF-16.
     LikeUtf16,
-    /// It has bytes that are not UTF-8.
+    /// A text with bytes that are not UTF-8.
     NotUtf8,
 }
 
-/// Looks at a text while it is read.
+/// Checks the encoding of a text while it is read.
 #[derive(Debug, Default)]
 pub(crate) struct EncodingWatch {
     /// The first bytes.
     beginning: Vec<u8>,
-    /// The beginning of a character.
+    /// The bytes of an incomplete character.
     open: Vec<u8>,
     is_not_utf8: bool,
 }
 
-/// Bytes of a text that tell whether it looks like UTF-16 or a file that is no text.
+/// Bytes at the beginning of a text that show UTF-16 or a format that is not text.
 pub(crate) const BEGINNING: usize = 512;
 
 const _: () = assert!(SIGNATURE_END <= BEGINNING);
 
 impl EncodingWatch {
-    /// A watch of a part of a text that begins with a character and is told how the text begins: its first [`BEGINNING`] bytes.
+    /// A watch of a part of a text that begins with a character; `beginning` is the first [`BEGINNING`] bytes of the text.
     #[cfg(unix)]
     pub(crate) fn of_part(beginning: &[u8]) -> EncodingWatch {
         EncodingWatch {
@@ -384,7 +384,7 @@ impl EncodingWatch {
         }
     }
 
-    /// What the text is if it is all that was seen; none if it is UTF-8.
+    /// The verdict on the text, if it ends here; none if it is UTF-8.
     pub(crate) fn verdict(&self) -> Option<ForeignText> {
         if let Some(format) = format_of(&self.beginning) {
             return Some(ForeignText::Format(format));
@@ -403,7 +403,7 @@ impl EncodingWatch {
         let count = pairs.len();
         let zeros = |side: usize| pairs.clone().filter(|pair| pair[side] == 0).count();
         let (left, right) = (zeros(0), zeros(1));
-        // Text of a script of Europe has hardly another byte there, and none of it is NUL itself.
+        // Text in a European script has hardly another byte there, and no NUL character.
         if count >= 4 && left.min(right) == 0 && left.max(right) * 10 >= count * 9 {
             return Some(ForeignText::LikeUtf16);
         }
@@ -411,7 +411,7 @@ impl EncodingWatch {
     }
 }
 
-/// Whether a text looks like UTF-32 of a script of Europe: of its characters, nine in ten have three bytes of NUL on the same side,
+/// Whether a text looks like UTF-32 of a European script: nine in ten of its characters have three bytes of NUL on the same side,
 /// and none is NUL itself.
 fn is_like_utf32(beginning: &[u8]) -> bool {
     let (units, _) = beginning.as_chunks::<4>();
@@ -430,7 +430,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Gives a few bytes at a time, and is not ready before each.
+    /// Returns a few bytes at a time, and is not ready before each.
     struct Drips<'a>(&'a [u8], usize, bool);
 
     impl Read for Drips<'_> {

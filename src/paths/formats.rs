@@ -1,20 +1,20 @@
-//! Formats of files that hold no plain text, told by the bytes that they begin with.
+//! Formats of files that are not plain text, recognized by their first bytes.
 //!
-//! Invariant: bytes are told to be of a format only if they begin as every file of it does, in a way that no text in use does.
-//! Nothing is read or unpacked here.
+//! Invariant: a format is reported only if the bytes begin as every file of it does, in a way that no text in use does. Files are
+//! not read or unpacked here.
 
 /// A format of files.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileFormat {
-    /// What it is called.
+    /// The name of the format.
     pub(crate) name: &'static str,
-    /// What makes text of its files; none if they have none.
+    /// The program that makes text of its files; none if there is none.
     pub(crate) remedy: Option<&'static str>,
-    /// Where its files have which bytes: all of these.
+    /// The bytes at offsets that all its files have.
     signature: &'static [(usize, &'static [u8])],
 }
 
-/// Bytes of a file that tell its format: those of tar stand last.
+/// Bytes of a file that show its format: those of tar are the last.
 pub(crate) const SIGNATURE_END: usize = 262;
 
 const DECOMPRESS: Option<&str> = Some("decompress them first");
@@ -35,7 +35,7 @@ const fn format(
     }
 }
 
-/// All formats that are known.
+/// All known formats.
 pub(crate) static ALL: &[FileFormat] = &[
     format("gzip", DECOMPRESS, &[(0, b"\x1f\x8b\x08")]),
     format("Zstandard", DECOMPRESS, &[(0, b"\x28\xb5\x2f\xfd")]),
@@ -43,7 +43,7 @@ pub(crate) static ALL: &[FileFormat] = &[
     format("lzip", DECOMPRESS, &[(0, b"LZIP\x01")]),
     format("LZ4", DECOMPRESS, &[(0, b"\x04\x22\x4d\x18")]),
     format("compress", DECOMPRESS, &[(0, b"\x1f\x9d\x90")]),
-    // The number of a block, or of the end of an empty file, behind the size of blocks.
+    // The mark of a block, or of the end of an empty file, behind the size of blocks.
     format("bzip2", DECOMPRESS, &[(0, b"BZh"), (4, b"1AY&SY")]),
     format("bzip2", DECOMPRESS, &[(0, b"BZh"), (4, b"\x17rE8P\x90")]),
     format(

@@ -1,7 +1,7 @@
-//! Paths that users give, as the system sees them, what they mean, and whether they lead into a database.
+//! Paths from users: as the system sees them, what they mean, and whether they lead into a database.
 //!
-//! Invariant: nothing here is created, and no file is opened. What is found holds as long as nobody moves directories or
-//! links meanwhile; writing below a directory that others can write to is the business of `execute/below.rs`.
+//! Invariant: this module creates nothing and opens no file. A result holds until directories or links are moved;
+//! `execute/below.rs` writes below a directory that others can write to.
 
 pub(crate) mod encodings;
 pub(crate) mod formats;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Symbolic links of a path that are followed, as many as Linux follows.
+/// The most symbolic links of a path that are followed, as in Linux.
 const LINKS_MAX: usize = 40;
 
 /// The path that a user means: the one that is written, or the one that messages show so, if only that exists.
@@ -29,7 +29,7 @@ pub(crate) fn meant(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// The path that is shown like this one; none if that is the path itself.
+/// The path that messages show like this one; none if that is the path itself.
 #[cfg(unix)]
 fn unescaped(path: &Path) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
@@ -61,7 +61,7 @@ pub(crate) fn resolve(path: &Path) -> io::Result<PathBuf> {
             resolved.pop();
             continue;
         }
-        let next = resolved.join(&part); // the root takes the place of everything
+        let next = resolved.join(&part); // the root replaces everything before
         match fs::symlink_metadata(&next) {
             Ok(metadata) if metadata.is_symlink() => {
                 links += 1;
@@ -85,7 +85,7 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
-/// The database that a path leads into, `own` or another one: its directory, or a directory above the path that is one.
+/// The database that a path leads into, `own` or another one: the directory itself, or one above the path.
 pub(crate) fn database_around(path: &Path, own: Option<&Path>) -> io::Result<Option<PathBuf>> {
     let path = resolve(path)?;
     let own = own.and_then(identity);
@@ -95,7 +95,7 @@ pub(crate) fn database_around(path: &Path, own: Option<&Path>) -> io::Result<Opt
     Ok(found.map(Path::to_owned))
 }
 
-/// Whether a path, which need not exist, is that of a directory or leads into it, however both are written.
+/// Whether a path, which need not exist, is that of a directory or leads into it, in whatever form both are written.
 pub(crate) fn leads_into(path: &Path, directory: &Path) -> io::Result<bool> {
     let path = resolve(path)?;
     let directory = identity(directory);
@@ -103,10 +103,10 @@ pub(crate) fn leads_into(path: &Path, directory: &Path) -> io::Result<bool> {
     Ok(directory.is_some() && above.any(|above| identity(above) == directory))
 }
 
-/// Refuses a path into a database as a place for anything that is not the database's own.
+/// Refuses a path into a database for files that are not the database's own.
 ///
 /// # Errors
-/// [`Error::Invalid`] if it leads into one, `own` or another; [`Error::Io`] if that cannot be told.
+/// [`Error::Invalid`] if it leads into one, `own` or another; [`Error::Io`] if the path cannot be resolved.
 pub(crate) fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
     let found = database_around(path, own).map_err(|source| Error::Io {
         action: "open",
@@ -125,7 +125,7 @@ pub(crate) fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
     }
 }
 
-/// What tells a directory from all others, whatever leads to it.
+/// The identity of a directory, whatever path leads to it.
 #[cfg(unix)]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -1,11 +1,11 @@
-//! Names of files that cannot be paths below a directory, and how COPY writes and reads such files all the same.
+//! Names of files that cannot be paths below a directory, and how COPY writes and reads such files.
 //!
 //! Any text without NUL can be the name of a file in a corpus whose parts between `/` are not empty, `.` or `..`: also
 //! one with a part that is too long for a file system, or `a` beside `a/b`; damaged or foreign segments may hold any
 //! UTF-8. Such a file is written as `zipfdb-names/N.content`, and its name, nothing else, as `zipfdb-names/N.name`.
 //!
-//! Invariant: what is written below a directory and read from it again has the names it had. Names that can be paths
-//! are paths; those in the directory `zipfdb-names` itself are not, so no two files meet.
+//! Invariant: files written below a directory and read from it again have their names. Names that can be paths are paths; those
+//! in the directory `zipfdb-names` itself are not, so no two files collide.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,23 +19,23 @@ use crate::overlay::check_name;
 /// The directory, at the top of what is written, of files whose names cannot be paths.
 pub(crate) const DIRECTORY: &str = "zipfdb-names";
 
-/// What the content of such a file ends with, ...
+/// The extension of the content of such a file.
 const CONTENT: &str = ".content";
 
-/// ... and its name.
+/// The extension of its name.
 const NAME: &str = ".name";
 
-/// Longest part of a path; no file system in use takes longer ones.
+/// The longest part of a path; no file system in use takes longer ones.
 const PART_SIZE_MAX: usize = 255;
 
-/// Longest path: with the directory it is below it stays under the limits of systems.
+/// The longest path: with the directory above, it stays under the limits of systems.
 const PATH_SIZE_MAX: usize = 2048;
 
-/// Names of files that cannot be paths, by their place among all.
+/// The names of files that cannot be paths, by their place among all.
 pub(crate) fn not_paths<'a>(names: impl Iterator<Item = &'a str> + Clone) -> HashSet<usize> {
     let mut directories = HashSet::new();
     for name in names.clone().filter(|name| is_path(name)) {
-        // From the longest: with it come all others.
+        // From the longest prefix on: with it come all others.
         for (end, _) in name.rmatch_indices('/') {
             if !directories.insert(&name[..end]) {
                 break;
@@ -48,12 +48,12 @@ pub(crate) fn not_paths<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Has
     renamed.map(|(place, _)| place).collect()
 }
 
-/// Where content and name of the file at a place go.
+/// The paths of content and name of the file at a place.
 pub(crate) fn targets(place: usize) -> [String; 2] {
     [CONTENT, NAME].map(|end| format!("{DIRECTORY}/{}{end}", place + 1))
 }
 
-/// Whether a name can be a path, if no other file needs it for a directory.
+/// Whether a name can be a path, if no other file needs it as a directory.
 fn is_path(name: &str) -> bool {
     let is_part = |part: &str| {
         let mut components = Path::new(part).components();
@@ -71,7 +71,7 @@ fn is_path(name: &str) -> bool {
         && (parts.next()).is_none_or(|first| !first.eq_ignore_ascii_case(DIRECTORY))
 }
 
-/// The path, below the directory that is read, of the name of a file, if the file is the content of a renamed one.
+/// The path of the file with the name, below the directory that is read, if `content` is the content of a renamed file.
 pub(crate) fn name_of(content: &str) -> Option<String> {
     let number = content.strip_prefix(DIRECTORY)?.strip_prefix('/')?;
     let number = number.strip_suffix(CONTENT)?;

@@ -1,9 +1,9 @@
-//! Which files a path means: a file, a directory with all that is below it, or a glob.
+//! The files that a path means: a file, a directory with all that is below it, or a glob.
 //!
-//! Nothing is read here but directories, the names of files that COPY wrote under other ones (`renamed.rs`), and a byte of
-//! files that claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are
-//! equal; what is not UTF-8 is escaped (`path_text.rs` of the storage crate). What cannot become a file of a corpus is reported with its reason,
-//! never silently left out.
+//! Only directories are read here, the names of files that COPY wrote under other ones (`renamed.rs`), and a byte of files that
+//! claim to be empty. The invariant: names are UTF-8 with `/` between directories, sorted, and no two are equal; bytes that are
+//! not UTF-8 are escaped (`path_text.rs` of the storage crate). A path that cannot become a file of a corpus is reported with its
+//! reason, never silently left out.
 
 use crate::overlay::check_name;
 use crate::paths::encodings::{Decoding, MARK_SIZE_MAX, TextEncoding};
@@ -29,17 +29,17 @@ use zipfdb_storage::{IoReason, PathText};
 pub struct Source {
     /// Its name in the corpus.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its size when it was listed, or [`SIZE_UNKNOWN`].
     pub bytes: u64,
-    /// What it is, to tell it from another one that takes its place; none where the system does not say.
+    /// Its identity, to detect that another file has taken its place; none where the system has none.
     pub(crate) identity: Option<SourceIdentity>,
-    /// How it is decoded, if it is and that is known before it is read.
+    /// Its decoding, if it has one that is known before it is read.
     pub(crate) decoding: Option<Decoding>,
 }
 
-/// What tells a file from any other: its device, its number, and when it was created, as numbers are used again.
+/// The identity of a file: its device, its number, and when it was created, as numbers are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceIdentity {
     device: u64,
@@ -64,11 +64,11 @@ impl SourceIdentity {
     }
 }
 
-/// The size of a file that is read to its end, wherever that is: of pipes, devices, and of files as in `/proc` that
-/// hold more than their size of 0 says.
+/// The size of a file that is read to its end, wherever that is: of pipes, devices, and files as in `/proc` that hold more than
+/// their size of 0 says.
 pub const SIZE_UNKNOWN: u64 = u64::MAX;
 
-/// What to do about files that cannot be read.
+/// The treatment of files that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// Copy nothing.
@@ -78,7 +78,7 @@ pub enum OnError {
     Skip,
 }
 
-/// What to do about files whose names the corpus has already.
+/// The treatment of files whose names the corpus has already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
     /// Copy nothing.
@@ -93,25 +93,25 @@ pub enum OnConflict {
 /// A path that cannot be copied into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a path means.
+/// The files that a path means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The files, by name.
     pub sources: Vec<Source>,
-    /// What else was there, by path.
+    /// Paths that cannot be copied, by path.
     pub unreadable: Vec<Unreadable>,
-    /// What the files are read in.
+    /// The encoding of the files.
     pub encoding: TextEncoding,
 }
 
-/// Most symbolic links to directories that one listing follows: links that cross can make a few directories look like
-/// an endless tree.
+/// The most symbolic links to directories that one listing follows: links that cross can make a few directories look like an
+/// endless tree.
 const LINKS_MAX: usize = 1 << 16;
 
 /// `*` and `?` match within one name; letter case counts, a leading dot does not.
@@ -187,10 +187,10 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
 }
 
 impl Listing {
-    /// Refuses what cannot be read.
+    /// Refuses a listing with unreadable files.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] if there is something.
+    /// [`Error::Unreadable`] if there are some.
     pub(crate) fn check_readable(&self) -> Result<()> {
         match self.unreadable.split_first() {
             None => Ok(()),
@@ -202,8 +202,8 @@ impl Listing {
         }
     }
 
-    /// Has the files read in an encoding, and finds out how each is decoded. One that can be read only once tells that when it
-    /// is read.
+    /// Sets the encoding of the files, and finds out how each is decoded. A file that can be read only once shows that when it is
+    /// read.
     ///
     /// # Errors
     /// [`Error::Interrupted`] once `stop` is set.
@@ -215,7 +215,7 @@ impl Listing {
         let sources = std::mem::take(&mut self.sources);
         for mut source in sources {
             check(stop)?;
-            // What cannot be opened says so when it is read.
+            // A file that cannot be opened is an error when it is read.
             if source.bytes != SIZE_UNKNOWN
                 && let Ok(beginning) = beginning(&source.path)
             {
@@ -237,7 +237,7 @@ impl Listing {
         Ok(self)
     }
 
-    /// Gives files that were written under other names below `top` their own again.
+    /// Gives files that were written under other names below `top` their own names again.
     fn restore_names(&mut self, top: &Path) {
         let all: HashSet<String> = (self.sources.iter())
             .map(|source| source.name.clone())
@@ -270,7 +270,7 @@ impl Listing {
         self.unreadable.append(&mut refused);
     }
 
-    /// Keeps one of files that have the same name.
+    /// Keeps one of the files that have the same name.
     fn refuse_equal_names(&mut self) {
         let unreadable = &mut self.unreadable;
         self.sources.dedup_by(|second, first| {
@@ -289,7 +289,7 @@ impl Listing {
     }
 }
 
-/// Refuses to read what a database consists of.
+/// Refuses to read the files of a database.
 fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
     match database_around(path, own).map_err(|error| cannot_open(path, error))? {
         None => Ok(()),
@@ -305,7 +305,7 @@ fn refuse_database(path: &Path, own: Option<&Path>) -> Result<()> {
 
 const NOT_UTF8: &str = "its name is not Unicode";
 
-/// The name that a part of a path has in a corpus. Where paths are not bytes, those that are not Unicode have none.
+/// The name of a part of a path in a corpus. Where paths are not bytes, those that are not Unicode have none.
 fn name_of_part(part: &OsStr) -> Option<Cow<'_, str>> {
     #[cfg(unix)]
     {
@@ -325,7 +325,7 @@ fn is_glob(component: &OsStr) -> bool {
         .any(|byte| b"*?[".contains(byte))
 }
 
-/// Whether nothing is at a path, not even a symbolic link; `error` is that of looking there.
+/// Whether no file is at a path, not even a symbolic link; `error` is that of reading it.
 fn is_absent(path: &Path, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err()
 }
@@ -337,7 +337,7 @@ fn invalid_glob(path: &Path, reason: impl Into<String>) -> Error {
     }
 }
 
-/// What is said of a path at which there is nothing and which is no glob.
+/// The error for a path that does not exist and is no glob.
 fn no_glob(path: &Path, error: &PatternError) -> Error {
     let fault = match error.msg {
         "invalid range pattern" => "a `[` that no `]` ends",
@@ -360,26 +360,26 @@ fn cannot_open(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// Which names below the top directory are wanted.
+/// The wanted names below the top directory.
 enum NameFilter {
     All,
     Glob(Vec<GlobPart>),
 }
 
-/// What a glob says of a component of a path, or of several.
+/// A component of a glob.
 enum GlobPart {
-    /// One that matches.
+    /// One component that matches.
     One(Pattern),
-    /// `**`: any, or none.
+    /// `**`: any number of components, or none.
     AnyDepth,
 }
 
 impl NameFilter {
-    /// The top directory of a glob and what is wanted below it.
+    /// The top directory of a glob and the wanted names below it.
     fn glob(path: &Path) -> Result<(PathBuf, NameFilter)> {
         let parts: Vec<Component> = path.components().collect();
         let mut top = PathBuf::new();
-        // What exists is no glob.
+        // A component that exists is no glob.
         let is_fixed = |part: &&Component| {
             let next = top.join(part);
             let is_fixed = !is_glob(part.as_os_str()) || fs::symlink_metadata(meant(&next)).is_ok();
@@ -440,7 +440,7 @@ impl NameFilter {
         matched[parts.len()]
     }
 
-    /// Whether files below a directory may be wanted whose name, without those of its parents, is `last`.
+    /// Whether files may be wanted below a directory whose name, without those of its parents, is `last`.
     fn wants_directory(&self, depth: usize, last: &str) -> bool {
         match self {
             NameFilter::All => true,
@@ -463,10 +463,10 @@ impl NameFilter {
 /// A directory that is still to be listed.
 struct ListedDirectory {
     path: PathBuf,
-    /// What the names of its files start with.
+    /// The beginning of the names of its files.
     prefix: String,
     depth: usize,
-    /// It and its parents without symbolic links.
+    /// The directory and its parents without symbolic links.
     real: Rc<RealPath>,
 }
 
@@ -501,7 +501,7 @@ impl ListedDirectory {
     }
 }
 
-/// The first bytes of a file, as many as a byte order mark may have.
+/// The first bytes of a file, enough for every byte order mark.
 fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?
@@ -510,7 +510,7 @@ fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file that claims to be empty is not. One that cannot be opened says so when it is read.
+/// Whether a file that claims to be empty is not. A file that cannot be opened is an error when it is read.
 fn has_bytes(path: &Path) -> bool {
     match streams::open_to_read(path).and_then(|mut file| file.read(&mut [0])) {
         Ok(read) => read > 0,
@@ -806,7 +806,7 @@ mod tests {
     #[test]
     fn a_glob_matches_in_time_in_proportion_to_the_name() {
         let filter = |glob: &str| NameFilter::glob(Path::new(glob)).unwrap().1;
-        // As many ways to match as there are ways to choose 30 letters of 250.
+        // The number of ways to match is that of choosing 30 letters of 250.
         let many = filter(&format!("**/{}b/x", "*a".repeat(30)));
         let letters = "a".repeat(250);
         assert!(!many.wants_file(&format!("q/{letters}/y")));

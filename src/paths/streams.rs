@@ -1,14 +1,14 @@
-//! Files that are no regular ones: pipes, terminals and devices, named by a path.
+//! Files that are not regular: pipes, terminals and devices, named by a path.
 //!
-//! Invariant: nothing here waits longer than [`WAIT_MAX`]: what is not ready by then is
-//! [`WouldBlock`](std::io::ErrorKind::WouldBlock), so that the caller can look whether its statement was interrupted.
+//! Invariant: no call waits longer than [`WAIT_MAX`]: an end that is not ready by then is
+//! [`WouldBlock`](std::io::ErrorKind::WouldBlock), so that the caller can check for interruption.
 
 use std::fs::{File, FileType};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time that a call waits for the other end.
+/// The longest time that a call waits for the other end.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Whether a path means standard input or output of the process; a file of this name is `./-`.
@@ -16,7 +16,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Standard input of the process, of which nothing may have been read ahead.
+/// Standard input of the process, which must not be buffered elsewhere.
 #[cfg(unix)]
 pub(crate) fn standard_input() -> io::Result<File> {
     use std::os::fd::AsFd;
@@ -30,20 +30,20 @@ pub(crate) fn standard_output() -> io::Result<File> {
     Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
 }
 
-/// Whether a file is one that is read to its end, or written, as it is: a pipe or a device.
+/// Whether a file is read to its end, or written, in order: a pipe or a device.
 #[cfg(unix)]
 pub(crate) fn is_stream(kind: FileType) -> bool {
     use std::os::unix::fs::FileTypeExt;
     kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
 }
 
-/// Opens a file for reading, also one whose other end nobody has opened yet.
+/// Opens a file for reading, also a pipe without a writer.
 #[cfg(unix)]
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
     open(path, std::fs::OpenOptions::new().read(true))
 }
 
-/// Opens a file for writing behind what it holds. A pipe that nobody reads is not ready.
+/// Opens a file for appending. A pipe without a reader is not ready.
 #[cfg(unix)]
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::FileTypeExt;
@@ -69,13 +69,13 @@ fn open(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<File> {
     options.custom_flags(flags.bits() as i32).open(path) // both are low bits
 }
 
-/// Returns when bytes can be read, or the end has been reached.
+/// Waits until bytes can be read, or the end has been reached.
 #[cfg(unix)]
 pub(crate) fn wait_to_read(file: &File) -> io::Result<()> {
     wait(file, rustix::event::PollFlags::IN)
 }
 
-/// Returns when bytes can be written, or never will be.
+/// Waits until bytes can be written, or never will be.
 #[cfg(unix)]
 pub(crate) fn wait_to_write(file: &File) -> io::Result<()> {
     wait(file, rustix::event::PollFlags::OUT)
@@ -95,7 +95,7 @@ fn wait(file: &File, flags: rustix::event::PollFlags) -> io::Result<()> {
     }
 }
 
-// Elsewhere only regular files are read and written.
+// Other systems read and write regular files only.
 #[cfg(not(unix))]
 mod elsewhere {
     use super::*;

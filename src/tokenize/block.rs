@@ -1,14 +1,14 @@
-//! Sixty-four bytes of text as bit masks: bit i says something about byte i.
+//! Sixty-four bytes of text as bit masks: bit i is about byte i.
 //!
-//! Whether a byte belongs to a class of ASCII characters is decided for all bytes of a block at once, with compares that
-//! the compiler turns into vector instructions. Bytes that are not ASCII are in no class. No word is known here.
+//! The class of ASCII characters of each byte of a block is found with compares, which the compiler turns into vector
+//! instructions. Bytes that are not ASCII are in no class. Words are not known here.
 
 use zipfdb_kernels::high_bits;
 
-/// How many bytes a block holds: as many as a mask has bits.
+/// The bytes of a block: one for each bit of a mask.
 pub const BLOCK_BYTES: usize = 64;
 
-/// A block of text; behind the end of the text it holds NUL.
+/// A block of text, padded with NUL behind the end of the text.
 pub struct Block([u8; BLOCK_BYTES]);
 
 impl Block {
@@ -28,7 +28,7 @@ impl Block {
     /// The bytes that `belongs` is true for.
     #[inline(always)]
     pub fn mask(&self, belongs: impl Fn(u8) -> bool) -> u64 {
-        // A loop without calls, which is always compiled in place: an iterator, or `map` of so large an array, may not be.
+        // A loop without calls, which is always compiled in place; an iterator, or `map` of a large array, may not be.
         let (mut flags, mut byte) = ([0; BLOCK_BYTES], 0);
         while byte < BLOCK_BYTES {
             flags[byte] = u8::from(belongs(self.0[byte])).wrapping_neg();
@@ -43,7 +43,7 @@ impl Block {
 pub struct MaskRuns {
     /// 1 while a run reaches the end of the last mask.
     open: u64,
-    /// Where the open run started.
+    /// The start of the open run.
     start: usize,
 }
 
@@ -70,7 +70,7 @@ impl MaskRuns {
         self.open = mask >> (BLOCK_BYTES - 1);
     }
 
-    /// As `push`, but counts the runs that end in the mask, of which one that began before it must pass `is_counted`.
+    /// As `push`, but counts the runs that end in the mask; a run that began before it must pass `is_counted`.
     #[inline(always)]
     pub fn count(
         &mut self,
@@ -89,14 +89,14 @@ impl MaskRuns {
             count -= 1;
         }
         if starts != 0 {
-            // The last one, which matters if it is open at the end.
+            // The start of the last run, used if it is open at the end.
             self.start = base + starts.ilog2() as usize;
         }
         self.open = mask >> (BLOCK_BYTES - 1);
         count
     }
 
-    /// The start of the run that reaches the end of the last mask, if one does; there is none afterwards.
+    /// The start of the run that reaches the end of the last mask, if one does; the run is closed afterwards.
     pub fn take_open(&mut self) -> Option<usize> {
         let open = self.open != 0;
         self.open = 0;

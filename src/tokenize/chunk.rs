@@ -1,8 +1,8 @@
-//! Where a text can be cut so that its tokens stay the same.
+//! The places where a text can be cut so that its tokens stay the same.
 //!
-//! The invariant: the tokens of `text[..end]` followed by the tokens of the rest are the tokens of the whole, whatever
-//! bytes come after `text`. So how a file is read in pieces never shows in its tokens. How large the pieces should be
-//! is for the caller to say.
+//! The invariant: the tokens of `text[..end]` followed by the tokens of the rest are the tokens of the whole, whatever bytes come
+//! after `text`. So the tokens of a file do not depend on the sizes in which it is read. The caller chooses the size of the
+//! pieces.
 
 use super::runs::decode;
 use super::unicode::is_other;
@@ -20,15 +20,15 @@ const JOINING_SPACE: &[u8] = "\u{202F}".as_bytes();
 
 /// The last place in `text` where a chunk may end and the next one start, if any is certain.
 ///
-/// `text` starts a file or a chunk and has more bytes of its file after it. The place is neither the start nor the end
-/// of `text`. Costs next to nothing in text with spaces or lines, and a tokenizer's pass over text without.
+/// `text` starts a file or a chunk and has more bytes of its file after it. The place is neither the start nor the end of `text`.
+/// The cost is small in text with spaces or lines, and a tokenizer's pass over text without.
 pub fn chunk_end(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
     last_edge(tokenizer, text, 1).or_else(|| last_certain_token(tokenizer, text))
 }
 
-/// [`chunk_end`] of a text of which only the last bytes are known, if they show where it is.
+/// As [`chunk_end`], of a text of which only the last bytes are known; none if they do not show the place.
 pub fn chunk_end_near(tokenizer: Tokenizer, last_bytes: &[u8]) -> Option<usize> {
-    // An edge is told by the characters around it, so the one before must be here as a whole.
+    // The characters on both sides decide about an edge, so the one before it must be complete.
     last_edge(tokenizer, last_bytes, char::MAX.len_utf8())
 }
 
@@ -39,7 +39,7 @@ fn last_edge(tokenizer: Tokenizer, text: &[u8], first: usize) -> Option<usize> {
         .find(|&place| word_edge(tokenizer, text, place).is_some())
 }
 
-/// What a place between two characters is to the words around it.
+/// A place between two characters, and the words around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordEdge {
     /// A word starts there.
@@ -50,11 +50,11 @@ pub enum WordEdge {
     Between,
 }
 
-/// What `place`, which is neither start nor end of `text`, is to words for reasons visible around it: the character before
-/// and the one after say so, whatever else the text holds. No word goes over it.
+/// The edge at `place`, which is neither start nor end of `text`, if the characters before and after it show one, whatever else
+/// the text holds. No word crosses it.
 ///
-/// Text with spaces or lines shows edges to every tokenizer. Han and Hiragana, which has neither for long stretches, shows
-/// them to `unicode` between two characters, and to `alnum` before punctuation.
+/// Text with spaces or lines has such edges for every tokenizer. Han and Hiragana, which have neither for long stretches, have
+/// them for `unicode` between two characters, and for `alnum` before punctuation.
 pub fn word_edge(tokenizer: Tokenizer, text: &[u8], place: usize) -> Option<WordEdge> {
     // Nothing joins white space to an alphanumeric character before it, and nothing at all crosses a line feed.
     match (text[place - 1], text[place]) {
@@ -86,8 +86,8 @@ pub fn word_edge(tokenizer: Tokenizer, text: &[u8], place: usize) -> Option<Word
     }
 }
 
-/// Whether a character is a word of `unicode` by itself unless a mark follows it: UAX #29 has no rule that joins Han or
-/// Hiragana letters to others.
+/// Whether a character is a word of `unicode` by itself unless a mark follows it: UAX #29 has no rule that joins Han or Hiragana
+/// letters to others.
 fn stands_alone(character: char) -> bool {
     matches!(character, '\u{3041}'..='\u{3096}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}')
 }
@@ -107,7 +107,7 @@ fn last_certain_token(tokenizer: Tokenizer, text: &[u8]) -> Option<usize> {
     starts.certain
 }
 
-/// Remembers where the last tokens started, counting a gap that was cut for its length as one.
+/// The starts of the last tokens; a gap that was cut for its length counts as one.
 #[derive(Default)]
 struct TokenStarts {
     certain: Option<usize>,

@@ -1,14 +1,14 @@
-//! Words to tokens: who gets the space before a word, and where gaps are cut.
+//! Words to tokens: which word gets the space before it, and where gaps are cut.
 
 /// Longest gap token; a longer gap becomes several.
 pub const GAP_BYTES_MAX: usize = 64;
 
 /// Takes the tokens of a text, in order.
 pub trait Sink {
-    /// Whether it wants only the number of words: then it is told of many at once, and of no gaps.
+    /// Whether the sink needs only the number of words: it then gets counts of several words, and no gaps.
     const COUNTS_ONLY: bool = false;
 
-    /// Takes so many words, of which no more is said.
+    /// Takes `count` words that are only counted.
     #[inline(always)]
     fn more_words(&mut self, _count: u64) {}
 
@@ -19,10 +19,10 @@ pub trait Sink {
     fn gap(&mut self, text: &[u8], start: usize, end: usize);
 }
 
-/// Turns the words that a tokenizer finds into tokens: decides about spaces and fills the gaps.
+/// Turns the words that a tokenizer finds into tokens: gives a space to a word, and fills the gaps.
 pub(super) struct Cutter<'a, S> {
     pub(super) text: &'a [u8],
-    /// Where the last token ended.
+    /// The end of the last token.
     pub(super) cursor: usize,
     pub(super) sink: &'a mut S,
 }

@@ -1,8 +1,8 @@
-//! Local dictionaries to the one sorted dictionary of a segment.
+//! Merges local dictionaries to the one sorted dictionary of a segment.
 //!
-//! Word tokens come first, by (case-folded word, word, without before with its space), so all tokens of a word and all
-//! spellings of a folded word are neighbours; gap tokens follow by their bytes. No two tokens compare equal, so the
-//! order depends on nothing but the set of tokens: not on threads, hashes or how the text was cut into chunks.
+//! Word tokens come first, by (case-folded word, word, without before with its space), so all tokens of a word and all spellings
+//! of a folded word are neighbours; gap tokens follow by their bytes. No two tokens compare equal, so the order depends on the
+//! set of tokens alone: not on threads, hashes or the cutting of the text into chunks.
 
 use super::fold::{fold, is_folded};
 use super::has_glued_space;
@@ -13,14 +13,14 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use zipfdb_storage::{Dictionary, Tokenizer};
 
-/// Equal tokens meet in the same partition, and partitions are merged in parallel.
+/// Equal tokens are in the same partition, and partitions are merged in parallel.
 const PARTITION_BITS: u32 = 6;
 const PARTITIONS: usize = 1 << PARTITION_BITS;
 
 /// Distinct tokens that one task writes.
 const TASK_TOKENS: usize = 1 << 13;
 
-/// What [`merge`] makes of local dictionaries.
+/// The result of [`merge`].
 pub struct Merged {
     /// All tokens, sorted.
     pub dictionary: Dictionary,
@@ -30,7 +30,7 @@ pub struct Merged {
 
 /// Merges local dictionaries into a sorted one.
 ///
-/// Linear in their tokens but for one parallel sort of the distinct ones; uses the current rayon pool.
+/// Linear in their tokens except for one parallel sort of the distinct ones; uses the current rayon pool.
 ///
 /// # Panics
 /// If there are more than `u32::MAX` tokens altogether.
@@ -69,8 +69,8 @@ pub fn merge(tokenizer: Tokenizer, locals: &[LocalDictionary]) -> Merged {
     }
 }
 
-/// Sorts `count` tokens, no two of which are equal: a dictionary, and for each token its id there. `token` gives the bytes of one, and
-/// whether it is a word token. Parallel on the current pool.
+/// Sorts `count` tokens, no two of which are equal: a dictionary, and for each token its id there. `token` returns the bytes of a
+/// token, and whether it is a word token. Parallel on the current pool.
 ///
 /// # Panics
 /// If there are more than `u32::MAX`.
@@ -80,7 +80,7 @@ pub fn sort_distinct<'a>(
     token: impl Fn(usize) -> (&'a [u8], bool) + Sync,
 ) -> (Dictionary, Vec<u32>) {
     assert!(u32::try_from(count).is_ok(), "token ids fit 32 bits");
-    // Copied, so that tokens that are compared lie close together.
+    // Copies keep tokens that are compared close together.
     let parts = (0..count.div_ceil(TASK_TOKENS)).into_par_iter();
     let parts: Vec<LocalDictionary> = parts
         .map(|part| {
@@ -144,14 +144,14 @@ fn sorted(tokens: &[FoldedToken<'_>]) -> (Dictionary, Vec<AtomicU32>) {
     (dictionary, ids)
 }
 
-/// The tokens in order, in parts that follow one another: a sample of them says where parts end, so that all threads sort from the
-/// beginning. Parallel on the current pool.
+/// The tokens in order, in consecutive parts: a sample gives the ends of parts, so that all threads sort from the beginning.
+/// Parallel on the current pool.
 fn in_order(tokens: &[FoldedToken<'_>]) -> Vec<Vec<u32>> {
-    /// Tokens that are looked at for each part.
+    /// Tokens sampled for each part.
     const SAMPLED: usize = 8;
-    /// However many tokens there are, what is shared out between chunks and parts stays small.
+    /// A limit to the size of the table of chunks by parts, whatever the number of tokens.
     const PARTS_MAX: usize = 512;
-    /// Chunks that are shared out, for each thread.
+    /// Chunks for each thread.
     const CHUNKS_A_THREAD: usize = 4;
     let parts = tokens.len().div_ceil(TASK_TOKENS).min(PARTS_MAX);
     let chunks = CHUNKS_A_THREAD * rayon::current_num_threads();
@@ -193,7 +193,7 @@ fn in_order(tokens: &[FoldedToken<'_>]) -> Vec<Vec<u32>> {
     parts.collect()
 }
 
-/// A token by number, with the beginning of its key beside: most comparisons look at nothing else.
+/// A token by number, with the beginning of its key: most comparisons need no more.
 #[derive(Clone, Copy)]
 struct NumberedKey {
     prefix: u64,
@@ -272,18 +272,18 @@ impl Partitioned {
     }
 }
 
-/// The top bits: the tables use the low ones.
+/// The partition of a hash, by its top bits: the tables use the low ones.
 fn partition_of(hash: u64) -> usize {
     (hash >> (u64::BITS - PARTITION_BITS)) as usize
 }
 
 /// The distinct tokens of one partition.
 struct HashPartition {
-    /// For each a local dictionary and an id there.
+    /// For each distinct token a local dictionary and an id there.
     distinct: Vec<(u32, u32)>,
     /// For each token of the partition, in order of local dictionaries, its place in `distinct`.
     places: Vec<u32>,
-    /// Of the distinct ones.
+    /// The folded words of the distinct tokens.
     folded: Folded,
 }
 
@@ -347,7 +347,7 @@ struct Folded {
 }
 
 impl Folded {
-    /// Of tokens, with whether each is a word token.
+    /// Folds tokens, each with a flag for word tokens.
     fn new<'a>(tokenizer: Tokenizer, tokens: impl Iterator<Item = (&'a [u8], bool)>) -> Folded {
         let mut words = Vec::new();
         let mut offsets = vec![0];
@@ -383,8 +383,8 @@ impl Folded {
     }
 }
 
-/// Tokens in the order of `parts`, one after the other: where each begins, and where the last one ends; and their bytes. Parallel on
-/// the current pool.
+/// Tokens in the order of `parts`, one after the other: where each begins, and where the last one ends; and their bytes. Parallel
+/// on the current pool.
 fn written(tokens: &[FoldedToken<'_>], parts: &[Vec<u32>]) -> (Vec<u64>, Vec<u8>) {
     let token_of = |&token: &u32| &tokens[token as usize];
     let sizes = parts.par_iter();
@@ -415,9 +415,9 @@ fn written(tokens: &[FoldedToken<'_>], parts: &[Vec<u32>]) -> (Vec<u64>, Vec<u8>
     (offsets, bytes)
 }
 
-/// A token to be sorted, with its folding at hand.
+/// A token to be sorted, with its folded word.
 struct FoldedToken<'a> {
-    /// The first bytes of `folded`, big-endian, zeros behind its end: settles most comparisons.
+    /// The first bytes of `folded`, big-endian, zeros behind its end: decides most comparisons.
     prefix: [u64; 2],
     folded: &'a [u8],
     /// The word, or the gap token.
@@ -447,7 +447,7 @@ impl<'a> FoldedToken<'a> {
         self.text.len() + usize::from(self.has_space)
     }
 
-    /// What settles most comparisons, the first thing that is compared.
+    /// The first part of the order, which decides most comparisons.
     fn key(&self) -> (bool, [u64; 2]) {
         (self.is_gap, self.prefix)
     }

@@ -1,7 +1,7 @@
 //! Simple case folding of Unicode 17, as data.
 //!
-//! Statuses C and S of `CaseFolding.txt`, joined to ranges. Characters that are not here fold to themselves. Only data:
-//! `fold.rs` says what to do with it and tests it against the standard library.
+//! Statuses C and S of `CaseFolding.txt`, joined to ranges. Characters that are not here fold to themselves. Only data: `fold.rs`
+//! applies it and tests it against the standard library.
 
 /// First and last character of a range, the step between its members, and what folding adds to each.
 pub const FOLDS: [(u32, u32, u32, i32); 209] = [

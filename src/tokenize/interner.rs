@@ -1,8 +1,7 @@
 //! Token bytes to local ids, and the sequence of ids that a text becomes.
 //!
-//! A local id counts distinct tokens of one chunk in order of first appearance. The same bytes as a word token and as a
-//! gap token are two tokens. Ids of different interners mean nothing to each other before
-//! [`merge`](super::merge()) has given them a common order.
+//! A local id numbers the distinct tokens of one chunk in order of first appearance. The same bytes as a word token and as a gap
+//! token are two tokens. Ids of different interners are unrelated until [`merge`](super::merge()) gives them a common order.
 
 use super::Sink;
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +28,7 @@ const KEY_MASKS: [u128; SHORT_BYTES_MAX + 1] = {
 #[derive(Default)]
 pub struct LocalDictionary {
     bytes: Vec<u8>,
-    /// For each token where its bytes end, in [`END_BITS`] bits, and above them whether it is a word token.
+    /// For each token the end of its bytes, in [`END_BITS`] bits, and above them whether it is a word token.
     ends: Vec<u32>,
 }
 
@@ -37,12 +36,12 @@ pub struct LocalDictionary {
 const END_BITS: u32 = 31;
 
 impl LocalDictionary {
-    /// How many tokens there are.
+    /// The number of tokens.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How many bytes all tokens have together.
+    /// The size of all tokens together.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -68,7 +67,7 @@ impl LocalDictionary {
         (self.token(id), self.is_word(id))
     }
 
-    /// The tokens that `ids` uses, and the ids changed to what they are there.
+    /// The tokens in `ids`, which are renumbered to match.
     pub fn select(&self, ids: &mut [u32]) -> LocalDictionary {
         let mut selected = LocalDictionary::default();
         let mut new_ids = vec![u32::MAX; self.len()];
@@ -83,7 +82,7 @@ impl LocalDictionary {
         selected
     }
 
-    /// Takes a token that is not in it, as the next id.
+    /// Appends a token that is not in the dictionary, as the next id.
     ///
     /// # Panics
     /// If all tokens have 2 GiB or more.
@@ -109,7 +108,7 @@ struct ShortSlot {
     id: u32,
 }
 
-/// A table of ids by hash; whoever owns it keeps what the ids stand for.
+/// A table of ids by hash; its owner keeps what the ids stand for.
 pub struct IdTable {
     /// Length is a power of two; at most three quarters are taken.
     slots: Vec<IdSlot>,
@@ -132,7 +131,7 @@ impl IdTable {
         }
     }
 
-    /// The id with this hash that `is_same` accepts, or else `new_id`, which is in the table from now on.
+    /// The id with this hash that `is_same` accepts, or else `new_id`, which is inserted.
     pub fn find_or_insert(
         &mut self,
         hash: u64,
@@ -184,13 +183,13 @@ impl IdTable {
 
 /// Gives each distinct token a local id and collects the ids of a text.
 ///
-/// A [`Sink`] for [`tokenize`](super::tokenize()); after each chunk, [`Interner::take`] hands over what it became.
+/// A [`Sink`] for [`tokenize`](super::tokenize()); after each chunk, [`Interner::take`] returns the result.
 pub struct Interner {
     /// Length is a power of two.
     short: Vec<ShortSlot>,
     short_count: usize,
     long: IdTable,
-    /// Keep whoever writes the text from choosing tokens that collide. No id depends on them.
+    /// Random, so that the author of a text cannot choose tokens that collide. No id depends on them.
     seeds: [u64; 2],
     dictionary: LocalDictionary,
     ids: Vec<u32>,
@@ -217,17 +216,17 @@ impl Interner {
         }
     }
 
-    /// How many tokens it was given since [`Interner::take`].
+    /// The number of tokens since the last [`Interner::take`].
     pub fn tokens(&self) -> usize {
         self.ids.len()
     }
 
-    /// How many word tokens it was given since [`Interner::take`].
+    /// The number of word tokens since the last [`Interner::take`].
     pub fn words(&self) -> u64 {
         self.words
     }
 
-    /// The local ids of all tokens in order and what they stand for; the interner is as new afterwards.
+    /// The local ids of all tokens in order, and their dictionary; the interner is as new afterwards.
     pub fn take(&mut self) -> (Vec<u32>, LocalDictionary) {
         if is_sparse(self.short_count, self.short.len()) {
             self.short = vec![ShortSlot::default(); SLOTS_MIN];
@@ -339,12 +338,12 @@ impl Sink for Interner {
     }
 }
 
-/// Whether a table is too large for what is in it to be cleared and used again.
+/// Whether a table is too large for its content to be cleared and used again.
 fn is_sparse(count: usize, slots: usize) -> bool {
     slots > SLOTS_MIN && slots / 16 > count
 }
 
-/// Seeds for [`hash_bytes`] that nobody outside this process knows.
+/// Seeds for [`hash_bytes`] that are secret to this process.
 pub fn random_seeds() -> [u64; 2] {
     let random = RandomState::new();
     [random.hash_one(0), random.hash_one(1)]

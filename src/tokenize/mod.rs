@@ -1,11 +1,11 @@
-//! Bytes to tokens: the only module that knows what a word is.
+//! Bytes to tokens: the only module that knows the rules for words.
 //!
-//! A text is cut into *word tokens*, a word with at most one U+0020 glued to its front, and *gap tokens*, maximal runs
-//! of the other bytes, cut after every [`GAP_BYTES_MAX`] bytes. What a word is, the corpus' [`Tokenizer`] says. The
-//! invariant: for any bytes at all, the tokens put one after the other are the text.
+//! A text is cut into *word tokens*, a word with at most one U+0020 glued to its front, and *gap tokens*, maximal runs of the
+//! other bytes, cut after every [`GAP_BYTES_MAX`] bytes. The corpus' [`Tokenizer`] defines words. The invariant: for any bytes at
+//! all, the tokens put one after the other are the text.
 //!
-//! Nothing here reads files or knows segments, and no rule depends on the locale or on anything but the bytes. A text
-//! may be cut where [`chunk_end`] says and tokenized in chunks; the tokens are those of the whole.
+//! This module reads no files and knows no segments; its rules depend on the bytes alone, not on the locale. A text may be cut
+//! where [`chunk_end`] says and tokenized in chunks; the tokens are those of the whole.
 
 mod block;
 mod chunk;
@@ -26,10 +26,10 @@ pub use interner::{Interner, LocalDictionary};
 use cutter::Cutter;
 use zipfdb_storage::Tokenizer;
 
-/// The version of Unicode that decides what a word is, whichever the tokenizer.
+/// The version of Unicode that defines words, for every tokenizer.
 ///
-/// The boundaries are those of `unicode_segmentation`, the classes of the other tokenizers those of the standard
-/// library. A test holds the two together.
+/// The boundaries are those of `unicode_segmentation`, the classes of the other tokenizers those of the standard library. A test
+/// checks that the versions are equal.
 pub const UNICODE_VERSION: (u8, u8, u8) = char::UNICODE_VERSION;
 
 /// Whether a word token of this tokenizer starts with a space that was glued to its word.
@@ -57,14 +57,14 @@ pub fn tokenize<S: Sink>(tokenizer: Tokenizer, text: &[u8], sink: &mut S) {
     }
 }
 
-/// How many words a text has.
+/// The number of words in a text.
 pub fn count_words(tokenizer: Tokenizer, text: &[u8]) -> u64 {
     let mut count = WordCounter(0);
     tokenize(tokenizer, text, &mut count);
     count.0
 }
 
-/// Whether no word has this text within it, whatever stands around it. Of texts that are in no word some are not told.
+/// Whether no word contains this text, whatever stands around it. False for some texts that are in no word.
 pub fn is_never_within_word(tokenizer: Tokenizer, text: &str) -> bool {
     match tokenizer {
         Tokenizer::Unicode => unicode::has_boundary(text.as_bytes()),

@@ -1,7 +1,7 @@
 //! Tokenizers whose words are maximal runs of a class of characters.
 //!
-//! `alnum` and `whitespace` need no context: one bit a byte says whether it belongs to a word. The bits of ASCII are
-//! found a block at a time, those of other characters one by one. Bytes that are not UTF-8 count as a character each.
+//! `alnum` and `whitespace` need no context: one bit for each byte says whether it belongs to a word. The bits of ASCII are
+//! computed a block at a time, those of other characters one by one. Bytes that are not UTF-8 count as a character each.
 
 use super::block::{BLOCK_BYTES, Block, MaskRuns, low_bits};
 use super::cutter::{Cutter, Sink};
@@ -48,10 +48,10 @@ impl Class for NotWhitespace {
     const INVALID: bool = true;
 }
 
-/// Hands the words of the cutter's text to it.
+/// Passes the words of the cutter's text to it.
 pub fn words<C: Class, S: Sink>(cutter: &mut Cutter<'_, S>) {
     let text = cutter.text;
-    // Bits that a character over the end of the last block has decided already, and how many.
+    // The bits of a character that reaches over the end of the last block, and their number.
     let mut spill = 0;
     let mut spill_count = 0;
     let mut runs = MaskRuns::default();
@@ -86,9 +86,10 @@ pub fn words<C: Class, S: Sink>(cutter: &mut Cutter<'_, S>) {
         }
     }
     if let Some(start) = runs.take_open() {
-        match S::COUNTS_ONLY {
-            true => cutter.sink.more_words(1),
-            false => cutter.word(start, text.len()),
+        if S::COUNTS_ONLY {
+            cutter.sink.more_words(1)
+        } else {
+            cutter.word(start, text.len())
         }
     }
 }
@@ -97,7 +98,7 @@ pub fn words<C: Class, S: Sink>(cutter: &mut Cutter<'_, S>) {
 #[inline]
 pub fn decode(text: &[u8]) -> Option<char> {
     let lead = u32::from(*text.first()?);
-    // The bits of the lead byte, how many bytes follow it, and the first character that needs so many.
+    // The bits of the lead byte, the number of bytes after it, and the first character that needs as long a form.
     let (bits, following, first) = match lead {
         0..0x80 => (lead, 0, 0),
         0xC0..0xE0 => (lead & 0x1F, 1, 0x80),
@@ -112,7 +113,7 @@ pub fn decode(text: &[u8]) -> Option<char> {
         }
         code = code << 6 | u32::from(byte & 0x3F);
     }
-    // Refuses surrogates and what is too large.
+    // Refuses surrogates and numbers above U+10FFFF.
     char::from_u32(code).filter(|_| code >= first)
 }
 

@@ -1,4 +1,4 @@
-//! Tokens against a naive reading of the rules, on texts made to be difficult.
+//! Tokens compared with a naive implementation of the rules, on difficult texts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Printed by every failing property; change it to look elsewhere.
+/// Printed by every failing property; another value tests other texts.
 const SEED: u64 = 20_260_201;
 
 type Token = (bool, Vec<u8>);
 
-/// Characters that join others or keep them apart, of all kinds.
+/// Characters that join others or separate them, of all kinds.
 fn joining_text() -> impl Strategy<Value = String> {
     let characters: Vec<char> = "aZ_07 \t\r\n-@/'\".:,;\u{e9}\u{93e}\u{308}\u{200d}\u{345}\u{5d0}\u{30a2}\u{1f1e6}\u{a0}\u{ad}"
         .chars()
@@ -146,7 +146,7 @@ fn check(text: &[u8]) -> TestCaseResult {
     Ok(())
 }
 
-/// Cuts `text` as reading `size` bytes at a time would, and more where no place to cut is in sight.
+/// Cuts `text` as reading `size` bytes at a time would; reads more where no place to cut is found.
 fn chunked_tokens(tokenizer: Tokenizer, text: &[u8], size: usize) -> Vec<Token> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -252,7 +252,8 @@ const PIECES: &[&[u8]] = &[
     b"\xc2\xb2",
     b"\xc2\xbd",
     b"\xe2\x85\xa7",
-    // Not UTF-8: never a byte of it, lone continuation, cut short, surrogate, overlong, too large.
+    // Not UTF-8: a byte that never occurs, a lone continuation, a cut character, a surrogate, an overlong form, a number too
+    // large.
     b"\xff",
     b"\x80",
     b"\xc3",

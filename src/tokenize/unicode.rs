@@ -1,12 +1,12 @@
 //! The `unicode` tokenizer: words are UAX #29 segments that hold an alphanumeric character.
 //!
-//! In ASCII the rules come down to masks: letters, digits and underscores join, and one of `' . :` between two letters
-//! or `' . , ;` between two digits joins too. Where another character turns up, the stretch around it, from a boundary
-//! before to a boundary after that no character in between can change, goes to `unicode_segmentation`, whose words these
-//! are on any text. Bytes that are not UTF-8 end a word.
+//! In ASCII the rules come down to masks: letters, digits and underscores join, and one of `' . :` between two letters or `' . ,
+//! ;` between two digits joins too. Around any other character, the stretch from a boundary before it to a boundary after it that
+//! no character in between can change goes to `unicode_segmentation`, whose words these are on any text. Bytes that are not UTF-8
+//! end a word.
 //!
-//! UAX #29 glues marks to white space before them, so where such a mark is alphabetic a word starts with spaces of its
-//! own. No other space is ever glued to its front, since spaces join.
+//! UAX #29 glues marks to white space before them, so where such a mark is alphabetic a word starts with spaces of its own. No
+//! other space is ever glued to its front, since spaces join.
 
 use super::block::{BLOCK_BYTES, Block, MaskRuns, low_bits};
 use super::cutter::{Cutter, Sink};
@@ -30,8 +30,8 @@ pub fn is_other(byte: u8) -> bool {
     byte < 0x80 && !is_core(byte) && !is_middle(byte)
 }
 
-/// Whether two bytes of ASCII stand side by side in a text between which there is a boundary, whatever is around them. Spaces join,
-/// and so do the two of a line break, which are no word and in none.
+/// Whether two adjacent bytes of an ASCII text have a boundary between them, whatever is around them. Spaces join, and so do the
+/// two bytes of a line break, which are in no word.
 pub fn has_boundary(text: &[u8]) -> bool {
     let is_boundary = |pair: &[u8]| {
         let is_middles = is_middle(pair[0]) && is_middle(pair[1]);
@@ -41,7 +41,7 @@ pub fn has_boundary(text: &[u8]) -> bool {
     text.windows(2).any(is_boundary)
 }
 
-/// Hands the words of the cutter's text to it.
+/// Passes the words of the cutter's text to it.
 pub fn words<S: Sink>(cutter: &mut Cutter<'_, S>) {
     let text = cutter.text;
     let mut base = 0;
@@ -72,7 +72,7 @@ pub fn words<S: Sink>(cutter: &mut Cutter<'_, S>) {
         digit_before = digit >> (BLOCK_BYTES - 1);
 
         if S::COUNTS_ONLY && foreign == 0 && next < 0x80 && low_line == 0 {
-            // Runs of this block alone have letters or digits.
+            // Only runs of this block can have letters or digits.
             let is_word = |start, end| is_ascii_word(text, start, end);
             cutter.sink.more_words(runs.count(joined, base, is_word));
             base += BLOCK_BYTES;
@@ -106,7 +106,7 @@ pub fn words<S: Sink>(cutter: &mut Cutter<'_, S>) {
         }
         base = stretch_end(text, foreign);
         if S::COUNTS_ONLY {
-            // Nobody was told of what lies before.
+            // A counting sink gets no gaps, so the cursor skips them here.
             cutter.cursor = cutter.cursor.max(stretch_start);
         }
         foreign_words(cutter, stretch_start, base);
@@ -130,27 +130,28 @@ pub fn owns_its_space(token: &[u8]) -> bool {
     }
 }
 
-/// Hands the run `text[start..end]` of joined ASCII bytes to the cutter if it is a word.
+/// Passes the run `text[start..end]` of joined ASCII bytes to the cutter if it is a word.
 #[inline(always)]
 fn ascii_word<S: Sink>(cutter: &mut Cutter<'_, S>, start: usize, end: usize) {
     if !is_ascii_word(cutter.text, start, end) {
         return;
     }
-    match S::COUNTS_ONLY {
-        true => cutter.sink.more_words(1),
-        false => cutter.word(start, end),
+    if S::COUNTS_ONLY {
+        cutter.sink.more_words(1)
+    } else {
+        cutter.word(start, end)
     }
 }
 
 /// Whether a run of joined ASCII bytes is a word.
 #[inline(always)]
 fn is_ascii_word(text: &[u8], start: usize, end: usize) -> bool {
-    // Only a letter or a digit can be joined by anything but an underscore.
+    // Only a letter or a digit joins characters other than an underscore.
     text[start] != b'_' || text[start..end].iter().any(u8::is_ascii_alphanumeric)
 }
 
-/// The first place after the character at `foreign` where text can be cut whatever is there: before an ASCII byte that
-/// joins nothing and behind another ASCII byte, but not between two spaces, which join.
+/// The first place after the character at `foreign` where text can be cut in any context: before an ASCII byte that joins nothing
+/// and behind another ASCII byte, but not between two spaces, which join.
 fn stretch_end(text: &[u8], foreign: usize) -> usize {
     text[foreign..]
         .windows(2)
@@ -158,7 +159,7 @@ fn stretch_end(text: &[u8], foreign: usize) -> usize {
         .map_or(text.len(), |position| foreign + position + 1)
 }
 
-/// Hands the words of `text[start..end]` to the cutter by the full rules.
+/// Passes the words of `text[start..end]` to the cutter by the full rules.
 #[cold]
 fn foreign_words(cutter: &mut Cutter<'_, impl Sink>, start: usize, end: usize) {
     let mut base = start;
