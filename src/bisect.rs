@@ -1,13 +1,13 @@
-//! Searches among numbers, where what is looked at has no slice.
+//! Binary searches over numbers, for data that is not a slice.
 //!
-//! The invariant: as [`slice::partition_point`], the numbers for which something is so all come before the others.
+//! The invariant: as for [`slice::partition_point`], the numbers for which `is_so` is true all come before the others.
 
-/// The first number below `count` for which it is not so, or `count`.
+/// The first number below `count` for which `is_so` is false, or `count`.
 pub(crate) fn partition_point(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
     between(0, count, is_so)
 }
 
-/// Likewise. Work: logarithmic in the answer, not in `count`.
+/// The first number below `count` for which `is_so` is false, or `count`. Work: logarithmic in the answer, not in `count`.
 pub(crate) fn gallop(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
     let (mut from, mut step) = (0, 1);
     while from + step <= count && is_so(from + step - 1) {
@@ -20,9 +20,10 @@ pub(crate) fn gallop(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
 fn between(mut from: usize, mut to: usize, is_so: impl Fn(usize) -> bool) -> usize {
     while from < to {
         let middle = from + (to - from) / 2;
-        match is_so(middle) {
-            true => from = middle + 1,
-            false => to = middle,
+        if is_so(middle) {
+            from = middle + 1
+        } else {
+            to = middle
         }
     }
     from

@@ -1,10 +1,9 @@
 //! The one error type of the database.
 //!
 //! Every message says where, what, and what to do next if there is something. Invariant: of a text of the user it shows the
-//! beginning (`quote`), of a path the ends (`PathText`), so no message is longer than some hundred bytes.
-//! Errors of the SQL front end and of the store pass through unchanged, with
-//! `source()` set, so nothing is said twice. Paths are shown by `PathText` and
-//! errors of the operating system by `IoReason`.
+//! beginning (`quote`), of a path the ends (`PathText`), so no message is longer than some hundred bytes. Errors of the SQL front
+//! end and of the store pass through unchanged, with `source()` set, so no cause is printed twice. Errors of the operating system
+//! are shown by `IoReason`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use zipfdb_storage::{IoReason, PathText};
 
 use zipfdb_sql::quote;
 
-/// What a database operation can fail with.
+/// The errors of database operations.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,11 +49,11 @@ pub enum Error {
         corpus: String,
         /// The first name that both have.
         file: String,
-        /// Where the second file of that name was found.
+        /// The path of the second file of that name.
         path: PathBuf,
         /// The next few.
         others: Vec<String>,
-        /// How many there are in all, beside the first.
+        /// The number of such names, beside the first.
         more: usize,
     },
 
@@ -69,18 +68,18 @@ pub enum Error {
         path: PathBuf,
         /// Why it cannot be read.
         reason: String,
-        /// How many further paths cannot be read either.
+        /// The number of further paths that cannot be read.
         more: usize,
     },
 
     /// An operating system call on a path outside the database failed.
     #[error("cannot {action} {path}: {reason}", path = PathText(.path), reason = IoReason(.source))]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         action: &'static str,
-        /// On which path.
+        /// Its path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 
@@ -89,16 +88,16 @@ pub enum Error {
     Packed {
         /// The file that was read.
         path: PathBuf,
-        /// What is wrong with it, or with how it should be packed.
+        /// The fault of the file, or of how it should be packed.
         source: zipfdb_kernels::gompresso::PackedError,
     },
 
     /// Text that the database cannot hold, or an argument out of range.
     #[error("{subject}: {reason}")]
     Invalid {
-        /// What is invalid: a path, an option, a parameter.
+        /// The subject: a path, an option, a parameter.
         subject: String,
-        /// Why, and what would be valid.
+        /// The reason, and what would be valid.
         reason: String,
     },
 
@@ -107,7 +106,7 @@ pub enum Error {
     Inconsistent {
         /// The segment it was found in.
         segment: u64,
-        /// What does not fit.
+        /// The contradiction.
         reason: String,
     },
 
@@ -117,11 +116,11 @@ pub enum Error {
          corpus are damaged"
     )]
     Contradiction {
-        /// What is counted: a word or an n-gram.
+        /// The subject: a word or an n-gram.
         subject: String,
-        /// How many are stored.
+        /// The stored count.
         stored: u64,
-        /// How many the edits take away.
+        /// The occurrences that the edits take away.
         taken: u64,
     },
 
@@ -144,13 +143,13 @@ pub enum Error {
          SET {setting} allows more"
     )]
     TooLarge {
-        /// Which value.
+        /// The value.
         what: String,
         /// How long it would be.
         bytes: u64,
         /// The setting that forbids it.
         setting: &'static str,
-        /// What the setting allows, beside the other values of the row.
+        /// The limit of the setting, beside the other values of the row.
         left: u64,
     },
 
@@ -160,9 +159,9 @@ pub enum Error {
          shorter texts need less"
     )]
     NoMemory {
-        /// What they were for.
+        /// Their purpose.
         what: String,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
 
@@ -174,9 +173,9 @@ pub enum Error {
         reason = IoReason(.source)
     )]
     Spill {
-        /// Where temporary files of queries are.
+        /// The directory of temporary files of queries.
         directory: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 
@@ -190,7 +189,7 @@ pub enum Error {
     Held {
         /// The corpus that was written to.
         corpus: String,
-        /// How many bytes are pending.
+        /// The bytes of pending edits.
         pending: u64,
         /// Why the last recompression failed.
         reason: String,
@@ -203,9 +202,9 @@ pub enum Error {
     /// CHECK found damage; its rows say where.
     #[error("{damaged} of {segments} segments{} are damaged", and_log(*log))]
     Damaged {
-        /// How many segments have a problem.
+        /// The number of segments with a problem.
         damaged: usize,
-        /// How many were checked.
+        /// The number of segments checked.
         segments: usize,
         /// Whether the record log is damaged.
         log: bool,
@@ -233,7 +232,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What makes an [`Error::Io`] of an error of the system.
+/// A function that makes an [`Error::Io`] of an error of the system.
 pub(crate) fn io_error(
     action: &'static str,
     path: &Path,
@@ -265,7 +264,7 @@ fn and_log(log: bool) -> &'static str {
     if log { " and the record log" } else { "" }
 }
 
-/// What helps against a failure of a temporary file.
+/// The hint against a failure of a temporary file.
 fn spill_hint(source: &io::Error) -> &'static str {
     /// EMFILE and ENFILE, of all Unix systems.
     const TOO_MANY_FILES: [Option<i32>; 2] = [Some(24), Some(23)];
@@ -362,8 +361,8 @@ mod tests {
             },
         ];
         for error in errors {
-            let told = error.to_string();
-            assert!(told.len() < 1_000, "{} bytes: {told}", told.len());
+            let message = error.to_string();
+            assert!(message.len() < 1_000, "{} bytes: {message}", message.len());
         }
     }
 

@@ -1,7 +1,6 @@
-//! What the targets of `fuzz/` and suite `tokenize` of `bench/` reach of the insides of this crate.
+//! The internals that the targets of `fuzz/` and suite `tokenize` of `bench/` use.
 //!
-//! Hidden from the documentation and no part of the interface; nothing but those and the test that runs the targets' seeds
-//! may use it.
+//! Hidden from the documentation and not part of the interface; only those targets and the test that runs their seeds may use it.
 
 pub use crate::tokenize::{Interner, Sink, chunk_end, has_glued_space, tokenize};
 pub use zipfdb_kernels::{

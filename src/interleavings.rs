@@ -1,8 +1,8 @@
-//! What threads of a database wait for, under shuttle: in whatever order they run, nobody waits for ever, nobody is overtaken,
-//! and readers see what is durable and nothing less than what was acknowledged.
+//! Locks and queues of a database under shuttle: in any order of threads, no thread waits for ever or is overtaken, and readers
+//! see what is durable and nothing less than what was acknowledged.
 //!
-//! The invariant: the code under test is that of the database, but its locks let a seed choose who goes on. Log, disk and
-//! segments are the simplest things that can stand in their place.
+//! The invariant: the code under test is that of the database, but a seed chooses the thread that runs next at each lock. Log,
+//! disk and segments are the simplest substitutes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -56,7 +56,7 @@ fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
         }
         assert!(
             *served.lock() >= 2,
-            "who has no reason to give up is served"
+            "a waiter that does not give up gets the lock"
         );
         drop(turns.wait());
     });
@@ -92,11 +92,11 @@ fn nobody_overtakes_who_waits_longer() {
 struct Worker {
     queue: Arc<Queue>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
-    /// How often each corpus was worked on.
+    /// The number of times that each corpus was worked on.
     done: Arc<Mutex<BTreeMap<u64, u32>>>,
-    /// What fails the next time.
+    /// The corpora whose next recompression fails.
     refused: Arc<Mutex<BTreeSet<u64>>>,
-    /// How much there is to do, and how much there was when the last work began that is done.
+    /// The amount of work to do, and the amount when the last finished work began.
     wanted: Arc<Mutex<u32>>,
     reached: Arc<Mutex<u32>>,
 }
@@ -147,7 +147,7 @@ impl Worker {
     }
 }
 
-/// Runs `work` on so many threads, each with its number, and waits for them.
+/// Runs `work` on `count` threads, each with its number, and waits for them.
 fn on_threads(worker: &Arc<Worker>, count: u64, work: fn(&Worker, u64)) {
     let threads: Vec<_> = (0..count)
         .map(|number| {
@@ -251,7 +251,7 @@ fn what_is_timed_is_worked_on_or_forgotten_by_a_rest_or_a_close() {
         worker.add(2);
         let Ok(()) = worker.queue.wait(2, || Ok::<_, Infallible>(true));
         timing.join().unwrap();
-        // Only the hour is left.
+        // Only the timer is left.
         while !worker.queue.rest() {
             thread::yield_now();
         }
@@ -289,17 +289,17 @@ fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
     });
 }
 
-/// A log without bytes: the commits that were appended, how many of them the system has, and how many the disk.
+/// A log without bytes: the number of commits appended, handed to the system, and on disk.
 struct Commits {
     appended: Mutex<Vec<Durability>>,
     written: Mutex<u64>,
     durable: Mutex<u64>,
-    /// So many writes and syncs succeed yet. The first that fails is the last that is tried.
+    /// The number of writes and syncs that still succeed. The first failure ends all later ones.
     left: Mutex<u32>,
 }
 
 impl Commits {
-    /// A log whose writes and syncs succeed so many times.
+    /// A log of which `left` writes and syncs succeed.
     fn new(left: u32) -> Commits {
         Commits {
             appended: Mutex::default(),
@@ -309,7 +309,7 @@ impl Commits {
         }
     }
 
-    /// As `Store::append`: refused once something has failed.
+    /// As `Store::append`: refused after a failure.
     fn append(&self, durability: Durability) -> Result<LogPosition> {
         if *self.left.lock() == 0 {
             return Err(Error::Interrupted);
@@ -322,7 +322,7 @@ impl Commits {
         at(self.appended.lock().len() as u64)
     }
 
-    /// Writes all that was appended, and syncs it. Others append meanwhile.
+    /// Writes all that was appended, and syncs it if asked. Other threads may append meanwhile.
     fn write(&self, sync: bool) -> Result<()> {
         let end = self.end().offset;
         thread::yield_now();
@@ -361,7 +361,7 @@ impl Commits {
         self.write(is_sync)
     }
 
-    /// Whether the first commits, so many, are as durable as was asked.
+    /// Whether the first `commits` commits are as durable as was asked.
     fn is_durable(&self, commits: u64) -> bool {
         let appended = self.appended.lock();
         let last = |asked: Durability| {
@@ -379,7 +379,7 @@ fn at(offset: u64) -> LogPosition {
     LogPosition { file: 1, offset }
 }
 
-/// A corpus of one file: the number of its segment, and how many bytes of the file that has.
+/// A corpus of one file: the number of its segment, and the bytes of the file in it.
 #[derive(Clone, Copy)]
 struct Segment {
     id: u64,
@@ -462,13 +462,13 @@ impl Database {
         (self.edits).rebase(&turn, CORPUS, merged, base, self.log.end(), |swap| {
             self.log.sync()?;
             swap(&mut || *self.live.lock() = new);
-            // Here the files of the old segments go.
+            // The files of the old segments are removed here.
             thread::yield_now();
             Ok(())
         })
     }
 
-    /// As `Corpus::snapshot`: it waits for nobody.
+    /// As `Corpus::snapshot`: it never waits.
     fn snapshot(&self) -> u64 {
         let (overlay, live) = self.edits.visible_with(CORPUS, || *self.live.lock());
         assert!(overlay.rests_on(&[live.id]));
@@ -550,7 +550,7 @@ fn commits_whose_sync_fails_are_seen_by_nobody_nor_are_those_of_less_durability_
             threads.push({
                 let database = database.clone();
                 thread::spawn(move || {
-                    // Fails as a commit does, and changes nothing then.
+                    // A failure is like that of a commit, and changes nothing.
                     let _ = database.recompress();
                 })
             });

@@ -18,7 +18,7 @@
 //! # Ok::<(), zipfdb::Error>(())
 //! ```
 //!
-//! What SQL there is: `docs/SQL.md`. How it works: `ARCHITECTURE.md`.
+//! `docs/SQL.md` describes the SQL, `ARCHITECTURE.md` the implementation.
 #![forbid(unsafe_code)]
 
 mod answer;

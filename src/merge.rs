@@ -1,35 +1,35 @@
-//! Sorted sources merged to one, and equal neighbours added up.
+//! Merges sorted sources, and adds up equal neighbours.
 //!
-//! Invariant: items come in order; of equal ones those of an earlier source come first, and those of one source in its order. How
-//! items compare is the sources' business.
+//! Invariant: items come in order; of equal items those of an earlier source come first, and those of one source in its order.
+//! The sources define the order.
 
 use std::cmp::Ordering;
 
 use crate::Result;
 
-/// Gives items in order, one at a time.
+/// A sorted source of items.
 pub(crate) trait MergeSource {
-    /// Goes on to the next item, at first to the first; false at the end.
+    /// Advances to the next item, at first to the first; false at the end.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the item cannot be read.
     fn advance(&mut self) -> Result<bool>;
 
-    /// How the item compares with that of another source.
+    /// Compares the item with that of another source.
     fn compare(&self, other: &Self) -> Ordering;
 }
 
-/// The items of several sources in order. Each costs about as many comparisons as the number of sources has bits.
+/// The items of several sources in order. Each costs about log2 of the number of sources in comparisons.
 pub(crate) struct KWayMerge<S> {
     sources: Vec<S>,
     /// The sources that have an item, by number: a heap whose first has the lowest item, of equal ones that of the lowest number.
     heap: Vec<usize>,
-    /// Whether the item of the first has been given.
+    /// Whether the item of the first was returned.
     is_given: bool,
 }
 
 impl<S: MergeSource> KWayMerge<S> {
-    /// Goes to the first item of each source.
+    /// Advances each source to its first item.
     ///
     /// # Errors
     /// As [`MergeSource::advance`].
@@ -74,7 +74,7 @@ impl<S: MergeSource> KWayMerge<S> {
         order.then(left.cmp(&right)).is_lt()
     }
 
-    /// Moves a source of the heap down to where it belongs.
+    /// Moves a source of the heap down to its place.
     fn sift_down(&mut self, mut place: usize) {
         loop {
             let mut lowest = 2 * place + 1;
@@ -90,7 +90,7 @@ impl<S: MergeSource> KWayMerge<S> {
     }
 }
 
-/// Makes one row of neighbours that are the same but for their counts: `add` adds that of the latter to the former.
+/// Merges neighbours that are equal except for their counts: `add` adds that of the latter to the former.
 pub(crate) fn sum_equal<T>(
     rows: &mut Vec<T>,
     is_same: impl Fn(&T, &T) -> bool,

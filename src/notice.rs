@@ -1,10 +1,10 @@
-//! What is no error and still worth a word: an answer that can only be empty, bytes that may not be what they seem.
+//! Notices: no errors, but worth knowing, such as an answer that can only be empty, or bytes that may not be what they seem.
 //!
-//! Invariant: a notice changes nothing about what a statement does. It says what is so, and what to do instead.
+//! Invariant: a notice does not change the effect of a statement. It states the fact, and what to do instead.
 
 use std::fmt;
 
-/// Something about a statement that its user may want to know.
+/// A fact about a statement that its user may want to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     text: String,
@@ -19,12 +19,12 @@ impl Notice {
         }
     }
 
-    /// What is so.
+    /// The fact, in one sentence.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What to do instead, if there is something.
+    /// The remedy, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

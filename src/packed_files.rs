@@ -1,7 +1,7 @@
-//! Files to packed files and back, for GPUs and many threads to unpack.
+//! Converts files to packed files and back, for GPUs and many threads to unpack.
 //!
-//! The invariant: under the name of a regular target there is nothing, or all of it, on disk, and only users that can read the source
-//! can read it. Sources and targets are read and written in order, so that pipes do; memory is that of some data blocks a
+//! The invariant: under the name of a regular target there is nothing, or all of it, on disk, and only users that can read the
+//! source can read it. Sources and targets are read and written in order, as pipes need; memory is that of some data blocks a
 //! thread, whatever the size of the text. No database is involved.
 
 use std::fs::{self, File, Permissions};
@@ -23,16 +23,16 @@ use crate::runtime::interrupt::{Interrupt, InterruptHandle, check};
 use crate::runtime::start_pool;
 use crate::{Error, Progress, Result};
 
-/// Data blocks that are in memory at a time, for each thread.
+/// Data blocks in memory at a time, for each thread.
 const BLOCKS_PER_THREAD: usize = 4;
 
-/// Bytes of a block table that are kept in memory; a longer one goes to a temporary file.
+/// Bytes of a block table in memory; a longer table goes to a temporary file.
 const TABLE_BYTES: usize = 1 << 20;
 
-/// Bytes that are copied at once.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 16;
 
-/// Sizes of a file and of what it was packed to.
+/// Sizes of a file and of its packed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackedSizes {
@@ -45,8 +45,8 @@ pub struct PackedSizes {
 /// Packs the file `source` to a new file `target`, on all processors.
 ///
 /// The new file can be read by the users that can read `source`, if that is a regular file. Pipes and devices are read to their
-/// end and written into, and `-` is standard input or output. The format has sizes in front: what is packed from or to
-/// a pipe lies in a temporary file without a name until the end, beside `target` or in the system's directory.
+/// end and written into, and `-` is standard input or output. The format has sizes in front: packed data from or to a pipe lies
+/// in a temporary file without a name until the end, beside `target` or in the system's directory.
 ///
 /// # Errors
 /// [`Error::Packed`] if the format has no room for an option, [`Error::Invalid`] if `source` is a directory or `target` exists or is in a
@@ -67,7 +67,7 @@ pub fn pack_file(
     let pool = start_pool(None)?;
     let mut table = SpooledTempFile::new_in(TABLE_BYTES, &spool_directory);
     let spooled = io_error("write a temporary file in", &spool_directory);
-    // Data blocks go to their place if it is known, and the target has places.
+    // Data blocks are written in place if the size is known and the target can seek.
     let mut spool = match (target.new_file(), source.size) {
         (Some(mut file), Some(_)) => {
             let begin = SeekFrom::Start(header.blocks_begin());
@@ -137,8 +137,8 @@ pub fn pack_file(
 /// Unpacks the file `source` to a new file `target`, on all processors.
 ///
 /// The new file can be read by the users that can read `source`, if that is a regular file. Pipes and devices are read to their
-/// end and written into, and `-` is standard input or output: what is damaged is noticed before its block is written, when
-/// blocks before it have been.
+/// end and written into, and `-` is standard input or output: damage in a block is found before the block is written, and after
+/// the blocks before it were.
 ///
 /// # Errors
 /// [`Error::Packed`] if `source` is no packed file or damaged, [`Error::Invalid`] if it is a directory or `target` exists or is in a
@@ -162,7 +162,7 @@ pub fn unpack_file(
     progress.begin("unpack", header.size);
     let (mut left, mut first) = (header.size, 0);
     while left > 0 {
-        // At most the batch.
+        // The size of the batch at most.
         let text_len = left.min(batch.len() as u64) as usize;
         let text = &mut batch[..text_len];
         let count = text.len().div_ceil(header.block_size as usize);
@@ -184,7 +184,7 @@ pub fn unpack_file(
         let stored: Vec<&[u8]> = sizes
             .map(|size| rest.split_off(..size).unwrap_or_default())
             .collect();
-        // The first error in order of blocks, whatever the threads did.
+        // The first error in order of blocks, whichever thread met it first.
         let unpacked: Vec<Option<PackedError>> = interrupt.watch(&pool, |stop| {
             let texts = text.par_chunks_mut(header.block_size as usize);
             let blocks = texts.zip(&entries).zip(&stored).enumerate();
@@ -217,20 +217,20 @@ pub fn unpack_file(
     })
 }
 
-/// Bytes of text that are in memory at a time: of `size`, if it is known.
+/// Bytes of text in memory at a time; at most `size`, if known.
 fn batch_size(block_size: u32, size: Option<u64>, pool: &ThreadPool) -> usize {
     let blocks = (pool.current_num_threads() * BLOCKS_PER_THREAD) as u64;
     let all = size.map_or(u64::MAX, |size| size.div_ceil(block_size.into()));
     block_size as usize * blocks.min(all).max(1) as usize
 }
 
-/// Reads header and block table and checks them. Returns where the file should end, too, and the table.
+/// Reads the header and the block table and checks them. Returns the header, the expected end of the file, and the table.
 fn read_front(
     source: &mut SourceFile,
     spool_directory: &Path,
 ) -> Result<(PackHeader, u64, SpooledTempFile)> {
     let mut bytes = [0; HEADER_SIZE];
-    // What ends before is told by its header.
+    // A shorter file is an error of `PackHeader::read`.
     let header = PackHeader::read(source.read(&mut bytes)?).map_err(source.packed())?;
     let mut end = header.blocks_begin();
     if source.size.is_some_and(|size| size < end) {
@@ -242,7 +242,7 @@ fn read_front(
     let mut buffer = vec![0; COPY_BYTES / ENTRY_SIZE * ENTRY_SIZE];
     let mut left = header.block_count() * ENTRY_SIZE as u64;
     while left > 0 {
-        // At most the buffer.
+        // The size of the buffer at most.
         let part_size = left.min(buffer.len() as u64) as usize;
         let part = source.read(&mut buffer[..part_size])?;
         if part.len() < part_size {
@@ -273,7 +273,7 @@ fn read_front(
     Ok((header, end, table))
 }
 
-/// Where temporary files are: beside a new file, which has room for its content, else where the system has them.
+/// The directory of temporary files: that of a new file, which has room for its content, else the system's.
 fn spool_directory(target: &Path) -> PathBuf {
     let is_new = fs::metadata(target).is_err() && !streams::is_standard(target);
     match target.parent() {
@@ -288,7 +288,7 @@ fn write(mut target: &ExportFile, bytes: &[u8]) -> Result<()> {
     written.map_err(|error| target.failed(error))
 }
 
-/// Writes what a temporary file has.
+/// Writes the content of a temporary file to `target`.
 fn copy(
     mut spool: impl Read,
     target: &ExportFile,
@@ -307,11 +307,11 @@ fn copy(
 struct SourceFile {
     path: PathBuf,
     file: File,
-    /// Its size, if it has one: then it is a regular file, of which as much is read.
+    /// The size of a regular file when it was opened: exactly that many bytes are read.
     size: Option<u64>,
-    /// What a file with its text may be used for, if it is a regular file.
+    /// The permissions of a file with the same text, if it is a regular file.
     permissions: Option<Permissions>,
-    /// Bytes that were read.
+    /// The number of bytes read.
     position: u64,
     interrupt: Interrupt,
 }
@@ -331,7 +331,7 @@ impl SourceFile {
         if found.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
-        // A file as in /proc says 0 and has more, and standard input may have been read from.
+        // A file of /proc reports size 0 and has content; standard input may have been read from.
         let has_size = found.is_file() && found.len() > 0 && !is_standard;
         Ok(SourceFile {
             path: path.to_path_buf(),
@@ -343,10 +343,10 @@ impl SourceFile {
         })
     }
 
-    /// The next bytes, fewer only at the end. An error if the file has become shorter.
+    /// The next bytes, fewer only at the end. An error if a regular file has become shorter.
     fn read<'a>(&mut self, bytes: &'a mut [u8]) -> Result<&'a [u8]> {
         let left = self.size.map_or(u64::MAX, |size| size - self.position);
-        // At most what there is room for.
+        // The length of `bytes` at most.
         let wanted = left.min(bytes.len() as u64) as usize;
         let mut filled = 0;
         while filled < wanted {
@@ -380,7 +380,7 @@ impl SourceFile {
         }
     }
 
-    /// That it does not end where it should.
+    /// The error for a file that does not end where it should.
     fn wrong_size(&self, expected: u64) -> Error {
         self.packed()(PackedError::Size {
             expected,
@@ -389,7 +389,7 @@ impl SourceFile {
     }
 }
 
-/// Who may read and write a file: of what else its mode says a new file has nothing.
+/// The read, write and execute bits of a file; other bits of its mode are not copied.
 #[cfg(unix)]
 fn access(found: &fs::Metadata) -> Permissions {
     use std::os::unix::fs::PermissionsExt;
