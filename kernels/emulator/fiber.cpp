@@ -1,4 +1,5 @@
-// fiber.cpp: fibers with a guard page below each stack, and AddressSanitizer told about every switch.
+// fiber.cpp: fibers with a guard page below each stack; every switch is announced to
+// AddressSanitizer.
 
 #include "fiber.hpp"
 
@@ -20,11 +21,12 @@
 
 namespace emulator {
 
-// Pages are taken when they are touched, and a report of AddressSanitizer needs many.
+// Bytes of a stack. Untouched pages take no memory, and a report of AddressSanitizer
+// needs many.
 static constexpr size_t STACK_SIZE = 256 << 10;
 
 static void (*fiber_body)();
-// Who switched last. Its stack is known to the sanitizer only.
+// The fiber that switched last. Only the sanitizer knows its stack.
 static Fiber* previous;
 
 static void arrive([[maybe_unused]] Fiber* here) {
@@ -161,7 +163,8 @@ Fiber* new_fiber(void (*body)()) {
     if (memory == MAP_FAILED) return nullptr;
     if (mprotect(memory, page, PROT_NONE) != 0) return nullptr;
     auto fiber = new Fiber{nullptr, static_cast<char*>(memory) + page, STACK_SIZE, nullptr};
-    // Else the tops of all stacks would share the few cache lines of one set.
+    // Offsets keep the tops of all stacks from sharing the few cache lines of
+    // one set.
     size_t offset = (count++ % 16) * 256;
     fiber_body = body;
     return prepare(fiber, offset) ? fiber : nullptr;

@@ -1,6 +1,6 @@
 // fiber.hpp: stacks that take turns on one thread of the operating system.
-// A fiber runs until it switches to another one itself. It has no result and never ends; who has no more use for it
-// keeps it for later.
+// A fiber runs until it switches to another one itself. It has no result and never ends; an unused one is kept for
+// later.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Fiber {
 Fiber* new_fiber(void (*body)());
 // Makes the caller a fiber, once and before all else.
 Fiber* first_fiber();
-// Goes on with `to`; returns when somebody switches to `from`, which is what runs now.
+// Runs `to`; returns when another fiber switches to `from`, the running one.
 void switch_fiber(Fiber* from, Fiber* to);
 
 }  // namespace emulator

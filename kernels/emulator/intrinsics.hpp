@@ -193,7 +193,8 @@ ZIPFDB_MIN_MAX(unsigned long long, unsigned long long, long long)
 
 // Memory that threads share. Each access is indivisible because nothing else runs meanwhile.
 
-// Nothing else is told of these accesses, whatever the code around them is compiled with.
+// ThreadSanitizer does not instrument these accesses, whatever flags the code around them is compiled
+// with.
 #define ZIPFDB_ATOMIC_ACCESS __attribute__((no_sanitize("thread"))) inline
 #define ZIPFDB_STEP(changes) emulator::step(address, sizeof *address, changes, __builtin_return_address(0))
 

@@ -23,7 +23,7 @@
 constexpr size_t ALIGNMENT = 256;
 
 #ifdef EMULATOR_SANITIZED
-// Fibers have no fake stacks, and memory that is left belongs to whoever asked for it.
+// Fibers have no fake stacks; the process that requested the memory owns what is left.
 extern "C" const char* __asan_default_options() {
     return "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0:allocator_may_return_null=1:"
            "detect_odr_violation=0:quarantine_size_mb=64:handle_abort=0:print_legend=0";
@@ -58,7 +58,7 @@ void read_exactly(void* target, size_t size) {
     while (size != 0) {
         ssize_t count = read(STDIN_FILENO, at, size);
         if (count < 0 && errno == EINTR) continue;
-        // Whoever asks is gone.
+        // The requesting process has ended.
         if (count <= 0) _exit(0);
         at += count;
         size -= (size_t)count;
@@ -119,7 +119,7 @@ void allocate() {
     if (posix_memalign(&memory, ALIGNMENT, size) != 0 || memory == nullptr) {
         return refuse("no memory for " + std::to_string(size) + " bytes");
     }
-    // Whoever reads what was never written gets something else under every seed.
+    // Memory that was never written reads as other garbage under every seed.
     for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
         uint64_t garbage = device.random.next();
         memcpy(static_cast<char*>(memory) + at, &garbage, size - at < sizeof garbage ? size - at : sizeof garbage);
@@ -188,7 +188,7 @@ void launch() {
     uint64_t blocks = read_number(), threads = read_number();
     std::vector<uint64_t> sizes(read_number());
     std::vector<emulator::Word> arguments(sizes.size());
-    // Of those that are wider than a word.
+    // Arguments that are wider than a word.
     std::vector<std::vector<emulator::Word>> structs(sizes.size());
     for (size_t index = 0; index < sizes.size(); index++) {
         sizes[index] = read_number();
@@ -238,7 +238,7 @@ int main() {
     dup2(STDERR_FILENO, STDOUT_FILENO);
     signal(SIGABRT, on_abort);
 #ifndef EMULATOR_SANITIZED
-    // A stack that overflowed is none to handle a signal on.
+    // The stack of the signal handler, since the own one may have overflowed.
     static char signal_stack[1 << 16];
     stack_t stack = {};
     stack.ss_sp = signal_stack;

@@ -36,7 +36,7 @@ struct Byte {
 };
 
 constexpr uintptr_t PAGE_SIZE = 64;
-// Of one launch for the next one, 3 KiB each.
+// Pages that are kept from one launch for the next, 3 KiB each.
 constexpr size_t PAGES_KEPT_MAX = 16 << 10;
 
 struct Page {

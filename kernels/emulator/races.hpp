@@ -33,7 +33,7 @@ struct Actor {
 uint64_t next_time();
 // Forgets all accesses so far: a launch begins.
 void forget_all();
-// Forgets accesses to memory that is somebody else's now.
+// Forgets accesses to memory that has another owner now.
 void forget(const void* address, size_t size);
 // An access of the thread that runs, from code that goes on at `place`.
 void access(Access kind, const void* address, size_t size, const void* place);

@@ -11,7 +11,7 @@ struct uint3 {
     unsigned x, y, z;
 };
 
-// Of the CUDA thread that runs.
+// Indices and sizes of the CUDA thread that runs.
 extern uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulator {
@@ -33,13 +33,13 @@ enum class Warp : unsigned char { sync, shuffle, ballot, any, all, match };
 unsigned barrier(Barrier kind, bool predicate, Site site);
 // Waits for the lanes of `mask`. A shuffle gives the value of lane `source`, sync nothing, the others what CUDA says.
 Word warp(Warp kind, unsigned mask, Word value, unsigned source, Site site);
-// Before an atomic access to memory that threads share, from code that goes on at `place`: another one may come first.
+// Before an atomic access to memory that threads share, from code that goes on at `place`: another thread may run first.
 void step(const void* address, size_t size, bool changes, const void* place);
 // What others did before is seen from now on.
 void fence();
-// Such memory has changed, so whoever waits for it may go on.
+// Shared memory has changed, so threads that wait for it may go on.
 void progress();
-// Inside a loop that waits: others come first.
+// Inside a loop that waits: other threads run first.
 void spin();
 // The shared memory of this block.
 void* shared_memory(size_t size, size_t alignment, Site site);

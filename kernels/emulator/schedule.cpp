@@ -30,13 +30,13 @@ namespace emulator {
 
 constexpr unsigned BLOCKS_AT_ONCE_MAX = 8;
 constexpr unsigned THREADS_AT_ONCE_MAX = 4096;
-// One of so many accesses to memory that threads share lets another thread come first, and one of so many others,
-// if the kernel tells of them.
+// Average number of shared memory accesses, and of other accesses that the kernel reports, between two random
+// switches to another thread.
 constexpr unsigned STEP_PERIOD = 8;
 constexpr unsigned ACCESS_PERIOD = 64;
-// So often threads may look for something that does not come before it never will.
+// Iterations of a spin loop after which the awaited write counts as missing.
 constexpr unsigned SPINS_MAX = 2 << 20;
-// So long a thread may run without ever asking for anything.
+// Seconds that a thread may run without a call of the emulator.
 constexpr unsigned SILENT_SECONDS_MAX = 20;
 
 enum class State : unsigned char { ready, barrier, warp, exited };
@@ -62,11 +62,11 @@ struct Thread {
 struct Block {
     unsigned index;
     unsigned priority;
-    // Of threads that exited, that wait at the barrier, and of those with a predicate that holds.
+    // Numbers of threads that exited, that wait at the barrier, and whose predicate holds.
     unsigned exited;
     unsigned waiting;
     unsigned holding;
-    // What the last barrier counted, for those who have not seen it yet.
+    // What the last barrier counted, for threads that have not read it yet.
     unsigned counted;
     // The barrier that they wait at.
     Barrier barrier;
@@ -150,14 +150,14 @@ static std::string place(const Thread& thread) {
 
 [[noreturn]] static void deadlock() {
     fprintf(stderr, "deadlock: no thread can go on\n");
-    unsigned told = 0;
+    unsigned shown = 0;
     for (Block* block : live_blocks) {
         for (Thread& thread : block->threads) {
-            if (thread.state == State::exited || told++ >= 8) continue;
+            if (thread.state == State::exited || shown++ >= 8) continue;
             fprintf(stderr, "block %u, thread %u %s\n", block->index, thread.index, place(thread).c_str());
         }
     }
-    fault({}, "%u threads wait", told);
+    fault({}, "%u threads wait", shown);
 }
 
 static void make_ready(Thread* thread) {
@@ -240,7 +240,7 @@ void step(const void* address, size_t size, bool changes, const void* place) {
 }
 
 void access(Access kind, const void* address, size_t size, const void* place) {
-    // These are each thread's own.
+    // Each thread has these variables for itself.
     for (const uint3* own : {&threadIdx, &blockIdx, &blockDim, &gridDim}) {
         if (address == &own->x) return;
     }
@@ -256,7 +256,8 @@ void fence() {
 
 void spin() { pass(); }
 
-// What a barrier does for those who race: all have seen what any of them has.
+// What a barrier does for the race detector: every thread has seen what any
+// thread of the block has seen.
 static void order_block(Block& block) {
     Seen seen = {next_time(), 0};
     for (const Thread& thread : block.threads) seen.of_device = std::max(seen.of_device, thread.seen.of_device);
@@ -396,7 +397,8 @@ Word warp(Warp kind, unsigned mask, Word value, unsigned source, Site site) {
             other.state == State::warp && other.warp == kind && other.mask == mask && same(other.site, site);
         if (waits_here) continue;
         all_there = false;
-        // Whoever waits in another operation without us may still come.
+        // A thread that waits in another operation that does not include us may
+        // still arrive.
         bool may_come = other.state == State::ready || (other.state == State::warp && (other.mask >> own & 1) == 0);
         if (!may_come) {
             fault(site, "%s: mask %08x names lane %u, which %s", name(kind), mask, lane, place(other).c_str());
@@ -505,7 +507,7 @@ static void start_watching() {
     action.sa_handler = watch;
     action.sa_flags = SA_RESTART;
     sigaction(SIGVTALRM, &action, nullptr);
-    // Of processor time, so that a busy machine does not matter.
+    // Processor time, so that a busy machine does not matter.
     itimerval second = {{1, 0}, {1, 0}};
     setitimer(ITIMER_VIRTUAL, &second, nullptr);
 }

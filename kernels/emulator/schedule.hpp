@@ -7,7 +7,7 @@
 
 namespace emulator {
 
-// What CUDA allows in a block.
+// Most threads of a block in CUDA.
 constexpr unsigned BLOCK_THREADS_MAX = 1024;
 
 struct Launch {
@@ -16,10 +16,10 @@ struct Launch {
     unsigned blocks;
     unsigned threads;
     const Word* arguments;
-    // Of the run, for messages, and of this launch within it.
+    // The seeds of the run, for messages, and of this launch within it.
     uint64_t seed;
     uint64_t launch_seed;
-    // Whether the kernel tells of its accesses.
+    // Whether the kernel reports its accesses.
     bool finds_races;
 };
 

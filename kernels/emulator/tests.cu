@@ -171,7 +171,7 @@ extern "C" __global__ void look_back_kernel(const u32* values, u64* states, u32*
     if (threadIdx.x == blockDim.x - 1) prefixes[shared.tile] = shared.before + values[shared.tile];
 }
 
-// A mistake: what is left in `last` depends on who comes last.
+// A deliberate race: the last thread to write decides what is left in `last`.
 extern "C" __global__ void racy_kernel(u32* last) { *last = blockIdx.x * blockDim.x + threadIdx.x; }
 
 __device__ __noinline__ u32 element(const u32* array, u64 index) { return array[index]; }
@@ -238,7 +238,7 @@ extern "C" __global__ void mistakes_kernel(u32 mistake, u32* memory, u64 size) {
                 __syncwarp();
             }
             break;
-        case 12:  // Waits for what nobody does.
+        case 12:  // Waits for a write that never happens.
             while (load_acquire(&memory[0]) != 0xFFFFFFFF) spin_wait();
             break;
         case 13:  // Lanes that wait for each other in a circle.

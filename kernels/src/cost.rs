@@ -1,6 +1,6 @@
-//! What steps of algorithms are estimated to cost: the constants by which a kernel chooses between ways to one answer.
+//! Estimated costs of steps of algorithms: the constants by which a kernel chooses between ways to one answer.
 //!
-//! Invariant: nanoseconds of one thread, about, where nothing else is said. They decide how an answer is found, never what it is.
+//! Invariant: nanoseconds of one thread, about, unless a constant says otherwise. They decide how an answer is found, never what it is.
 //! What whole access paths cost is for callers to estimate.
 
 /// Visiting a place on the way up from a word to the rules and roots that hold it.

@@ -1,6 +1,6 @@
-//! Ending a long computation before it is done.
+//! The stop flag, which ends a long computation early.
 //!
-//! The invariant: whoever sets the flag gets [`Stopped`] within some ten
+//! The invariant: setting the flag ends the call with [`Stopped`] within some ten
 //! milliseconds, from whatever kernel function was given the flag. What was
 //! computed until then is dropped; nothing is left half changed.
 
@@ -23,8 +23,9 @@ impl std::error::Error for Stopped {}
 #[inline]
 pub(crate) fn check(stop: &AtomicBool) -> Result<(), Stopped> {
     // The flag guards no other memory.
-    match stop.load(Ordering::Relaxed) {
-        false => Ok(()),
-        true => Err(Stopped),
+    if stop.load(Ordering::Relaxed) {
+        Err(Stopped)
+    } else {
+        Ok(())
     }
 }

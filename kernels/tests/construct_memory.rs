@@ -1,6 +1,6 @@
 //! How much memory grammar construction takes, measured by an allocator that counts.
 //!
-//! A test binary of its own with one test, for the allocator is everybody's.
+//! A test binary of its own with one test, since the allocator is global.
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

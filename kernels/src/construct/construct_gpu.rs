@@ -141,7 +141,7 @@ pub fn construct_resident(
     // Every rule shortens the sequence by two symbols at least.
     assert!(
         u64::from(terminal_count) + tokens.len() as u64 / 2 <= u64::from(u32::MAX),
-        "so many terminals that the ids of rules could run out"
+        "the ids of terminals and rules together could exceed 32 bits"
     );
     check_size(tokens.len(), file_offsets.len())?;
     let paired = pair_rounds_gpu::pair_rounds(
@@ -154,7 +154,7 @@ pub fn construct_resident(
         stop,
     )?;
     check_stop(stop)?;
-    // As many as there are lengths of a sequence.
+    // One round for each length of a sequence.
     let rounds = paired.round_ends.len() as u32;
     on_step(Step::Prune);
     let pruned = prune_gpu::prune(gpu, paired, file_offsets.len() - 1, terminal_count)?;
@@ -177,13 +177,14 @@ pub fn construct_resident(
 
 fn check_size(tokens: usize, files: usize) -> Result<(), GpuError> {
     let items = tokens + files;
-    match items <= TOKENS_MAX {
-        true => Ok(()),
-        false => Err(GpuError::Limit {
+    if items <= TOKENS_MAX {
+        Ok(())
+    } else {
+        Err(GpuError::Limit {
             what: "tokens and files",
             items: items as u64,
             limit: TOKENS_MAX as u64,
-        }),
+        })
     }
 }
 
@@ -340,7 +341,7 @@ mod tests {
                 alpha_numerator: 1,
                 alpha_denominator: 1,
             };
-            // Of 8, of 4 and more, of 3.
+            // Rounds at the thresholds 8, 4 and 3.
             assert_eq!(built(gpu, &[text], &parameters)?.rounds, 3);
             Ok(())
         });

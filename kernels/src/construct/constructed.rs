@@ -1,4 +1,4 @@
-//! What construction takes and gives.
+//! Parameters and results of construction.
 
 /// What a user may choose about construction; part of a corpus' settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@
 constexpr u32 THREADS = INTERN_THREADS;
 constexpr u32 PROBES_MAX = INTERN_PROBES;
 
-// Of a slot that no token has.
+// The token of an empty slot.
 constexpr u32 NO_TOKEN = 0xffffffffu;
 
-// What went wrong.
+// Faults of a pass.
 constexpr u32 IS_FULL = INTERN_IS_FULL;
 constexpr u32 IS_ALIKE = INTERN_IS_ALIKE;
 

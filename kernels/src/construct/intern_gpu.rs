@@ -9,7 +9,7 @@ use crate::gpu::driver::{Source, THREADS};
 use crate::gpu::error::GpuError;
 use crate::gpu::primitives;
 
-/// Slots of the table that are looked at for a token, at most.
+/// Slots of the table that are examined for a token, at most.
 const PROBES_MAX: u64 = 64;
 
 /// Tokens per slot of the first table. Text repeats most tokens, so few slots are used.
@@ -26,7 +26,7 @@ const SEEDS: [u64; 3] = [
     0x94d0_49bb_1331_11eb,
 ];
 
-/// What can go wrong: no slot was free near a hash; different tokens have one hash.
+/// Faults of a pass: no slot was free near a hash; different tokens have one hash.
 const IS_FULL: u32 = 1;
 const IS_ALIKE: u32 = 2;
 
@@ -270,13 +270,14 @@ impl DeviceText {
 }
 
 fn check_size(bytes: usize) -> Result<(), GpuError> {
-    match bytes <= TEXT_BYTES_MAX {
-        true => Ok(()),
-        false => Err(GpuError::Limit {
+    if bytes <= TEXT_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(GpuError::Limit {
             what: "bytes of text",
             items: bytes as u64,
             limit: TEXT_BYTES_MAX as u64,
-        }),
+        })
     }
 }
 

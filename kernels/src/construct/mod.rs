@@ -76,14 +76,14 @@ pub fn construct(
         on_round,
         &never,
     );
-    constructed.expect("nobody sets the flag")
+    constructed.expect("the flag is never set")
 }
 
-/// As [`construct`], tells `on_round` of each round when it is over, and ends early when `stop` is set.
+/// As [`construct`], calls `on_round` after each round, and ends early when `stop` is set.
 ///
 /// # Errors
 ///
-/// [`Stopped`], some passes over the tokens after `stop` was set: the flag is looked at between passes.
+/// [`Stopped`], some passes over the tokens after `stop` was set: the flag is checked between passes.
 pub fn construct_observed(
     mut tokens: Vec<u32>,
     file_offsets: &[u32],
@@ -127,7 +127,7 @@ fn check(tokens: &[u32], file_offsets: &[u32], terminal_count: u32, parameters: 
     // Every rule shortens the sequence by two symbols at least.
     assert!(
         u64::from(terminal_count) + tokens.len() as u64 / 2 <= u64::from(u32::MAX),
-        "so many terminals that the ids of rules could run out"
+        "the ids of terminals and rules together could exceed 32 bits"
     );
     let tokens = tokens.par_iter().with_min_len(1 << 14);
     assert!(

@@ -19,29 +19,29 @@
 constexpr u32 THREADS = PAIR_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
 
-// Ends a file. In no pair.
+// Ends a file; it is in no pair.
 constexpr u32 SEPARATOR = ~0u;
 
 // A number: the position is at an odd offset in a run, no candidate; the number is a slot of the table of new pairs.
 constexpr u32 ODD = 1u << 31;
 constexpr u32 FRESH = 1u << 30;
 constexpr u32 NUMBER = FRESH - 1;
-// The number of pairs that occur once, and of no pair.
+// The number of a pair that occurs once, and of a position without a pair.
 constexpr u32 DEAD = NUMBER;
 
 // A slot of the table of new pairs; all bits are set at first. `count` is the count less two until the pair has a
-// number, so that who adds a pair need not count it; then it is the count, and `number` DEAD if that is 1.
+// number, so that the thread that inserts a pair need not count it; then it is the count, and `number` DEAD if that is 1.
 struct alignas(16) Entry {
     u64 key;
     u32 count;
     u32 number;
 };
 
-// What the host and the kernels tell each other.
+// State that the host and the kernels exchange.
 struct State {
     // The largest count.
     u32 most;
-    // Of the sequence that was written, with separators.
+    // Length of the sequence that was written, with separators.
     u32 length;
     // Numbers in use.
     u32 numbers;
@@ -58,7 +58,7 @@ struct State {
     u32 fresh;
     // The table was too small for all pairs.
     u32 is_full;
-    // Of the round before: its threshold, and how many symbols the files had, or 0 if there was none.
+    // The round before: its threshold, and how many symbols the files had, or 0 if there was none.
     u32 threshold;
     u32 symbols_before;
 };
@@ -71,7 +71,7 @@ struct Parameters {
 };
 
 struct Plan {
-    // There is no further round.
+    // Whether there is no further round.
     bool is_over;
     u32 threshold;
 };
@@ -234,7 +234,7 @@ struct SelectShared {
     // Free positions with a priority, and those of them that beat the candidate behind them.
     u32 candidates[ROWS];
     u32 greater[ROWS];
-    // Of each row's first position: its count if it is a candidate, or 0.
+    // For each row's first position: its count if it is a candidate, or 0.
     u32 first_counts[ROWS];
     // Pairs of the tile that are listed, and where; positions that the block takes.
     u32 named;
@@ -398,14 +398,14 @@ select_kernel(const u32* symbols, u32* numbers, const Entry* entries, const u32*
 // The symbol of the rule that a pair became, by its use: that symbol and 1 more; or 0.
 __device__ __forceinline__ u32 rule_of_use(u32 use) { return use >= 2 ? use - 1 : 0; }
 
-// Whether all slots are looked at in their order, and not only those that are listed.
+// Whether all slots are examined in their order, and not only those that are listed.
 __device__ __forceinline__ bool is_swept(u32 fresh, u32 size) { return u64(fresh) * PAIR_SWEEP_SHARE > size; }
 
 struct NameShared {
     u32 depth_max;
 };
 
-// Makes rules of sorted pairs: `uses`, by number, tells of them, see above. Forgets the counts of pairs of equal
+// Makes rules of sorted pairs: `uses`, by number, locates their uses, see above. Forgets the counts of pairs of equal
 // symbols, which are counted anew. Empties the table, of which `fresh` slots are listed.
 extern "C" __global__ void __launch_bounds__(THREADS)
 name_kernel(const u64* named_keys, const u32* named_numbers, u32 named, u32 terminal_count, u32 rules, u32* uses,
@@ -474,16 +474,16 @@ struct ReplaceShared {
     CountCache cache;
 };
 
-// What a tile tells of itself: how many symbols, whether a run begins in it, and the parity of the last such place,
+// The word that a tile publishes: the number of its symbols, whether a run begins in it, and the parity of the last such place,
 // counted from the tile's start, or from the sequence's if the word says all.
 __device__ __forceinline__ u64 run_word(u64 count, bool has_break, u32 parity) {
     return count << 2 | u64(has_break) << 1 | parity;
 }
 
-// Tiles that a lane looks at, one behind the other: with a warp's 32 at a time a launch makes 40 tiles a microsecond.
+// Tiles that a lane examines, one behind the other: with a warp's 32 at a time a launch makes 40 tiles a microsecond.
 constexpr u32 LANE_TILES = PAIR_LANE_TILES;
 
-// For a warp: symbols before the tile, of which the word tells already, and the parity of the place where the last run
+// For a warp: symbols before the tile, which the word already counts, and the parity of the place where the last run
 // before it begins.
 __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bool has_break, u32 parity,
                                              u32& parity_before) {
@@ -509,7 +509,7 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
                 is_missing = __any_sync(FULL_WARP, is_missing);
                 if (is_missing) spin_wait();
             } while (is_missing);
-            // Of the lane's tiles, up to the first that tells of all: symbols; up to the first where a run begins:
+            // Of the lane's tiles, up to the first whose word counts all: symbols; up to the first where a run begins:
             // symbols, and that tile's word.
             u64 sum = 0, sum_to_run = 0, run = 0;
             bool lane_is_all = false, has_run = false;
@@ -538,7 +538,7 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
                 run = __shfl_sync(FULL_WARP, run, lane);
                 run_parity = u32(run) & 1;
                 const u64 behind = before + __shfl_sync(FULL_WARP, sum_all - sum + sum_to_run, lane);
-                // A place of a tile that tells of all is counted from the sequence's start already.
+                // A place in a word that counts all is counted from the sequence's start already.
                 behind_run = (run & LOOK_BACK_ALL) != 0 ? ~u64(0) : behind;
             }
             before += __shfl_sync(FULL_WARP, sum_all, WARP_THREADS - 1);
@@ -550,8 +550,8 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
     return before;
 }
 
-// Replaces what was taken and became a rule; `uses`, by number, tells of rules. Counts new pairs in
-// the table, pairs of equal symbols anew, and what the others lose. `slots` lists the slots that become used.
+// Replaces what was taken and became a rule; `uses`, by number, gives the rules. Counts new pairs in the
+// table, pairs of equal symbols anew, and what the others lose. `slots` lists the slots that become used.
 extern "C" __global__ void __launch_bounds__(THREADS, REPLACE_RESIDENT)
 replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* taken, const u32* uses, u32* counts,
                Entry* entries, u32 size, u32 probes_max, u32* slots, u32* symbols_out, u32* numbers_out, u64* words,
@@ -702,7 +702,7 @@ replace_kernel(const u32* symbols, const u32* numbers, u32 length, const u32* ta
             store_relaxed(&words[tile], word);
         }
     }
-    // New pairs get slots and are counted, but for pairs of equal symbols, of which only some count.
+    // New pairs get slots and are counted, except for pairs of equal symbols, of which only some count.
     const u32 listed_count = shared.listed_count;
     // Which of this thread's new pairs were first to use a slot.
     u32 is_first = 0;
@@ -796,8 +796,8 @@ struct SweepShared {
     u32 first;
 };
 
-// Numbers the new pairs that occur twice or more; finds the largest count of all pairs, of which so many had numbers
-// before. Makes their uses 0.
+// Numbers the new pairs that occur twice or more; finds the largest count of all pairs, of which `numbers` were
+// numbered before. Makes their uses 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
 number_kernel(Entry* entries, u32 size, const u32* slots, u32 numbers, u64* keys, u32* counts, u32* uses, u32* equals,
               State* state) {

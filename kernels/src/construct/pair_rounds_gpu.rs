@@ -4,7 +4,7 @@
 //! `pair_rounds`, which says what a round does. Here positions have numbers of
 //! their pairs, numbers have exact counts, and only pairs that a round makes
 //! are hashed. Once a round the host waits for a few words: how many pairs
-//! are to be named, and what the threshold came from, which kernels know first.
+//! are to be named, and what the threshold came from, which the kernels compute.
 
 use std::sync::atomic::AtomicBool;
 
@@ -32,7 +32,7 @@ const POSITION_BYTES: usize = 2 * size_of::<u32>();
 /// Slots of the table of new pairs, in halves of a pair: 2 of 3 are used at most.
 const SLOTS_HALVES: usize = 3;
 
-/// How often a slot is looked for when all pairs are counted at first, with a table for fewer.
+/// Most probes for a slot when all pairs are counted at first, with a table for fewer.
 const PROBES_FIRST: u32 = 256;
 
 /// Logarithm of the places in a block's cache of counts.
@@ -41,7 +41,8 @@ const CACHE_BITS: u64 = 10;
 /// Tiles that a lane looks back at, at a time.
 const LANE_TILES: u64 = 4;
 
-/// The table of new pairs is swept if it uses at least one slot in so many, else its slots are visited one by one.
+/// The table of new pairs is swept if at least 1/SWEEP_SHARE of its slots is used, else the used slots are visited
+/// one by one.
 const SWEEP_SHARE: usize = 64;
 
 /// Look-ups that a thread waits for at a time.
@@ -211,7 +212,7 @@ struct Rounds<'a> {
     now: Sequence,
     /// Where the next sequence is written.
     next: Sequence,
-    /// Files, symbols and separators, numbers in use: at most so many.
+    /// Upper bounds: files; symbols and separators; numbers in use.
     files: usize,
     length: usize,
     numbers_max: usize,
@@ -427,9 +428,10 @@ impl<'a> Rounds<'a> {
             "more rules than pairs"
         );
         self.named.merge_tiles(self.gpu, named, None)?;
-        let swept = match fresh * SWEEP_SHARE > self.size {
-            true => self.size,
-            false => fresh,
+        let swept = if fresh * SWEEP_SHARE > self.size {
+            self.size
+        } else {
+            fresh
         };
         self.gpu.launch(
             SOURCE.kernel("name_kernel"),
@@ -473,7 +475,8 @@ impl<'a> Rounds<'a> {
         self.number(state.numbers)
     }
 
-    /// Writes the next sequence, in which so many positions were taken, with so many slots for new pairs.
+    /// Writes the next sequence, in which `taken` positions were taken, with a table of `size` slots for
+    /// new pairs.
     fn write_next(&mut self, taken: usize, size: usize, probes_max: u32) -> Result<(), GpuError> {
         self.size = size;
         self.gpu.launch(
@@ -523,7 +526,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// Slots of a table for so many pairs.
+/// Slots of a table for `pairs` pairs.
 fn slots(pairs: usize) -> usize {
     pairs * SLOTS_HALVES / 2 + ROW
 }

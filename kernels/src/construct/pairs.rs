@@ -1,6 +1,6 @@
 //! Pairs of neighbours, what orders them, and what becomes of a sequence when they are replaced.
 
-/// Ends a file in the sequence. In no pair, and no symbol.
+/// Ends a file in the sequence; it is in no pair, and no symbol.
 pub(crate) const SEPARATOR: u32 = u32::MAX;
 
 /// Depth of a rule above which priorities are the mix alone.

@@ -15,7 +15,7 @@ const TILE: usize = 512;
 
 const WARP: usize = 32;
 
-/// A level of at most so many rules, with at most so many symbols, is work for one block.
+/// Most rules and most symbols of a level that one block renumbers.
 const SMALL: usize = 1024;
 const SMALL_SYMBOLS: usize = 16 * SMALL;
 

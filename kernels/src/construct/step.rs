@@ -1,4 +1,4 @@
-//! Steps of construction, for who times them or ends it.
+//! Steps of construction, for timing and interruption.
 
 use std::sync::atomic::AtomicBool;
 

@@ -88,7 +88,7 @@ frequencies_kernel(const u32* uses, const u32* repeats, u32 count, u8* frequenci
     }
 }
 
-// Whether a coded symbol is in a chunk that is looked at: every `step`-th one.
+// Whether a coded symbol is in a chunk that is examined: every `step`-th one.
 __device__ __forceinline__ bool is_sampled(const u32* chunks, u32 chunk_count, u32 step, u32 index) {
     return step == 1 || owner_of(chunks, 0, chunk_count, index) % step == 0;
 }
@@ -210,7 +210,7 @@ met_kernel(const u32* coded, const u32* ends, const u32* chunks, u32 chunk_count
 }
 
 
-// Raw bits of an event are in the upper bits of its action.
+// Where the raw bits of an event begin in its action.
 constexpr u32 BITS_SHIFT = 24;
 
 // What is written of each coded symbol: its class and its action as indices of shares, and raw bits. Counts both.
@@ -326,7 +326,7 @@ struct CodeShared {
     Push pushes[WARP_THREADS];
 };
 
-// Codes each chunk into the end of its words, and tells how many it has. A block of one warp a chunk: its lanes fetch what is
+// Codes each chunk into the end of its words, and stores the number of its words. A block of one warp a chunk: its lanes fetch what is
 // pushed, the first one pushes. reciprocals[f] = (2^64 - 1) / f.
 extern "C" __global__ void __launch_bounds__(WARP_THREADS)
 code_kernel(const u32* chunks, const u32* event_classes, const u32* event_actions, const u32* event_values,

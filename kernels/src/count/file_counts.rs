@@ -1,4 +1,4 @@
-//! In which files each word occurs, and how often.
+//! The files in which each word occurs, with counts.
 //!
 //! In   a grammar over words; how to count
 //! Out  a [`CountTable`]: for each word its files with counts, or for each file its words with counts
@@ -35,16 +35,16 @@ const BATCH_FILES_MAX: usize = 16;
 /// Files that are counted at a time by all threads; 4 bytes a symbol each.
 const BATCHES_FILES_MAX: usize = 32;
 
-/// A stop is noticed after so many root symbols.
+/// Root symbols between two checks of the stop flag.
 const STOP_SYMBOLS: usize = 1 << 16;
 
 /// Uses of symbols that one task gathers, about.
 const TASK_USES: usize = 1 << 13;
 
-/// Sorting an entry costs as much as looking at so many words of a set of files.
+/// Cost of sorting one entry, in words of a set of files that are scanned.
 const SORT_FACTOR: usize = 8;
 
-/// Lists of files up to so long are ordered as integers.
+/// Lists of at most this many files are ordered as integers.
 const FEW_FILES: usize = 32;
 
 /// Where each symbol of a grammar over words is used.
@@ -157,14 +157,15 @@ pub enum FileCounting {
 }
 
 impl FileCounting {
-    /// What takes less time for a grammar whose words occur so often.
+    /// The counting that takes less time for a grammar and the weights of its words.
     pub fn of(view: GrammarView<'_>, weights: &[u32]) -> FileCounting {
         let words = weights.iter().map(|&weight| u64::from(weight)).sum();
         let symbols = (view.symbols.len() as u64, view.root.len() as u64);
         FileCounting::cheapest(view.files() as u64, symbols.0, symbols.1, words)
     }
 
-    /// What takes less time, for so many files, symbols of bodies and roots, and words.
+    /// The counting with the least estimated time for these numbers of files, symbols of bodies, symbols of roots,
+    /// and words.
     pub fn cheapest(files: u64, symbols: u64, root_symbols: u64, words: u64) -> FileCounting {
         let batches = files.div_ceil(BATCH_FILES_MAX as u64) as f64;
         let (symbols, root_symbols) = (symbols as f64, root_symbols as f64);
@@ -172,9 +173,10 @@ impl FileCounting {
             root_symbols * FILE_ROOT_SYMBOL_COST + batches * symbols * FILE_BATCH_SYMBOL_COST;
         let words =
             (symbols + root_symbols) * FILE_EXPANDED_SYMBOL_COST + words as f64 * FILE_WORD_COST;
-        match rules <= words {
-            true => FileCounting::Rules,
-            false => FileCounting::Words,
+        if rules <= words {
+            FileCounting::Rules
+        } else {
+            FileCounting::Words
         }
     }
 }
@@ -195,7 +197,7 @@ pub fn word_file_counts(
 
 /// For each file the words that occur in it, with counts.
 ///
-/// Memory beside the result: as much as that; and top-down at most 128 bytes a symbol, word by word that of
+/// Memory beside the result: the size of the result; top-down also at most 128 bytes a symbol, word by word that of
 /// [`Expansions`] and 8 bytes a word for each thread.
 pub fn file_word_counts(
     view: GrammarView<'_>,
@@ -714,10 +716,12 @@ impl Tally {
                         range.1 = range.1.max(last);
                     }
                 }
-                let words = match lists.are_ranked() {
-                    true => 0..self.touched.len(),
-                    false if total == 0 => 0..0,
-                    false => range.0 as usize / 64..range.1 as usize / 64 + 1,
+                let words = if lists.are_ranked() {
+                    0..self.touched.len()
+                } else if total == 0 {
+                    0..0
+                } else {
+                    range.0 as usize / 64..range.1 as usize / 64 + 1
                 };
                 // Fewer than it takes to look at all that may have been touched.
                 if total * SORT_FACTOR <= words.len() {

@@ -1,4 +1,4 @@
-//! In which files each word occurs, and how often.
+//! The files in which each word occurs, with counts, on a device.
 //!
 //! The invariant: tables are those of [`crate::word_file_counts`] and
 //! [`crate::file_word_counts`], bit for bit. With few files every symbol has a
@@ -59,15 +59,16 @@ impl FileUses {
     ///
     /// [`GpuError`].
     pub fn new(gpu: &Gpu, grammar: &DeviceWords) -> Result<FileUses, GpuError> {
-        let counting = match grammar.files() <= COLUMNS_MAX {
-            true => Counting::Cells,
-            false => match FileWords::new(gpu, grammar)? {
+        let counting = if grammar.files() <= COLUMNS_MAX {
+            Counting::Cells
+        } else {
+            match FileWords::new(gpu, grammar)? {
                 Some(words) => Counting::Words(words),
                 None => match Traversal::cheaper(gpu, grammar)? {
                     Traversal::BottomUp => Counting::BottomUp,
                     Traversal::TopDown => return FileUses::of_lists(gpu, grammar),
                 },
-            },
+            }
         };
         Ok(FileUses {
             counting,

@@ -12,7 +12,7 @@
 constexpr u32 THREADS = FILE_WORDS_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
 
-// Slots of the table of a tile, in buckets that are looked at together, and how often one is looked at.
+// Slots of the table of a tile, in buckets that are examined together, and how often one is examined.
 constexpr u32 SLOT_BITS = FILE_WORDS_SLOT_BITS;
 constexpr u32 SLOTS = 1u << SLOT_BITS;
 constexpr u32 BUCKET = 4;
@@ -30,7 +30,7 @@ constexpr u32 COUNT_ROWS = 2;
 constexpr u32 COUNT_BLOCKS = 5;
 static_assert(COUNT_TILE % (THREADS * COUNT_ROWS) == 0, "rows are whole");
 
-// A block takes expansions of more words than this together.
+// Expansions of more words than this are copied by a whole block.
 constexpr u32 WARP_EXPANSION = 512;
 
 struct CountShared {
@@ -42,7 +42,7 @@ struct CountShared {
     bool has_long;
 };
 
-// Where keys with counts go, as many as there is room for.
+// Where keys with counts go; `capacity` entries fit.
 struct Counted {
     u32* keys;
     u32* counts;
@@ -75,7 +75,7 @@ __device__ __forceinline__ void count_key(CountShared& shared, u32 key, const Co
         }
         u32 before = key;
         if (!is_there) before = atomicCAS(&keys[slot], NO_SLOT_KEY, key);
-        // Others fill it meanwhile: then it is looked at again.
+        // Others fill it meanwhile: then it is examined again.
         if (before == NO_SLOT_KEY || before == key) {
             atomicAdd(&shared.counts[bucket * BUCKET + slot], 1u);
             return;

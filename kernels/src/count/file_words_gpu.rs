@@ -123,7 +123,7 @@ impl FileWords {
             if !is_room || rule_words > words_max.saturating_sub(roots) as u64 {
                 return Ok(None);
             }
-            // At most as many as words, a usize.
+            // At most the number of words, a usize.
             let count = count as usize;
             if count <= capacity {
                 keys.truncate(count);

@@ -64,7 +64,7 @@ key_runs_kernel(const u32* keys, const u32* counts, u64 count, u64* words, u32* 
     }
 }
 
-// From runs of keys, row << column_bits | column, of which `totals` tells the number and the sum: offsets [rows + 1] and
+// From runs of keys, row << column_bits | column, of which `totals` holds the number and the sum: offsets [rows + 1] and
 // entries, column << 32 | count.
 extern "C" __global__ void __launch_bounds__(THREADS)
 run_entries_kernel(const u32* run_keys, const u32* firsts, const u64* totals, u32 column_bits, u32 rows, u32* offsets,

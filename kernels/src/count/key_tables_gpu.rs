@@ -50,7 +50,7 @@ pub fn table_of_keys(
     };
     gpu.launch(SOURCE.kernel("key_runs_kernel"), launch, arguments)?;
     let offsets = gpu.allocate::<u32>(rows + 1)?;
-    // As many as there may be: their number is asked for when they are there.
+    // Allocated for the upper bound: the number of entries is read once they are written.
     let mut entries = gpu.allocate::<u64>(count)?;
     let arguments = arguments! {
         run_keys,

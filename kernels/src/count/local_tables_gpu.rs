@@ -118,9 +118,10 @@ impl Traversal {
         let room = gpu.memory_limit().saturating_sub(gpu.memory_used());
         let fits =
             up <= merge_gpu::ENTRIES_MAX && (up + counters).saturating_mul(ENTRY_BYTES) < room;
-        Ok(match fits && up.saturating_add(counters / 2) < down {
-            true => Traversal::BottomUp,
-            false => Traversal::TopDown,
+        Ok(if fits && up.saturating_add(counters / 2) < down {
+            Traversal::BottomUp
+        } else {
+            Traversal::TopDown
         })
     }
 }

@@ -1,7 +1,7 @@
 // merge.cu: rows of (file, count) as sums of other rows: the files of rules, words and n-grams.
 // In     use_offsets  [rows + 1]     u32: the uses of row r: holders[use_offsets[r] .. use_offsets[r + 1]]
 //        holders      [uses]         u32: below `files` a file, which counts 1; from there a list, which is added
-//        weights      [rows]         u32: at least as many as the entries that a row adds up, and as its counts together;
+//        weights      [rows]         u32: at least the number of entries that a row adds up, and the sum of its counts;
 //                                    the cost of a row is its weight, at least 1 and at most WINDOW
 //        first_rows   [windows + 1]  u32: the first row whose cost begins in each window of WINDOW
 //        end_rows     [windows]      u32: where its rows end that are not heavy
@@ -27,7 +27,7 @@ static_assert(DIGITS == THREADS, "one thread for each digit");
 
 constexpr u32 FILE_FLAG = 0x80000000u;
 
-// Entries are compared with all of their row instead of sorted if these are so many on the average.
+// Entries are compared with all of their row instead of sorted if rows have at most this many on average.
 constexpr u32 TOGETHER_MAX = 40;
 
 struct Lists {

@@ -20,7 +20,7 @@ pub(crate) const WINDOW: u32 = 1024;
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
 
-/// Entries of lists, of which the highest bit of a place tells apart.
+/// Most entries of all lists, so that places leave the highest bit free for FILE_FLAG.
 pub(crate) const ENTRIES_MAX: u64 = 1 << 31;
 
 pub(crate) static SOURCE: Source = Source {

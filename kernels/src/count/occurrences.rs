@@ -1,8 +1,8 @@
-//! Where each symbol occurs, and from that how often a word occurs in a file.
+//! The occurrences of each symbol, and from them the count of a word in a file.
 //!
 //! In   a grammar; for counts a range of terminals (a word's tokens) and a file
 //! Out  parents: for each symbol its places in bodies (rule, index) and in the root, both ascending;
-//!      signatures: for each symbol 32 bits that tell which words its expansion cannot contain; counts u64
+//!      signatures: for each symbol 32 bits that rule out words its expansion cannot contain; counts u64
 //! Work parents: O(symbols), two passes of a stable counting sort. Signatures: O(body symbols).
 //!      A count: whichever is estimated least of
 //!      walk   parents upward from the word: O(places of the word and of rules that contain it)
@@ -126,10 +126,10 @@ const BUCKETS_MAX: usize = 1 << 10;
 /// Fewer items than this are sorted by one task.
 const TASK_ITEMS_MIN: usize = 1 << 16;
 
-/// Items are staged in so many rounds at most, which bounds what is needed beside the result,
+/// Most rounds that items are staged in: more rounds need less memory beside the result.
 const ROUNDS: usize = 4;
 
-/// and so many are not worth another round.
+/// Items of a round at least.
 const STAGED_MIN: usize = 1 << 21;
 
 /// Groups `items`, pairs of a key below `key_count` and a value, by key: the
@@ -235,7 +235,7 @@ where
                 *at += 1;
             }
             for end in ends {
-                // There are at most as many items as a u32 counts.
+                // A u32 counts all items.
                 *end += start as u32;
             }
         });

@@ -145,7 +145,7 @@ pub fn of_cells(
         });
     }
     let offsets = gpu.allocate::<u32>(rows + 1)?;
-    // As many as there may be: they take no more than counting them first would.
+    // Allocated for the upper bound: counting entries first would take more memory.
     let mut entries = gpu.allocate::<u64>(count)?;
     let launch = Launch::tiles(count, TILE);
     let look_back = LookBack::<u64>::new(gpu, launch.blocks as usize)?;

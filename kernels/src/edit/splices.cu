@@ -1,4 +1,4 @@
-// splices.cu: where inserted text comes to stand when many inserts are made at once; twin: splices.rs of the crate.
+// splices.cu: places of inserted texts when many inserts are made at once; twin: splices.rs of the crate.
 // In     files, offsets, lengths [inserts]  u32, u64, u64: the inserts in their order
 //        sizes                   [files]    u64
 // Out    bases, inserts, starts, lengths    u64, u32, u64, u64: the stretches of each file, in the order of the text
@@ -56,7 +56,7 @@ struct Pair {
     u32 end;
 };
 
-// Where a stretch of a pair comes to stand in the run that the pair becomes.
+// The place of a stretch of a pair in the run that the pair becomes.
 struct Placed {
     u32 at;
     u32 insert;
@@ -98,7 +98,7 @@ __device__ __forceinline__ bool search_earlier(const u64* bases, const u64* sums
     return i == pair.middle || bases[i - 1] != place;
 }
 
-// Where stretch i goes. `before` and `inside` are as told for later stretches, `splits` the splits before each stretch.
+// Where stretch i goes. `before` and `inside` are as later stretches have them, `splits` the splits before each stretch.
 __device__ __forceinline__ Placed place(const Stretches& from, Pair pair, u32 i, const u32* before, const u64* inside,
                                         const u32* splits) {
     Placed to;

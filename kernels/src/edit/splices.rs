@@ -1,4 +1,4 @@
-//! Where inserted text comes to stand when many inserts are made at once.
+//! Places of inserted texts when many inserts are made at once.
 //!
 //! In   sizes of files; inserts, each a file, an offset or its end, and a length
 //! Out  for each file the stretches of inserted text, in the order of the resulting text: the byte of the old file that
@@ -97,7 +97,7 @@ pub fn place_inserts(sizes: &[u64], inserts: &[Insert]) -> Result<Splices, u32> 
         let (these, others) = rest.split_at(count);
         let these = these.iter().map(|&(_, splice)| splice);
         splices.extend(compose_all(these.collect()));
-        // At most twice as many as inserts.
+        // At most twice the number of inserts.
         offsets.push(splices.len() as u32);
         rest = others;
     }

@@ -1,4 +1,4 @@
-//! Where inserted text comes to stand, on a device.
+//! Places of inserted texts, on a device.
 //!
 //! The invariant: the result is that of [`place_inserts`](crate::place_inserts).
 //! The host decides which runs are pairs, from how many inserts a file has;
@@ -297,8 +297,8 @@ impl Runs {
         })
     }
 
-    /// Each pair of runs composed to one; `level` is where its pairs lie, `look_back` words and ticket, all 0. There are at
-    /// least so many stretches.
+    /// Each pair of runs composed to one; `level` is where its pairs lie, `look_back` words and ticket, all 0. The buffers have at
+    /// least that many stretches.
     fn joined(
         &self,
         gpu: &Gpu,

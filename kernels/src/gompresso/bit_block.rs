@@ -229,9 +229,10 @@ impl BitDecoder {
             used = end;
         }
         self.literals.truncate(used);
-        match begin.div_ceil(32) * 4 == parts.stream.len() as u64 {
-            true => Ok(()),
-            false => Err(BlockFault::Bytes),
+        if begin.div_ceil(32) * 4 == parts.stream.len() as u64 {
+            Ok(())
+        } else {
+            Err(BlockFault::Bytes)
         }
     }
 
@@ -351,9 +352,10 @@ fn decode_sub_block(
         }
         .to_record();
     }
-    match used + LITERAL_SLACK == literals.len() {
-        true => Ok(at),
-        false => Err(BlockFault::Bits),
+    if used + LITERAL_SLACK == literals.len() {
+        Ok(at)
+    } else {
+        Err(BlockFault::Bits)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What packing and unpacking can fail with.
+//! Errors of packing and unpacking.
 //!
 //! The invariant: a message says where in the packed text, what is wrong, and what to do if there is something. Damaged
 //! bytes lead here, never to a panic.
@@ -71,7 +71,7 @@ pub enum PackedError {
     Block {
         /// Its index.
         block: u64,
-        /// What is wrong with it.
+        /// The fault.
         fault: BlockFault,
     },
 
@@ -101,7 +101,7 @@ impl fmt::Display for PackedPart {
     }
 }
 
-/// What is wrong with a data block.
+/// A fault of a data block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockFault {
@@ -117,8 +117,9 @@ pub enum BlockFault {
     /// Code lengths that make no prefix code.
     #[error("its code lengths make no code")]
     CodeLengths,
-    /// Bits that are no code word, or not as many as a sub-block should have.
-    #[error("bits that are no code, or not as many as its sub-block should have")]
+    /// Bits that are no code word, or a number of them other than the sub-block
+    /// should have.
+    #[error("bits that are no code, or too few or too many for its sub-block")]
     Bits,
 }
 

@@ -17,7 +17,8 @@ const HASHED: usize = 5;
 /// The step between positions grows by one after this many positions without a match.
 const MISSES_A_STEP: usize = 1 << 6;
 
-/// The low bits of the last position of each hash, which tell it within the largest window: so few bytes stay in the nearest cache.
+/// The low 16 bits of the last position of each hash, which identify it within the largest window; 2 bytes each stay in the nearest
+/// cache.
 pub(super) struct LastPositions(Box<[u16; 1 << HASH_BITS]>);
 
 impl Default for LastPositions {

@@ -70,7 +70,7 @@ pub struct PackHeader {
     pub is_direct: bool,
     /// Bytes of text of every data block but the last, which may have fewer.
     pub block_size: u32,
-    /// References go back so far at most.
+    /// Largest distance of a reference.
     pub window: u32,
     /// Sequences of a sub-block of a Bit block.
     pub sub_block: u8,
@@ -274,15 +274,16 @@ impl BlockEntry {
     }
 
     /// Checks that its stored bytes can hold the text of a block. What passes bounds memory: text is at most a constant times as large
-    /// as what is stored, and this is no larger than the text but for the last word.
+    /// as what is stored, and this is no larger than the text except for the last word.
     ///
     /// # Errors
     ///
     /// [`PackedError::Block`].
     pub fn check(&self, header: &PackHeader, block: u64) -> Result<(), PackedError> {
-        match self.holds(header.codec, header.block_len(block)) {
-            true => Ok(()),
-            false => Err(BlockFault::Bytes.of(block)),
+        if self.holds(header.codec, header.block_len(block)) {
+            Ok(())
+        } else {
+            Err(BlockFault::Bytes.of(block))
         }
     }
 

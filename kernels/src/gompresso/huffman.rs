@@ -12,7 +12,7 @@ const REPEAT: u8 = 13;
 const ZEROS: u8 = 14;
 const MANY_ZEROS: u8 = 15;
 
-/// The shortest runs of these.
+/// Shortest runs of a repeated length, and of zeros that have a nibble more.
 const RUN_MIN: usize = 3;
 const MANY_ZEROS_MIN: usize = RUN_MIN + 16;
 

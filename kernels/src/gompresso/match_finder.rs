@@ -8,7 +8,7 @@ use super::format::MATCH_MAX;
 /// Bits of the hash of four bytes, which begin the chains, and of three.
 const HASH_BITS: u32 = 15;
 
-/// Bytes that a hash is of.
+/// Bytes under a hash of a chain.
 pub(super) const HASHED: usize = 4;
 const SHORT: usize = 3;
 

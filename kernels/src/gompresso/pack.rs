@@ -37,7 +37,7 @@ pub struct PackOptions {
 }
 
 impl PackOptions {
-    /// Those that are taken if nothing else is said.
+    /// The default options of a codec.
     pub fn new(codec: PackCodec) -> PackOptions {
         PackOptions {
             codec,
@@ -96,7 +96,7 @@ impl PackOptions {
             window: self.window as usize,
             effort: SearchEffort { depth, nice_length },
             lazy,
-            // A record of Byte takes as much as four literals.
+            // A record of Byte takes the bytes of four literals.
             length_min: match self.codec {
                 PackCodec::Byte => 5,
                 PackCodec::Bit => 3,
@@ -110,7 +110,7 @@ impl PackOptions {
 #[derive(Default)]
 pub struct BlockPacker {
     finder: MatchFinder,
-    /// Of the fastest level.
+    /// Last positions of hashes, for the fastest level.
     last: LastPositions,
     sequences: Sequences,
 }

@@ -17,7 +17,7 @@ pub enum Elimination {
     /// None.
     #[default]
     Off,
-    /// Those whose source does not end before the group, as in the paper.
+    /// References whose source does not end before the group, as in the paper.
     BeforeGroup,
     /// Those whose source needs another reference of the group: sources before its first reference, or within one of its literal
     /// strings, are allowed as well.

@@ -1,7 +1,7 @@
 //! Sequences to text: literal strings, then references, in three orders of these.
 //!
 //! The invariant: all orders give the same text or a fault for the same sequences. A reference reads only what was written before:
-//! that a group's references need no other of it is looked at for each, and where it does not hold they are resolved in
+//! that a group's references need no other of it is examined for each, and where it does not hold they are resolved in
 //! rounds.
 //!
 //! The section numbers are those of Sitaridi et al., "Massively-Parallel Lossless Data Decompression", ICPP 2016.
@@ -41,7 +41,7 @@ impl ReferenceRounds {
         self.rounds_max = self.rounds_max.max(rounds);
     }
 
-    /// Those of two parts.
+    /// The rounds of two parts together.
     pub fn and(self, other: ReferenceRounds) -> ReferenceRounds {
         ReferenceRounds {
             groups: self.groups + other.groups,
@@ -75,9 +75,10 @@ pub(super) fn resolve(
             }
         }
     }
-    match end.text == text.len() && end.literals == literals.len() {
-        true => Ok(rounds),
-        false => Err(BlockFault::Lengths),
+    if end.text == text.len() && end.literals == literals.len() {
+        Ok(rounds)
+    } else {
+        Err(BlockFault::Lengths)
     }
 }
 
@@ -114,8 +115,8 @@ fn sequential(records: &[Record], literals: &[u8], text: &mut [u8]) -> Result<Cu
     Ok(place)
 }
 
-/// Copies the literal string of a sequence; where its reference is to be written. May write some bytes of any value behind, where
-/// text is written later.
+/// Copies the literal string of a sequence; returns where its reference is to be written. May write a few bytes behind the string,
+/// which later text overwrites.
 #[inline(always)]
 fn copy_string(
     sequence: PackSequence,
@@ -178,7 +179,7 @@ fn copy_repeated(text: &mut [u8], source: usize, write: usize, length: usize) {
     }
 }
 
-/// The same, fast for references that are short and far; what follows may be written already and stays.
+/// Copies a short reference from far away fast; text behind it may be written already and stays.
 #[inline(always)]
 fn copy_exactly(text: &mut [u8], source: usize, write: usize, length: usize) {
     if length <= STEP
@@ -275,7 +276,7 @@ impl Pending {
 
     /// Copies all that are left, and counts the rounds; one if there are none.
     ///
-    /// A round copies those whose source ends before the mark: where the first one that is pending is to be written. A source
+    /// A round copies the references whose source ends before the mark, the target of the first pending one. A source
     /// that overlaps its reference ends there, as the copy makes the rest; so the first one is copied in any case.
     fn copy_in_rounds(&mut self, text: &mut [u8]) -> u32 {
         let mut rounds = 0;

@@ -38,13 +38,14 @@ impl BlockUnpacker {
         let rounds = self.decode(header, entry, bytes, text, order);
         let rounds = rounds.map_err(|fault| fault.of(block))?;
         let found = crc32fast::hash(text);
-        match found == entry.crc {
-            true => Ok(rounds),
-            false => Err(PackedError::Checksum {
+        if found == entry.crc {
+            Ok(rounds)
+        } else {
+            Err(PackedError::Checksum {
                 part: PackedPart::Block(block),
                 expected: entry.crc,
                 found,
-            }),
+            })
         }
     }
 
@@ -72,9 +73,10 @@ impl BlockUnpacker {
                 let is_filled = (rest.len() * 4)
                     .checked_sub(literals)
                     .is_some_and(|rest| rest < 4);
-                match is_filled {
-                    true => resolve(records, &rest.as_flattened()[..literals], text, order),
-                    false => Err(BlockFault::Bytes),
+                if is_filled {
+                    resolve(records, &rest.as_flattened()[..literals], text, order)
+                } else {
+                    Err(BlockFault::Bytes)
                 }
             }
             PackCodec::Bit => {
@@ -128,13 +130,14 @@ impl BlockTable {
             entries.push(entry);
             begins.push(end);
         }
-        match end == size {
-            true => Ok(BlockTable {
+        if end == size {
+            Ok(BlockTable {
                 header: *header,
                 entries,
                 begins,
-            }),
-            false => Err(wrong_size(end)),
+            })
+        } else {
+            Err(wrong_size(end))
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) const HEADERS: [Header; 2] = [
 /// First bytes of a kept file; the last is the version of its layout.
 const MAGIC: [u8; 8] = *b"ZIPFCUB\x01";
 
-/// Machine code of `kernel`, from `folder` if it is there, else compiled and put there.
+/// Machine code of `kernel`, from `folder` if it exists there, else compiled and stored there.
 pub(crate) fn cubin(
     kernel: Kernel,
     architecture: &str,
@@ -186,7 +186,7 @@ impl Unit {
         let options: Vec<CString> = self.options.iter().map(|option| c_string(option)).collect();
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let count = options.len() as i32;
-        // SAFETY: the program is live, and there are as many options as it is told.
+        // SAFETY: the program is live, and `count` is the number of options.
         let compiled = unsafe { sys::nvrtcCompileProgram(program.0, count, options.as_ptr()) };
         if compiled.result().is_err() {
             return Err(failed(program.log()));
@@ -207,19 +207,21 @@ fn only(text: &str, kernel: &str) -> String {
         let line_end = whole[body..]
             .find('\n')
             .map_or(whole.len(), |end| body + end + 1);
-        let end = match whole[body..line_end].trim_end().ends_with('}') {
-            true => line_end,
-            false => whole
+        let end = if whole[body..line_end].trim_end().ends_with('}') {
+            line_end
+        } else {
+            whole
                 .find("\n}\n")
-                .map_or(whole.len(), |end| end + "\n}\n".len()),
+                .map_or(whole.len(), |end| end + "\n}\n".len())
         };
         let (whole, behind) = whole.split_at(end);
         kept.push_str(&rest[..start]);
         let head = &whole[..whole.find('{').unwrap_or(whole.len())];
         let mut names = head.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-        match names.any(|name| name == kernel) {
-            true => kept.push_str(whole),
-            false => kept.extend(whole.matches('\n')),
+        if names.any(|name| name == kernel) {
+            kept.push_str(whole)
+        } else {
+            kept.extend(whole.matches('\n'))
         }
         rest = behind;
     }
@@ -230,9 +232,10 @@ fn only(text: &str, kernel: &str) -> String {
 /// Where the first line is that begins a kernel.
 fn begin_of_kernel(text: &str) -> Option<usize> {
     const BEGIN: &str = "extern \"C\" __global__";
-    match text.starts_with(BEGIN) {
-        true => Some(0),
-        false => text.find(&format!("\n{BEGIN}")).map(|before| before + 1),
+    if text.starts_with(BEGIN) {
+        Some(0)
+    } else {
+        text.find(&format!("\n{BEGIN}")).map(|before| before + 1)
     }
 }
 

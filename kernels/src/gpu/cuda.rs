@@ -25,11 +25,11 @@ use super::signature;
 /// Bytes of each of the two pieces of pinned memory.
 const STAGING_BYTES: usize = 16 << 20;
 
-/// Copies of at most so many bytes are left to the driver.
+/// Copies of at most this many bytes are left to the driver.
 const SMALL_COPY: usize = 64 << 10;
 
-/// So many launches are started before the first of them is done, or at most twice as many: whoever waits for the device
-/// must not wait for long.
+/// Launches between two events that bound the queue, so at most twice as many launches are ahead of the device: waiting
+/// for the device stays short.
 const LAUNCHES_AHEAD: u32 = 128;
 
 /// Has a device use memory of the host as integrated ones do, for tests.
@@ -72,9 +72,9 @@ pub fn devices() -> Result<&'static [Gpu], &'static Absence> {
 }
 
 fn find() -> Result<Vec<Gpu>, String> {
-    let told = |call: &str, error: DriverError| format!("{call} failed: {}", reason(error));
-    result::init().map_err(|error| told("cuInit", error))?;
-    let count = result::device::get_count().map_err(|error| told("cuDeviceGetCount", error))?;
+    let failed = |call: &str, error: DriverError| format!("{call} failed: {}", reason(error));
+    result::init().map_err(|error| failed("cuInit", error))?;
+    let count = result::device::get_count().map_err(|error| failed("cuDeviceGetCount", error))?;
     let mut devices = Vec::new();
     let mut refused = Vec::new();
     for ordinal in 0..count {
@@ -97,12 +97,13 @@ fn find() -> Result<Vec<Gpu>, String> {
 
 fn open(ordinal: i32) -> Result<Gpu, String> {
     let name = format!("cuda:{ordinal}");
-    let told = |call: &str, error: DriverError| format!("{name}: {call} failed: {}", reason(error));
-    let device = result::device::get(ordinal).map_err(|error| told("cuDeviceGet", error))?;
+    let failed =
+        |call: &str, error: DriverError| format!("{name}: {call} failed: {}", reason(error));
+    let device = result::device::get(ordinal).map_err(|error| failed("cuDeviceGet", error))?;
     let attribute = |attribute| {
         // SAFETY: the device is one that the driver listed.
         let value = unsafe { result::device::get_attribute(device, attribute) };
-        value.map_err(|error| told("cuDeviceGetAttribute", error))
+        value.map_err(|error| failed("cuDeviceGetAttribute", error))
     };
     use sys::CUdevice_attribute as Attribute;
     let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -119,8 +120,9 @@ fn open(ordinal: i32) -> Result<Gpu, String> {
         || std::env::var_os(UNIFIED_VARIABLE).is_some();
     // SAFETY: as above.
     let memory = unsafe { result::device::total_mem(device) };
-    let memory = memory.map_err(|error| told("cuDeviceTotalMem", error))?;
-    let model = result::device::get_name(device).map_err(|error| told("cuDeviceGetName", error))?;
+    let memory = memory.map_err(|error| failed("cuDeviceTotalMem", error))?;
+    let model =
+        result::device::get_name(device).map_err(|error| failed("cuDeviceGetName", error))?;
     let facts = DeviceFacts {
         name: name.clone(),
         model,
@@ -159,7 +161,7 @@ struct Cuda {
     shown: Mutex<Vec<StagedPiece>>,
 }
 
-/// Where a device is told what to do, one thing after the other.
+/// An in-order queue of work for a device.
 struct Queue {
     /// Lives as long as the process.
     context: sys::CUcontext,
@@ -305,7 +307,7 @@ impl Cuda {
         Ok(function)
     }
 
-    /// Makes sure that a function takes what its source declares, where the driver tells: from CUDA 12.4 on.
+    /// Makes sure that a function takes what its source declares, where the driver reports it: from CUDA 12.4 on.
     fn compare_parameters(
         &self,
         kernel: Kernel,
@@ -636,7 +638,7 @@ impl Driver for Cuda {
     ) -> Result<(), GpuError> {
         other.synchronize()?;
         self.call("cuMemcpyAsync", |stream| {
-            // SAFETY: both ranges were checked by `Gpu`, and addresses tell the device that they belong to. Nothing writes to the
+            // SAFETY: both ranges were checked by `Gpu`, and addresses identify the device that they belong to. Nothing writes to the
             // source any more, and the copy is waited for.
             unsafe { sys::cuMemcpyAsync(to, from, bytes, stream).result() }
         })?;
@@ -665,7 +667,7 @@ impl Driver for Cuda {
                 Argument::U32(value) => u64::from(value),
                 Argument::U64(value) => value,
                 Argument::Array { address, .. } => address,
-                // It is copied from where it is.
+                // A struct is copied from where it lies.
                 Argument::Struct(_) => 0,
             })
             .collect();

@@ -19,10 +19,10 @@ use super::signature;
 use crate::memory::huge_pages::on_huge_pages;
 use crate::stop;
 
-/// Bytes that are copied between two looks at the flags that end work.
+/// Bytes that are copied between two checks of the flags that end work.
 const COPY_STEP: usize = 128 << 20;
 
-/// What is known of a device.
+/// Facts of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceFacts {
     /// As in `SET device = 'cuda:0'`.
@@ -45,7 +45,7 @@ pub struct DeviceFacts {
 #[derive(Clone, Debug)]
 pub struct Gpu {
     driver: Arc<dyn Driver>,
-    /// Another queue, once somebody asked.
+    /// A second queue, created on first use.
     beside: Arc<OnceLock<Arc<dyn Driver>>>,
     pool: Arc<Pool>,
     facts: Arc<DeviceFacts>,
@@ -360,7 +360,7 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// If the buffer has fewer than `first + len` items.
     pub(crate) fn fill_items<T: Pod>(
         &self,
         buffer: &Buffer<T>,
@@ -499,7 +499,7 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// If the buffer has fewer than `first + items.len()` items.
     pub fn download_from<T: Pod>(
         &self,
         buffer: &Buffer<T>,
@@ -551,7 +551,7 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// If a buffer is too short.
     pub fn copy<T: Pod>(
         &self,
         to: &Buffer<T>,
@@ -596,7 +596,7 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// When there are not so many, or the ranges overlap.
+    /// If the buffer is too short, or the ranges overlap.
     pub(crate) fn copy_within<T: Pod>(
         &self,
         buffer: &Buffer<T>,
@@ -665,7 +665,7 @@ impl Gpu {
         Ok((result, self.driver.elapsed(from, to)?))
     }
 
-    /// So many blocks that every multiprocessor is busy, for kernels that loop over items.
+    /// A launch that keeps every multiprocessor busy, for kernels that loop over items.
     #[doc(hidden)]
     pub fn looping(&self, items: usize) -> Launch {
         /// Blocks that a multiprocessor holds.

@@ -1,4 +1,4 @@
-//! What a device can do, without types: memory, copies and launches, in order.
+//! `Driver`: memory, copies and launches of a device, untyped and in order.
 //!
 //! The invariant: the calls of one driver take effect one after the other, in
 //! the order in which they were made. Memory that is freed may still be used
@@ -43,8 +43,8 @@ pub(crate) fn places_of_shown(ranges: &[DeviceRange]) -> (Vec<Range<usize>>, usi
     (places.collect(), end)
 }
 
-/// Fills memory on several threads of its own, part by part; `fill` is told where a part begins. A thread of a pool that waited for
-/// others would take up other work meanwhile, which might wait for the memory that is filled.
+/// Fills memory on several threads of its own, part by part; `fill` gets the offset of a part. A pool thread that waited for other
+/// threads would take up other work meanwhile, which might wait for the memory that is filled.
 pub(crate) fn fill_parallel(to: &mut [u8], fill: impl Fn(usize, &mut [u8]) + Sync) {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(COPY_THREADS).min(to.len() / COPY_GRAIN);
@@ -140,9 +140,10 @@ impl Kernel {
             Argument::Array { bytes, .. } => bytes,
             Argument::U32(_) | Argument::U64(_) | Argument::Struct(_) => 0,
         };
-        match self.is_whole {
-            true => self.moving(arguments.iter().map(bytes_of).sum()),
-            false => self,
+        if self.is_whole {
+            self.moving(arguments.iter().map(bytes_of).sum())
+        } else {
+            self
         }
     }
 }
@@ -174,7 +175,7 @@ impl Launch {
 }
 
 /// An argument of a kernel, as wide as its parameter. It borrows the memory that it is the address of: memory that is freed
-/// before the launch is started may be somebody else's by then.
+/// before the launch is started may have another owner by then.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument<'a> {
     /// A number of 32 bits.
@@ -224,7 +225,7 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// Copies to the device; `bytes` may be changed as soon as this returns.
     fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), GpuError>;
 
-    /// Copies to the device what `fill` puts into the host's memory, part by part: it is told where a part begins. Parts are
+    /// Copies to the device what `fill` puts into the host's memory, part by part: it gets the offset of a part. Parts are
     /// aligned to 16.
     fn upload_filled(
         &self,

@@ -28,18 +28,18 @@ use super::device::{DeviceFacts, Gpu};
 use super::driver::{Argument, Driver, Kernel, Launch};
 use super::error::GpuError;
 
-/// What all choices of a run come from, unless this variable says otherwise.
+/// The variable that sets the seed of all choices of a run.
 const SEED_VARIABLE: &str = "ZIPFDB_EMULATOR_SEED";
 const SEED: u64 = 1;
 
-/// What kernels' own tests look for: `races`, or memory errors.
+/// The variable that sets what kernels' own tests look for: `races`, or memory errors.
 const CHECK_VARIABLE: &str = "ZIPFDB_EMULATOR_CHECK";
 
 /// How many emulated devices there are for others than kernels' tests.
 #[cfg(feature = "emulator")]
 const COUNT_VARIABLE: &str = "ZIPFDB_EMULATOR";
 
-/// The same, as it was decided.
+/// The number of emulated devices, once decided.
 #[cfg(feature = "emulator")]
 static WANTED: OnceLock<usize> = OnceLock::new();
 
@@ -49,13 +49,13 @@ const NAME: &str = "emulator";
 /// Memory that it says it has.
 const MEMORY: u64 = 4 << 30;
 
-/// What marks count from.
+/// The time that marks count from.
 static BEGIN: OnceLock<Instant> = OnceLock::new();
 
-/// Processes that nobody uses. Starting one takes longer than most tests.
+/// Idle processes. Starting one takes longer than most tests.
 static IDLE: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
-/// What emulated devices are asked for, if somebody wants to know.
+/// A record of the requests to emulated devices; `None` unless a test records them.
 static ASKED: Mutex<Option<Vec<Asked>>> = Mutex::new(None);
 
 /// Something that an emulated device was asked for. Queues of a device are numbered from 0.
@@ -71,7 +71,7 @@ pub enum Asked {
 }
 
 /// An emulated device, through one of its queues. Queue 0 works at once. Others copy as late as they may: when queue 0
-/// waits for them, so that whoever forgets to wait finds nothing.
+/// waits for them, so that code that forgets to wait reads nothing.
 pub(crate) struct Emulator {
     seed: u64,
     check: Check,
@@ -210,11 +210,11 @@ fn note(asked: Asked) {
     }
 }
 
-/// Has [`devices`](super::devices) give so many emulated devices where there are no others, which costs a C++ compiler some
+/// Has [`devices`](super::devices) give `count` emulated devices where there are no others, which costs a C++ compiler some
 /// time. The first call counts, of this or of `devices`.
 #[cfg(feature = "emulator")]
 pub fn emulate(count: usize) {
-    // Who was first has decided.
+    // The first call decides.
     let _ = WANTED.set(count);
 }
 
@@ -291,7 +291,7 @@ impl Driver for Emulator {
 
     fn free(&self, address: u64) {
         let freed = self.request("free", |process| process.send(b'F', &[address]));
-        // Whoever frees is done; whoever asks for something next learns of it.
+        // A free reports no error; the next request does.
         if let Err(GpuError::Call { reason, .. }) = freed {
             *lock(&self.shared.state) = State::Ended(reason);
         }
@@ -408,7 +408,7 @@ impl Driver for Emulator {
 /// What the process answers, or why it refuses. It lives on in either case.
 type Answer<T> = Result<T, String>;
 
-/// The emulator's process and what it was told.
+/// The emulator's process and the requests sent to it.
 struct Process {
     child: Child,
     requests: BufWriter<ChildStdin>,

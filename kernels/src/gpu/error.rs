@@ -1,4 +1,4 @@
-//! What a GPU can fail with.
+//! Errors of GPUs.
 //!
 //! The invariant: a message names the call, the device and what to do. None of
 //! these panics, and none leaves a device half set up: it is used no more.
@@ -32,9 +32,9 @@ pub enum GpuError {
         device: String,
         /// What was asked for.
         bytes: u64,
-        /// Likewise, with what is in use beside it.
+        /// Bytes needed, those in use included.
         needed: u64,
-        /// What may be used in all.
+        /// Most bytes that may be in use.
         limit: u64,
     },
 
@@ -60,7 +60,7 @@ pub enum GpuError {
         source_name: String,
         /// As `sm_90`.
         architecture: String,
-        /// What the compiler says.
+        /// The messages of the compiler.
         log: String,
     },
 

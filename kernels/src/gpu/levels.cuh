@@ -1,7 +1,7 @@
 // levels.cuh: a walk over the levels of a grammar in one launch.
 // A walk is a list of steps, each a range of items; an item may need what all steps before gave. Steps are put into
 // phases: one large step, which many blocks share tile by tile, or small ones that a single block does one after the
-// other. Blocks take pieces (tiles, or a phase of small steps) in ascending order, so that whoever waits for earlier
+// other. Blocks take pieces (tiles, or a phase of small steps) in ascending order, so that a block that waits for earlier
 // pieces waits for blocks that have begun.
 // Work   a piece costs two atomics, a phase about one trip of a flag between multiprocessors, instead of a launch
 // Exact  which block does which piece is all that depends on order
@@ -77,7 +77,7 @@ __device__ __forceinline__ void walk_items(const Walk& walk, const Place& place,
 }
 
 // For a block: waits until all phases before this piece's are done. Pieces are only counted, so that every piece has to
-// wait before it is done, even if it has nothing to do; but for the first phase.
+// wait before it is done, even if it has nothing to do; except for the first phase.
 __device__ __forceinline__ void walk_wait(const Walk& walk, const Place& place) {
     if (threadIdx.x == 0) {
         while (load_acquire(&walk.state[1]) < place.first_piece) spin_wait();

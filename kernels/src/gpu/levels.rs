@@ -27,8 +27,8 @@ pub(crate) struct Walk {
 /// Counters of a launch: the next piece, and how many are done; 0 at first.
 pub(crate) const STATE_ITEMS: usize = 2;
 
-/// Blocks for each piece of a phase, at most: some that work, and some that have read what they will work with. All that wait
-/// look at the same counter: with 528 blocks a phase takes 1.8 us, with 132 it takes 0.8 (H200).
+/// Most blocks for each piece of a phase: some work, the others have read what they will work with. All waiting blocks
+/// poll the same counter: with 528 blocks a phase takes 1.8 us, with 132 it takes 0.8 (H200).
 const AHEAD: u32 = 2;
 
 impl Walk {
@@ -67,7 +67,7 @@ impl Walk {
             for step in &rest[..phase] {
                 ranges.extend([step.start, step.end, tile]);
             }
-            // As many as levels, which are u32.
+            // The number of levels at most, a u32.
             count += phase as u32;
             first_pieces.push(pieces);
             first_steps.push(count);
@@ -86,7 +86,7 @@ impl Walk {
         })
     }
 
-    /// Blocks that keep a device busy, as many as there are pieces at most, `resident` a multiprocessor.
+    /// Blocks that keep a device busy, at most one a piece; `resident` fit on a multiprocessor.
     pub(crate) fn blocks(&self, gpu: &Gpu, resident: u32) -> u32 {
         let busy = gpu.facts().processors * resident;
         self.pieces.min(busy).min(self.pieces_max * AHEAD)
@@ -98,7 +98,7 @@ impl Walk {
             first_pieces: self.arrays.at(0),
             first_steps: self.arrays.at(self.phases + 1),
             ranges: self.arrays.at(2 * (self.phases + 1)),
-            // As many as levels, which are u32.
+            // The number of levels at most, a u32.
             phases: self.phases as u32,
             state,
         }

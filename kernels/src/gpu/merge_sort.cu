@@ -17,7 +17,7 @@ constexpr u32 TILE = MERGE_TILE;
 constexpr u32 WAYS = MERGE_WAYS;
 constexpr u32 WAYS_OF_MANY = MERGE_WAYS_OF_MANY;
 
-// Sorts each tile. If `counted` is given, there are only so many items.
+// Sorts each tile. If `counted` is given, it holds the number of items, else `count` is.
 extern "C" __global__ void __launch_bounds__(TILE)
 sort_tile_kernel(const u64* keys, const u32* values, u64* keys_out, u32* values_out, u32 count, const u32* counted,
                  const u32* symbols, const u32* offsets) {

@@ -16,7 +16,7 @@ const MOVED: usize = 2 * (size_of::<u64>() + size_of::<u32>());
 /// Items that a block sorts, a thread each.
 const TILE: usize = 512;
 
-/// Runs that are merged at a time; of more than so many items as many as are less work, if more launches.
+/// Runs that one launch merges, and above MANY items: fewer ways are less work in more launches.
 const WAYS: usize = 16;
 const MANY: usize = 1 << 16;
 const WAYS_OF_MANY: usize = 4;
@@ -81,7 +81,7 @@ impl Items {
         self.merge_tiles(gpu, count, bodies)
     }
 
-    /// The first part of [`Items::sort`], for as many items as there are at an address, `most` at most: for who does not
+    /// The first part of [`Items::sort`], for the number of items stored at an address, at most `most`, where the host does not
     /// know their number yet. Without an address there are `most`.
     pub(crate) fn sort_tiles(
         &mut self,
@@ -125,9 +125,10 @@ impl Items {
     ) -> Result<(), GpuError> {
         assert!(count <= self.capacity(), "{count} items to sort");
         let (symbols, offsets) = arrays_of(bodies);
-        let (kernel, ways) = match count > MANY {
-            true => ("merge_many_kernel", WAYS_OF_MANY),
-            false => ("merge_kernel", WAYS),
+        let (kernel, ways) = if count > MANY {
+            ("merge_many_kernel", WAYS_OF_MANY)
+        } else {
+            ("merge_kernel", WAYS)
         };
         let mut width = TILE;
         while width < count {

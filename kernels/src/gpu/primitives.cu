@@ -275,7 +275,7 @@ struct SortShared {
     bool is_one_digit;
 };
 
-// Digits of at most so many bits are ranked faster: each bit is a vote.
+// Digits of at most this many bits are ranked by one vote per bit, which is faster.
 constexpr u32 FEW_BITS = 6;
 
 // For a warp: how many of its items with an item's digit, of at most BITS bits, come before it; and how many items have each.

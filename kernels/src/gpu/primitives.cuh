@@ -101,7 +101,7 @@ __device__ __forceinline__ u64 warp_look_back(u64* words, u32 tile, u64 own) {
     if (lane_index() == 0) store_relaxed(&words[tile], LOOK_BACK_OWN | own);
     u64 before = 0;
     for (i64 last = i64(tile) - 1;; last -= WARP_THREADS) {
-        // Lane 0 looks at the nearest tile. Before the first tile there is nothing, which is known.
+        // Lane 0 examines the nearest tile. Before the first tile there is nothing, which is known.
         const i64 index = last - lane_index();
         u64 word = index >= 0 ? load_relaxed(&words[index]) : LOOK_BACK_ALL;
         while (__any_sync(FULL_WARP, word < LOOK_BACK_OWN)) {
@@ -308,7 +308,7 @@ struct BlockSort {
 };
 
 // For a block: sorts the first `count` items of place 0 by key and, where keys are equal, by body, a prefix first.
-// Tells in which place they are then. Ends behind a barrier; one must be between the items' coming and this.
+// Returns the place that holds them then. Ends behind a barrier; one must be between the items' coming and this.
 template <u32 ITEMS_MAX>
 __device__ __forceinline__ u32 block_sort(BlockSort<ITEMS_MAX>& shared, u32 count, Bodies bodies) {
     u32 from = 0;

@@ -28,7 +28,8 @@ const SORT_U64_ITEMS: usize = 15;
 /// Blocks that sort on a multiprocessor.
 const SORT_BLOCKS: usize = 2;
 
-/// Items of each while all such tiles are resident: small tiles keep more multiprocessors busy.
+/// Items of a thread that sorts few items, while all tiles are resident: small tiles keep more
+/// multiprocessors busy.
 const SORT_FEW_ITEMS: usize = 4;
 
 /// Bits of a digit of radix sort, and its values.
@@ -324,7 +325,7 @@ pub(crate) fn sort_pairs_with<K: Key, V: Carried<K>>(
     Ok((keys, values.expect("values were given")))
 }
 
-/// What a sort of so many keys by these bits needs to be 0.
+/// Zeroed state for a sort of `len` keys by these bits.
 pub(crate) fn sort_state<K: Key>(
     gpu: &Gpu,
     len: usize,
@@ -339,12 +340,13 @@ fn sort_state_items<K: Key>(gpu: &Gpu, len: usize, bits: &Range<u32>) -> usize {
     passes * DIGITS + COUNTERS + passes * len.div_ceil(tile) * DIGITS
 }
 
-/// Which of two kernels sorts so many items, and how many of them are a tile.
+/// Index of the kernel that sorts `len` items, and the items of its tile.
 fn tile_of<K: Key>(gpu: &Gpu, len: usize) -> (usize, usize) {
     let few = K::THREADS * SORT_FEW_ITEMS;
-    match len <= SORT_BLOCKS * gpu.facts().processors as usize * few {
-        true => (1, few),
-        false => (0, K::THREADS * K::ITEMS),
+    if len <= SORT_BLOCKS * gpu.facts().processors as usize * few {
+        (1, few)
+    } else {
+        (0, K::THREADS * K::ITEMS)
     }
 }
 

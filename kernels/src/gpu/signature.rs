@@ -19,12 +19,12 @@ pub(crate) struct Parameter {
     pub(crate) kind: ParameterKind,
 }
 
-/// What a kernel takes.
+/// The parameter types of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterKind {
-    /// A number of so many bytes.
+    /// A number of this size in bytes.
     Number(usize),
-    /// The address of numbers of so many bytes, or of structs, whose size only the compiler knows.
+    /// The address of numbers of this size in bytes, or of structs, whose size only the compiler knows.
     Array(Option<usize>),
     /// Numbers in a struct.
     Struct,

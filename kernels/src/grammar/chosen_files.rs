@@ -72,14 +72,13 @@ mod tests {
             assert_eq!(found.files(), view.files());
             let mut counts = vec![0; view.terminal_count as usize];
             for file in all {
-                match is_chosen(file) {
-                    true => {
-                        assert_eq!(found.file_root(file), view.file_root(file));
-                        for terminal in grammar.expand(file) {
-                            counts[terminal as usize] += 1;
-                        }
+                if is_chosen(file) {
+                    assert_eq!(found.file_root(file), view.file_root(file));
+                    for terminal in grammar.expand(file) {
+                        counts[terminal as usize] += 1;
                     }
-                    false => assert!(found.file_root(file).is_empty()),
+                } else {
+                    assert!(found.file_root(file).is_empty())
                 }
             }
             assert_eq!(chosen.weights()[..counts.len()], counts);

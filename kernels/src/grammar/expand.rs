@@ -27,13 +27,13 @@ const BLOCK: usize = 8;
 /// Terminals that fit into a slot beside their number.
 const SLOT_MAX: usize = SLOT - 1;
 
-/// Longer rules are not kept.
+/// Longest expansion of a rule that is kept.
 const KEPT_MAX: usize = 64;
 
 /// Terminals that are handed out together, about.
 const PIECE: usize = 2048;
 
-/// Symbols that are looked up together: memory answers few slowly and many hardly slower.
+/// Symbols that are looked up together, which overlaps the latency of memory.
 const LOOKED_UP: usize = 128;
 
 /// Rules of one parallel task.
@@ -134,10 +134,7 @@ impl Expansions {
                 }
                 block_end = end.min(looked_up);
             }
-            let symbols = match is_root {
-                true => view.root,
-                false => view.symbols,
-            };
+            let symbols = if is_root { view.root } else { view.symbols };
             let block = &symbols[start as usize..block_end as usize];
             let (mut next, mut body) = (start, None);
             for &symbol in block {
@@ -266,7 +263,8 @@ fn copy(symbol: u32, slot: &Slot, words: &[u32], target: &mut [u32]) -> usize {
     length
 }
 
-/// Copies so many words that it need not be told how many; fewer where one ends.
+/// Copies SIZE words, a length known at compile time; fewer where one slice is
+/// shorter.
 #[inline(always)]
 fn copy_block<const SIZE: usize>(source: &[u32], target: &mut [u32]) {
     match (

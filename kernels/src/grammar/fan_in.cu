@@ -8,7 +8,7 @@
 //        state   [3] u32: the next tile and how many blocks have ended, 0 between launches; the number of the launch
 // Work   O(items * columns): 4 bytes an item and a value for it, 8 a chunk, counts read and weights written
 // Map    a group of 2^shift lanes has a chunk, up to ITEMS inputs of one symbol: a lane a column. Chunks come in order of
-//        levels, the highest first, so that whoever waits for a value waits for blocks that have begun
+//        levels, the highest first, so that a block that waits for a value waits for blocks that have begun
 // Exact  integer sums
 // Why    a value says itself whether it is there: a level costs a store and a load, where a barrier costs two trips of a flag
 //        more; and words that thousands of bodies hold do not meet in one counter. scap_xml1 (H200): 25 us in place of 50
@@ -18,7 +18,7 @@
 constexpr u32 THREADS = FAN_IN_THREADS;
 constexpr u32 ITEMS = FAN_IN_ITEMS;
 constexpr u32 COUNTED = FAN_IN_COUNTED;
-// A sum of chunks has their number in so many bits below.
+// Bits of the number of chunks, below the sum, in a sum of chunks.
 constexpr u32 SUM_SHIFT = 30;
 constexpr u64 SUM_CHUNKS = (u64(1) << SUM_SHIFT) - 1;
 
@@ -145,7 +145,8 @@ pull_weights_kernel(const u32* counts, const u32* inputs, const u32* firsts, con
             }
             if (is_open) poll_wait();
         }
-        // Nobody waits for a word: its chunks in this warp are summed before they meet others.
+        // Words have no users that wait: the chunks of one in this warp are summed before they
+        // reach the shared counter.
         const bool is_part = is_word && row_chunks > 1;
         if (__any_sync(FULL_WARP, is_part)) {
             u64 own = is_part ? u64(sum) << SUM_SHIFT | 1 : 0;

@@ -17,16 +17,16 @@ use crate::grammar::grammar_gpu::DeviceGrammar;
 /// Inputs of a chunk at most.
 const ITEMS: u32 = 8;
 
-/// Of an input: the rule gives what it was counted to be, not its weight.
+/// Flag of an input: the rule gives its count, not its weight.
 const COUNTED: u32 = 1 << 31;
 
-/// A level joins the group above it as long as the group gets at most so many inputs more by that.
+/// A level joins the group above it if the group grows by at most this many inputs.
 const MORE_MAX: usize = 1 << 16;
 
-/// Levels are looked at, from the highest, as long as their bodies have together at most so many symbols: the host does that.
+/// The host examines levels, from the highest, while their bodies have together at most this many symbols.
 const SYMBOLS_MAX: usize = 1 << 18;
 
-/// Tiles of a block, more or less: with more blocks those that wait are in the way of those that are waited for.
+/// Tiles of a block, about: more blocks that wait take processors from those that they wait for.
 const TILES: u32 = 5;
 
 /// Blocks of a multiprocessor.
@@ -187,7 +187,7 @@ impl FanIn {
         })
     }
 
-    /// What launches for so many columns need.
+    /// The state for launches with `columns` columns.
     pub(crate) fn state(&self, gpu: &Gpu, columns: usize) -> Result<PullState, GpuError> {
         let rules = self.slots.len() - 1 - self.terminals as usize;
         Ok(PullState {
@@ -198,7 +198,7 @@ impl FanIn {
         })
     }
 
-    /// `[symbols * columns]`: weights of symbols that were counted to occur so often in the root, or in that of each file.
+    /// `[symbols * columns]`: weights of symbols, from their counts in the root, or in that of each file.
     pub(crate) fn pull(
         &self,
         gpu: &Gpu,
@@ -269,7 +269,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Joins what pays. Work: O(symbols looked at + inputs more).
+    /// Joins what pays. Work: O(symbols examined + inputs more).
     fn new(gpu: &Gpu, grammar: &DeviceGrammar, owners: &Buffer<u32>) -> Result<Groups, GpuError> {
         let (levels, symbols) = (grammar.levels(), grammar.symbols.len());
         let high = |&level: &usize| symbols - grammar.level_symbols[level] as usize <= SYMBOLS_MAX;

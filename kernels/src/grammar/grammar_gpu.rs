@@ -1,7 +1,7 @@
 //! A grammar in device memory.
 //!
 //! The invariant: the arrays are those of a [`GrammarView`], which was checked
-//! by whoever owned it; kernels trust them.
+//! by its owner; kernels trust them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl ComingGrammar {
         begun.map(|()| coming)
     }
 
-    /// Copies the rest, unless `stop` is set before the end: then it does not arrive. Whoever calls this waits for the copies
+    /// Copies the rest, unless `stop` is set before the end: then it does not arrive. The caller waits for the copies
     /// and for what was started before they began, for nothing else.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl ComingGrammar {
 
 impl Drop for ComingGrammar {
     fn drop(&mut self) {
-        // Memory that is copied to must not go to anybody else.
+        // Memory that is copied to must not be given to another owner.
         if self.grammar.is_some()
             && let Err(error) = self.beside.synchronize()
         {

@@ -1,6 +1,6 @@
 //! A borrowed grammar: what every query kernel reads.
 //!
-//! The invariant all kernels lean on, checked by whoever owns the arrays:
+//! The invariant all kernels lean on, checked by the owner of the arrays:
 //! offsets are monotone, symbols are in range, and a body uses only terminals
 //! and rules of lower levels. Rules are numbered level by level, so ascending
 //! rule numbers visit every rule after all rules of its body.
@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-/// So many symbols are looked up at a time: more than memory answers at once.
+/// Symbols looked up ahead: more than memory answers at once.
 pub(crate) const AHEAD_SYMBOLS: usize = 32;
 
 /// A grammar as plain slices, cheap to copy.

@@ -1,4 +1,4 @@
-//! How long expansions are, and where offsets lie in root and bodies.
+//! Lengths of expansions, and the places of offsets in root and bodies.
 //!
 //! In   a grammar; the length of every terminal in some unit: bytes, words
 //! Out  the length of every symbol's expansion; the sums before every 16th root
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::GrammarView;
 
-/// One sample is kept for so many symbols of the root or of a long body.
+/// Symbols of the root or of a long body for each sample.
 pub const SAMPLE_SYMBOLS: usize = 16;
 
 /// Levels with fewer body symbols than this are not worth a parallel pass.

@@ -460,7 +460,7 @@ pub(crate) fn doubling(rules: u32) -> TestGrammar {
     TestGrammar::new(tokens, words, &bodies, &[vec![0]])
 }
 
-/// Each rule holds the first one so many times, and the one before.
+/// Each rule holds the first one `times` times, and the one before.
 pub(crate) fn held_often(rules: u32, times: usize) -> TestGrammar {
     let (tokens, words) = tokens(3, 1);
     let terminals = tokens.len() as u32;

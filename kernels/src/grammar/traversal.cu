@@ -41,7 +41,7 @@ flat_sizes_kernel(const u32* root, u64 count, u32 kept, const u32* flat_offsets,
     }
 }
 
-// The longer root: `owners` tells of each place the root symbol that it comes of, `places` where that begins.
+// The longer root: `owners` has for each place the root symbol that it comes from, `places` where that begins.
 extern "C" __global__ void __launch_bounds__(THREADS)
 flat_root_kernel(const u32* root, const u32* owners, const u32* places, u64 count, u32 kept, const u32* flat_offsets,
                  const u32* flat_symbols, u32* out) {

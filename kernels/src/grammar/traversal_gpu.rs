@@ -1,10 +1,10 @@
 //! A grammar in device memory, ready to be traversed.
 //!
 //! The invariant: it has the same texts as the grammar it was made of. The
-//! highest levels, which have few symbols, are inlined into the root: each
-//! costs a traversal as much as waiting for a flag, however small it is. The
-//! rules that stay keep their numbers. Where order does not matter, the root is
-//! kept as counts too. Which symbols are said to be frequent is only about speed.
+//! highest levels, which have few symbols, are inlined into the root: each costs
+//! a traversal one wait for a flag, however small it is. The rules that stay keep
+//! their numbers. Where order does not matter, the root is kept as counts too.
+//! Which symbols are said to be frequent is only about speed.
 
 use std::cmp::Reverse;
 
@@ -18,10 +18,10 @@ use crate::grammar::grammar_gpu::DeviceGrammar;
 use crate::grammar::weights_gpu;
 use crate::grammar::words_gpu::{COLUMNS_MAX, DeviceWords, HOT_SLOTS, RootCounts, level_walks};
 
-/// Symbols of the root that are looked at to find frequent ones.
+/// Symbols of the root that are examined to find frequent ones.
 const HOT_SAMPLE: usize = 1 << 13;
 
-/// A symbol is frequent if it is seen so often among these.
+/// Occurrences in the sample from which on a symbol is frequent.
 const HOT_SEEN_MIN: usize = 4;
 
 /// No symbol, in a slot.
@@ -30,7 +30,7 @@ const NO_SYMBOL: u32 = u32::MAX;
 /// Inlining levels into the root may add this part of all symbols: 1 of 6.
 const GAIN_SHARE: u64 = 6;
 
-/// So many levels are inlined at most.
+/// Most levels that are inlined.
 const INLINED_MAX: usize = 64;
 
 pub(crate) static SOURCE: Source = Source {
@@ -92,7 +92,7 @@ impl DeviceWords {
     }
 }
 
-/// How many levels stay, from the lowest, if others are inlined into the root as long as it does not grow much.
+/// Number of lowest levels that stay; the others are inlined into the root, within its limit of growth.
 fn kept_levels(
     gpu: &Gpu,
     grammar: &DeviceGrammar,

@@ -1,4 +1,4 @@
-//! How often each symbol occurs in the expansion of a root.
+//! Weights: how often each symbol occurs in the expansion of a root.
 //!
 //! In   a grammar; a range of root positions (the whole root, or one file's)
 //! Out  weights [symbols] u64: occurrences of each terminal and rule. Sparse: the terminals that occur, with theirs
@@ -84,7 +84,7 @@ pub fn file_set_weights(view: GrammarView<'_>, files: &[u32]) -> Vec<u32> {
     weights
 }
 
-/// Cuts slices into tasks of `size` symbols each but for the last, in order.
+/// Cuts slices into tasks of `size` symbols each except for the last, in order.
 fn cut<'a>(slices: &[&'a [u32]], size: usize) -> Vec<Vec<&'a [u32]>> {
     let (mut tasks, mut room) = (Vec::new(), 0);
     for &slice in slices {

@@ -257,7 +257,7 @@ impl Reduced {
     }
 }
 
-/// Writes the names of `symbols` that have one; as many as `target` holds.
+/// Writes the names of `symbols` that have one, until `target` is full.
 fn fill<'a>(target: &mut [u32], symbols: impl Iterator<Item = &'a u32>, names: &[u32]) {
     let mut filled = 0;
     for &symbol in symbols {

@@ -16,7 +16,7 @@ pub trait Reading: Copy + Send + Sync {
     /// The most states that an automaton may have.
     const STATES: usize;
 
-    /// Of a text that the automaton takes no notice of.
+    /// The reading of a text that changes no state.
     const NOTHING: Self;
 
     /// The state behind the text, and whether something was found, for each state before it.
@@ -25,7 +25,7 @@ pub trait Reading: Copy + Send + Sync {
     /// The state behind the text, and whether something is found in it or at its end.
     fn step(self, state: usize) -> (usize, bool);
 
-    /// Of this text with the other one behind it.
+    /// The reading of this text with the other one behind it.
     fn then(self, next: Self) -> Self;
 
     /// Whether something is found in a text of these symbols.
@@ -216,13 +216,16 @@ impl Literal {
     /// If it has no bytes, or more than [`Literal::BYTES_MAX`].
     pub fn new(bytes: &[u8], ignores_case: bool) -> Literal {
         assert!(bytes.len() <= Literal::BYTES_MAX, "the literal is too long");
-        let folded = |byte: u8| match ignores_case {
-            true => byte.to_ascii_lowercase(),
-            false => byte,
+        let folded = |byte: u8| {
+            if ignores_case {
+                byte.to_ascii_lowercase()
+            } else {
+                byte
+            }
         };
         let pattern = Pattern::new(bytes.iter().copied().map(folded).collect());
         let step = |state: usize, byte: usize| {
-            // There are 256 bytes, and 16 states at most.
+            // A byte has 256 values, and an automaton at most 16 states.
             let (next, is_found) = pattern.step(state, &folded(byte as u8));
             next as u8 | if is_found { FOUND } else { 0 }
         };
@@ -252,9 +255,10 @@ impl Literal {
                 return (0, false);
             }
             let (between, is_found_apart) = self.read(state, apart);
-            match is_same {
-                true => (end, is_found || is_found_apart),
-                false => (between, is_found_apart),
+            if is_same {
+                (end, is_found || is_found_apart)
+            } else {
+                (between, is_found_apart)
             }
         })
     }
@@ -305,9 +309,12 @@ mod tests {
             let gap = view.terminal_count.saturating_sub(1);
             for pattern in patterns(view.terminal_count.min(3)) {
                 let automaton = Pattern::new(pattern.clone());
-                let readings: Vec<WordReading> = readings(view, |terminal| match terminal == gap {
-                    true => WordReading::NOTHING,
-                    false => WordReading::new(|state| automaton.step(state, &terminal)),
+                let readings: Vec<WordReading> = readings(view, |terminal| {
+                    if terminal == gap {
+                        WordReading::NOTHING
+                    } else {
+                        WordReading::new(|state| automaton.step(state, &terminal))
+                    }
                 });
                 let expected = (0..view.files() as u32).map(|file| {
                     let mut words = grammar.expand(file);
@@ -345,9 +352,10 @@ mod tests {
                     let readings = readings(view, |t| automaton.reading(token(t).as_bytes()));
                     let expected = (0..view.files() as u32).map(|file| {
                         let text: String = grammar.expand(file).into_iter().map(token).collect();
-                        match ignores_case {
-                            true => text.to_lowercase().contains(&literal.to_lowercase()),
-                            false => text.contains(literal),
+                        if ignores_case {
+                            text.to_lowercase().contains(&literal.to_lowercase())
+                        } else {
+                            text.contains(literal)
                         }
                     });
                     let expected: Vec<bool> = expected.collect();

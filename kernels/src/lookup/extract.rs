@@ -312,7 +312,7 @@ impl Content<'_> {
                 stack.push((body.start, body.end));
                 continue 'frames;
             }
-            // Ended frames stay off the stack, but for the root: it tells where
+            // Ended frames stay off the stack, except for the root: it says where
             // the others begin.
             if cursor + block.len() < end || stack.is_empty() {
                 stack.push((cursor + block.len(), end));

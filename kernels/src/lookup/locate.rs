@@ -67,7 +67,7 @@ impl Link {
         target: NONE,
     };
 
-    /// The same, counted from so many bytes before.
+    /// The same link, `bytes` further on.
     #[inline]
     fn behind(self, bytes: u64) -> Link {
         Link {
@@ -98,7 +98,7 @@ impl Sites {
         let node = self.offsets.len() as u32 - 1;
         let link = self.add_links(node, links);
         if link.target == node {
-            // There are at most as many links as body symbols, a u32.
+            // The links are at most the body symbols, whose number is a u32.
             self.offsets.push(self.links.len() as u32);
         }
         link
@@ -178,14 +178,14 @@ struct OpenNode {
     first: usize,
 }
 
-/// With fewer occurrences nothing is remembered.
+/// Fewest occurrences of a search that remembers nodes.
 const REMEMBERED_MIN: usize = 1 << 12;
 
-/// As many occurrences behind a node are not copied.
+/// Occurrences behind a node up to which they are not copied.
 const COPIED_MIN: usize = 4;
 
 impl Emitted {
-    /// Nothing yet, of links with so many nodes.
+    /// Empty, for links with `nodes` nodes.
     pub(crate) fn new(nodes: usize) -> Emitted {
         Emitted {
             offsets: Vec::new(),
@@ -205,7 +205,7 @@ impl Emitted {
         }
     }
 
-    /// Appends the offsets of all occurrences behind `link`, which begins at byte `at`. `nodes` tells where the links of a
+    /// Appends the offsets of all occurrences behind `link`, which begins at byte `at`. `nodes` gives where the links of a
     /// node begin and how many there are, `next` gives one and goes on to the next.
     #[inline]
     pub(crate) fn emit(
@@ -277,7 +277,7 @@ impl Emitted {
             return;
         }
         if self.ranges.is_empty() {
-            // Zeros that nobody touches take no memory.
+            // Untouched zero pages take no memory.
             self.ranges = vec![0; self.nodes];
             self.bases = vec![0; self.nodes];
         }
@@ -435,7 +435,7 @@ impl SearchedSegment<'_> {
     fn by_table(&self, positions: &Range<usize>) -> Vec<u64> {
         let SearchedSegment { view, word, .. } = *self;
         let terminals = view.terminal_count as usize;
-        // Apart, because for most symbols only the target is looked at.
+        // Apart, because for most symbols only the target is examined.
         let mut targets = vec![NONE; view.symbol_count()];
         let mut bytes = vec![0u64; view.symbol_count()];
         for terminal in word.first..word.end {
@@ -624,7 +624,7 @@ impl<'a> Ascent<'a> {
                 self.heads.push(NONE);
                 self.links.push(Link::NONE);
             }
-            // There are at most as many places as body symbols, a u32.
+            // The places are at most the body symbols, whose number is a u32.
             let place = self.places.len() as u32;
             let next = std::mem::replace(&mut self.heads[slot as usize], place);
             self.places.push(Place { index, next, link });

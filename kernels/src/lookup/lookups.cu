@@ -17,7 +17,7 @@ constexpr u32 TILE = LOOKUP_TILE;
 // Bytes that a thread extracts.
 constexpr u32 CHUNK = LOOKUP_CHUNK;
 
-// Symbols that stand for going down: the whole root of the file; with DOWN set, a rule.
+// Symbols that stand for a descent: into the whole root of the file; with DOWN set, into a rule.
 constexpr u32 ROOT = 0xffffffffu;
 constexpr u32 DOWN = 0x80000000u;
 
@@ -198,7 +198,7 @@ search_strip_kernel(u64* results, u64 result_count, u32 offset_bits) {
 
 // Extract.
 
-// Places that a thread keeps on its way down; below them it goes down anew.
+// Places that a thread keeps on its way down; below them it descends from the root again.
 constexpr u32 KEPT = 16;
 
 struct ExtractShared {

@@ -20,7 +20,7 @@ const TILE: usize = 2048;
 /// Bytes that a thread extracts.
 const CHUNK: usize = 32;
 
-/// Items that a search keeps between two steps at first: so many, and as many for each result.
+/// Items that a search has room for between two steps at first, beside two for each query and one for each result.
 const ITEMS_MIN: usize = 1 << 10;
 
 /// Occurrences that a batch finds at most: counters of a search are u32.
@@ -467,9 +467,10 @@ mod tests {
         let counts = gpu.download(&structures.count(gpu, &uploaded)?)?;
         let found = SearchResults::download(gpu, &structures.search(gpu, &uploaded)?)?;
         for (index, query) in queries.iter().enumerate() {
-            let expected = match query.word.first == query.word.end {
-                true => Vec::new(),
-                false => grammar.offsets(query.file, query.word),
+            let expected = if query.word.first == query.word.end {
+                Vec::new()
+            } else {
+                grammar.offsets(query.file, query.word)
             };
             assert_eq!(
                 counts[index],

@@ -1,4 +1,4 @@
-//! How often and where one n-gram occurs, by one pass over a grammar of which nothing tells where symbols are used.
+//! Count and positions of one n-gram by one pass over a grammar, without lists of where symbols are used.
 //!
 //! In   a grammar over words without empty bodies; its [`RuleEnds`]; the words of the n-gram.
 //!      For counts the weights of all symbols, for positions the lengths in words
@@ -7,7 +7,7 @@
 //!
 //! An occurrence lies in one lowest rule, or in a root, where it begins in one symbol and ends in a later one. So each is
 //! found once: where symbols end with its beginning and what follows them goes on with the rest. A set of the symbols whose last
-//! word is one of the n-gram tells in one bit that most do not.
+//! word is one of the n-gram rules out most symbols by one bit.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;

@@ -32,7 +32,7 @@ struct Sequences {
 struct Ends {
     const u32* words;
     u32 terminals;
-    // Words of half of what is told of a rule.
+    // Words of an end of a rule: its head or its tail.
     u32 half;
 };
 
@@ -62,7 +62,7 @@ __device__ __forceinline__ bool goes_on(const Phrase& phrase, const Ends& ends, 
             continue;
         }
         const u32* head = end_of(ends, symbol, 0);
-        // Fewer than n words are left, and a rule with fewer than n - 1 words is told whole.
+        // Fewer than n words are left, and a rule with fewer than n - 1 words has a complete head.
         for (u32 i = 0; i + 1 < phrase.n && head[i] != ~0u && have < phrase.n; i++) {
             if (head[i] != phrase.words[have++]) return false;
         }

@@ -1,4 +1,4 @@
-//! How often and where one n-gram occurs.
+//! Count and positions of one n-gram.
 //!
 //! In   a grammar over words without empty bodies; its [`WordUses`] and [`RuleEnds`]; the words of the n-gram.
 //!      For counts the weights of all symbols, for positions the lengths in words
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Lengths, WordUses};
 
-/// A stop is noticed after so many steps.
+/// Steps between two checks of the stop flag.
 const STOP_STEPS: usize = 1 << 14;
 
 /// The first and the last word of every rule.
@@ -279,24 +279,28 @@ impl<'a> PhraseSearch<'a> {
     }
 
     /// How many of `words`, not none, stand at the border of `symbol`: all, or
-    /// as many as it has. Forward from the first, or backward from the last.
+    /// the whole symbol if it is shorter. Forward from the first, or backward from the last.
     /// `None` if others do.
     fn matched<const FORWARD: bool>(&mut self, symbol: u32, words: &[u32]) -> Option<usize> {
         self.stack.clear();
         let mut matched = 0;
         let mut symbol = symbol;
         loop {
-            let expected = match FORWARD {
-                true => words[matched],
-                false => words[words.len() - 1 - matched],
+            let expected = if FORWARD {
+                words[matched]
+            } else {
+                words[words.len() - 1 - matched]
             };
             let rule = self.view.rule(symbol);
             let border = match rule.map(|rule| self.ends.words[rule as usize]) {
                 None => symbol,
-                Some((first, last)) => match FORWARD {
-                    true => first,
-                    false => last,
-                },
+                Some((first, last)) => {
+                    if FORWARD {
+                        first
+                    } else {
+                        last
+                    }
+                }
             };
             if border != expected {
                 return None;
@@ -312,9 +316,10 @@ impl<'a> PhraseSearch<'a> {
                 let Some(rest) = self.stack.last_mut() else {
                     return Some(matched);
                 };
-                let next = match FORWARD {
-                    true => rest.split_first(),
-                    false => rest.split_last(),
+                let next = if FORWARD {
+                    rest.split_first()
+                } else {
+                    rest.split_last()
                 };
                 match next {
                     Some((&symbol, behind)) => {

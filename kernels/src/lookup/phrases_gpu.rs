@@ -1,6 +1,6 @@
-//! One n-gram on a device: how often it occurs, and where.
+//! Count and positions of one n-gram, on a device.
 //!
-//! In   a grammar over words on the device, the weights of its symbols; for places what tells where symbols are used; the words
+//! In   a grammar over words on the device, the weights of its symbols; for places the lists of where symbols are used; the words
 //! Out  the count; the places, in words from the start of the segment, ascending
 //! Work see `phrases.cu`: a pass over bodies and roots, for places two, and a step for each level above what holds the n-gram
 //!
@@ -21,7 +21,7 @@ const TILE: usize = 2048;
 /// Places that are found at most: their counters are u32.
 const PLACES_MAX: u64 = 1 << 30;
 
-/// Of the two counters of what kernels make, which is what.
+/// Indices of the two counters that kernels write.
 const ITEMS: usize = 0;
 const PLACES: usize = 1;
 
@@ -69,7 +69,7 @@ impl DeviceWordUses {
     }
 }
 
-/// How often the n-gram `words` occurs in all files; `weights` tells how often each symbol occurs.
+/// How often the n-gram `words` occurs in all files; `weights` holds how often each symbol occurs.
 ///
 /// # Errors
 ///

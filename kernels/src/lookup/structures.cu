@@ -19,7 +19,7 @@ constexpr u32 THREADS = STRUCTURE_THREADS;
 // A body longer than this is worked on by the whole warp.
 constexpr u32 LONG_BODY = 32;
 
-// Texts up to so many bytes are kept for rules.
+// Longest text that is kept for a rule.
 constexpr u64 TEXT_BYTES_MAX = SHORT_TEXT_BYTES;
 
 __device__ __forceinline__ u64 add_saturating(u64 a, u64 b) {
@@ -233,7 +233,7 @@ __device__ __forceinline__ void add_weights(const WeightTable& table, u32 termin
 #pragma unroll
     for (u32 i = 0; i < ADDS; i++) {
         if ((listed >> i) & 1) {
-            // As many as pairs at most.
+            // At most the number of pairs.
             table.entries[place] = u64(adds.symbols[i]) << 32 | slots[i];
             place++;
         }
@@ -270,7 +270,7 @@ struct LevelShared {
     BlockSum<u64> length_sum;
     // Entries of the level.
     u64 found[ENTRIES_TILE];
-    // Of some of these: how many body symbols those up to it have, where its body begins, file and weight.
+    // For some of these: how many body symbols those up to it have, where its body begins, file and weight.
     u64 ends[THREADS];
     u32 bodies[THREADS];
     u32 files[THREADS];

@@ -1,4 +1,4 @@
-//! What look-ups in batches need of a grammar, built on the device.
+//! Structures of a grammar for look-ups in batches, built on the device.
 //!
 //! In   a grammar; bytes, signature and text of each terminal
 //! Out  lengths, signatures, starts of body and root symbols, parents, texts of
@@ -15,7 +15,7 @@ use crate::gpu::error::GpuError;
 use crate::gpu::primitives::{expand, offsets_of_keys, scan, sort_pairs};
 use crate::grammar::grammar_gpu::DeviceGrammar;
 
-/// Texts of rules up to so many bytes are kept, as the CPU does.
+/// Longest text that is kept for a rule, as on the CPU.
 const SHORT_TEXT_BYTES: u64 = 32;
 
 /// Slots of the smallest table of weights.
@@ -302,7 +302,7 @@ fn file_weights(gpu: &Gpu, grammar: &DeviceGrammar) -> Result<FileWeights, GpuEr
     loop {
         let keys = gpu.filled::<u64>(slots, 0xff)?;
         let weights = gpu.zeroed::<u32>(slots)?;
-        // At most as many as slots, as pairs are.
+        // At most the number of slots, which bounds the pairs.
         let entries = gpu.allocate::<u64>(slots)?;
         let state = gpu.zeroed::<u32>(STATE_WORDS)?;
         let mask = slots as u64 - 1;

@@ -24,14 +24,14 @@ use crate::{GAP, GrammarView, Lengths, PackedNumbers};
 
 pub(crate) mod stored;
 
-/// What tells the number of a node from an offset.
+/// The bit that marks the number of a node, not an offset.
 const NODE: u32 = 1 << 31;
 
 /// Entries of roots, links and pairs for each symbol of the grammar at most, and however small the grammar.
 const SYMBOL_ENTRIES_MAX: usize = 64;
 const ENTRIES_MIN: usize = 1 << 20;
 
-/// Entries of a word behind each other that can be reached one after the other alone.
+/// Entries of a word between two samples.
 const SAMPLE_ENTRIES: usize = 32;
 
 /// Bytes of a sample: an offset and a place, 32 bits each.
@@ -50,7 +50,7 @@ const INLINED_MAX: usize = 8;
 /// Rules of a level that make one parallel task.
 const TASK_RULES: usize = 1 << 10;
 
-/// Root symbols between two looks at the stop flag.
+/// Root symbols between two checks of the stop flag.
 const STOP_SYMBOLS: usize = 1 << 16;
 
 /// For each word all its places in a segment.
@@ -204,7 +204,7 @@ impl WordPlaces {
     pub fn places(&self, word: u32, range: Range<u64>) -> Vec<u64> {
         let nodes = |node: u32| {
             let mut at = self.nodes.get(node as usize) as usize;
-            // There are at most as many links as body symbols, a u32.
+            // The links are at most the body symbols, whose number is a u32.
             let count = read(&self.links, &mut at) as u32;
             (at, count)
         };
@@ -298,7 +298,7 @@ impl RootCursor<'_> {
         Some((self.offset, node))
     }
 
-    /// The offsets in a range, which are put into `emitted`. `nodes` tells where the links of a node begin and how many there are,
+    /// The offsets in a range, which are put into `emitted`. `nodes` gives where the links of a node begin and how many there are,
     /// `next` gives one and goes on to the next.
     #[inline]
     fn places(
@@ -475,7 +475,7 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
         let mut found: Vec<WordNode> = Vec::new();
         for rule in rules {
             let mut before = 0u32;
-            // Rules are counted by a u32, and no expansion is longer than 31 bits tell.
+            // Rules are counted by a u32, and the length of an expansion fits 31 bits.
             for &symbol in self.view.body(rule as u32) {
                 self.of(symbol, |WordNode { word, step }| {
                     let start = before + step.start;
@@ -547,7 +547,7 @@ impl<W: Fn(u32) -> (u32, u32) + Sync> LevelLists<'_, W> {
                     check(stop)?;
                     for &symbol in symbols {
                         self.of(symbol, |place| {
-                            // Entries begin at different offsets, which 31 bits tell.
+                            // Entries begin at different offsets, which fit 31 bits.
                             counts[place.word as usize] += 1 + u32::from(place.step.target != HIT);
                         });
                     }

@@ -1,10 +1,9 @@
-//! Freed memory back to the system.
+//! Returns freed memory to the system.
 //!
-//! The invariant: this is advice only. What is built takes more memory on the way than it has in the end; the C library
-//! keeps much of what was freed for later, and a process seems to be larger than what it holds. Where the library cannot
-//! be told, nothing happens.
+//! The invariant: this is advice only. Building a structure takes more memory than the structure; the C library keeps much of what
+//! was freed for later, so a process seems larger than what it holds. Where the library has no such call, nothing happens.
 
-/// Tells the C library to give back the memory that it has no use for now. It takes some milliseconds for each 100 MB.
+/// Makes the C library return its free memory to the system. Takes some milliseconds for each 100 MB.
 pub fn give_back_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

@@ -17,8 +17,8 @@ pub(crate) fn on_huge_pages<T>(array: Vec<T>) -> Vec<T> {
     array
 }
 
-/// Makes room for `more` items behind those of `array`, at least as many as there is room for before. Large arrays get it on huge
-/// pages.
+/// Makes room for `more` items behind those of `array`; when it grows, the capacity at least doubles if the array is full. Large
+/// arrays get it on huge pages.
 #[inline]
 pub fn reserve_on_huge_pages<T>(array: &mut Vec<T>, more: usize) {
     if array.capacity() - array.len() < more {

@@ -33,7 +33,7 @@ struct EndsShared {
     WalkShared walk;
 };
 
-// Half of what is told of a rule, as it lies in memory.
+// The head or the tail of a rule, as it lies in memory.
 template <u32 N>
 struct __align__(N == 2 ? 4 : N == 3 ? 8 : 16) Half {
     u32 words[N == 2 ? 1 : N == 3 ? 2 : N <= 5 ? 4 : 8];
@@ -167,7 +167,7 @@ struct Ends {
     u32 terminals;
 };
 
-// What is told of the windows of a symbol: all those that end in it and begin before it.
+// The windows of a symbol: all those that end in it and begin before it.
 template <u32 N>
 struct Crossing {
     // The words before the symbol, right-aligned, and its first words, left-aligned.
@@ -327,7 +327,7 @@ __device__ __forceinline__ Coder code_of(const Record& record, u32 n, const Shap
 template <u32 N>
 __device__ __forceinline__ void windows(const Sequence& sequence, const Ends& ends, const Values& values,
                                         const Shape& shape, const Target& target, WindowsShared& shared) {
-    // Symbols of a thread at a time, as many as there are registers for.
+    // Symbols of a thread at a time, bounded by registers.
     constexpr u32 SYMBOLS = N <= 3 ? 4 : N == 4 ? 2 : 1;
     const u64 mask = (u64(1) << shape.value_bits) - 1;
     for (u64 tile = blockIdx.x; tile * (THREADS * SYMBOLS) < sequence.count; tile += gridDim.x) {
@@ -688,7 +688,7 @@ __device__ __forceinline__ void ngram_rows(const u64* keys, const Record* record
         const bool is_last = lane_index() == WARP_THREADS - 1 || at + 1 == count || ((firsts[i] >> (lane_index() + 1)) & 1);
         if (is_in && is_last) {
             const u32 of_row = sum - (begin == 0 ? 0 : sum_before);
-            // Whole rows are nobody else's.
+            // A row that lies wholly in the warp's items is written by one lane alone.
             if (up_to != 0 && lane_index() < WARP_THREADS - 1) {
                 counts[own_row] = of_row;
             } else {
@@ -739,7 +739,7 @@ add_over_kernel(const u64* keys, u32 value_bits, const u32* row_offsets, u64 row
 // A few files.
 
 // cells[row * files + file] += how often the n-grams of rows occur in each file, 0 on entry: a file once for each of its windows,
-// a rule as often as it does, which holder_cells [rules * files] tells. `rows` has the row of each window.
+// a rule as often as it does, which holder_cells [rules * files] holds. `rows` has the row of each window.
 extern "C" __global__ void __launch_bounds__(THREADS)
 row_cells_kernel(const u32* holders, const u32* rows, u64 count, const u32* holder_cells, u32 files, u32* cells) {
     // Whole warps, for the sums.
@@ -827,7 +827,7 @@ one_file_kernel(const u32* counts, u64 count, u32* offsets, u64* entries) {
 
 // Ranks of rows that were merged by file.
 
-// Rows of so many entries are sorted where they are.
+// Rows of at most this many entries are sorted in place.
 constexpr u32 SHORT_ROW = 32;
 
 // Ranks the entries of short rows of more than `most` occurrences, mostly of one each: a thread inserts those of a row one by

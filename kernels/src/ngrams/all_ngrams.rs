@@ -31,34 +31,34 @@ use crate::sort::window_keys::{Wide, WindowKey};
 use crate::stop::{Stopped, check};
 use crate::{CountTable, FileCounting, GrammarView, SharedRows, WordUses, word_file_counts};
 
-/// Windows of a bucket, about, and how many buckets there are at most, but for those that cut words force.
+/// Windows of a bucket, about, and how many buckets there are at most, except for those that cut words force.
 const BUCKET_WINDOWS: usize = 1 << 13;
 const BUCKETS_MAX: usize = 1 << 14;
 
-/// A part is made of so many windows at most, but for equal ones, unless its owner wants to have all of its first words.
+/// Most windows of a part, equal ones excepted, unless its owner wants to have all of its first words.
 pub(crate) const PART_WINDOWS: usize = 1 << 16;
 
 /// Windows of a partition, about: they are spread over buckets while they stay in cache.
 const PARTITION_WINDOWS: usize = 1 << 17;
 const PARTITIONS_MAX: usize = 1 << 8;
 
-/// The words of a bucket have all but so many of their highest bits in common, which keys then lack.
+/// Most high bits of the first word that keys lack, since the words of a bucket share them.
 const CUT_BITS: u32 = 12;
 
 /// Weights up to 2 to the power of this are one item, or less if then an item is one 64-bit integer.
 const WEIGHT_BITS: u32 = 12;
 const WEIGHT_BITS_MIN: u32 = 8;
 
-/// Root or body symbols that one task looks at, at least.
+/// Root or body symbols that one task examines, at least.
 const TASK_SYMBOLS_MIN: usize = 1 << 13;
 
-/// A stop is noticed after so many symbols.
+/// Symbols between two checks of the stop flag.
 const STOP_SYMBOLS: usize = 1 << 16;
 
-/// The partition of words that no n-gram is to begin with; there are fewer.
+/// The partition of words that no wanted n-gram begins with; there are fewer partitions.
 const NO_PARTITION: u16 = u16::MAX;
 
-/// The n-grams of so many words that begin with some words.
+/// The n-grams of `n` words that begin with some words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NgramSet {
     /// From 1 to [`NGRAM_WORDS_MAX`].
@@ -73,7 +73,7 @@ impl NgramSet {
         self.first_words == (0..u32::MAX)
     }
 
-    /// The first words of a grammar with so many.
+    /// The first words in a grammar of `word_count` words.
     pub(crate) fn first_words_of(&self, word_count: u32) -> Range<u32> {
         let start = self.first_words.start.min(word_count);
         start..self.first_words.end.clamp(start, word_count)
@@ -86,9 +86,10 @@ impl NgramSet {
             let (mut below, mut end) = (0, rows);
             while below < end {
                 let middle = below.midpoint(end);
-                match words[middle * self.n] < first {
-                    true => below = middle + 1,
-                    false => end = middle,
+                if words[middle * self.n] < first {
+                    below = middle + 1;
+                } else {
+                    end = middle;
                 }
             }
             below
@@ -97,7 +98,7 @@ impl NgramSet {
     }
 }
 
-/// All n-grams of so many words.
+/// All n-grams of `n` words.
 impl From<usize> for NgramSet {
     fn from(n: usize) -> NgramSet {
         NgramSet {
@@ -117,7 +118,7 @@ pub struct NgramCounts {
 }
 
 impl NgramCounts {
-    /// Those of a set.
+    /// The n-grams of this table that a set has.
     #[must_use]
     pub fn of_set(mut self, set: &NgramSet) -> NgramCounts {
         let rows = set.rows_of(&self.words);
@@ -128,7 +129,7 @@ impl NgramCounts {
         self
     }
 
-    /// Likewise where there is only one file.
+    /// The same rows for a grammar with one file.
     pub(crate) fn of_one_file(self) -> NgramFiles {
         NgramFiles {
             words: self.words,
@@ -150,7 +151,7 @@ pub struct NgramFiles {
 }
 
 impl NgramFiles {
-    /// Those of a set.
+    /// The n-grams of this table that a set has.
     #[must_use]
     pub fn of_set(mut self, set: &NgramSet) -> NgramFiles {
         let rows = set.rows_of(&self.words);
@@ -174,8 +175,8 @@ pub enum FileOrder {
 
 /// Counts n-grams of the files. The result comes in parts, in order.
 ///
-/// `weights` tells how often each symbol occurs. `memory` bounds the bytes for
-/// windows: each takes as many as its words and a value of about ten bits have.
+/// `weights` holds how often each symbol occurs. `memory` bounds the bytes for windows: each takes its words and a value
+/// of about ten bits.
 /// What one word begins must fit, whatever the bound. The result is not counted.
 ///
 /// # Panics
@@ -201,7 +202,7 @@ pub fn ngram_counts(
 }
 
 /// What `make` makes of n-grams: of a part with the range of words that its n-grams begin with. Ranges follow each other
-/// and are together all first words; one that has more than so many windows comes again for each part.
+/// and cover all first words; one that begins more than `part_windows` windows comes again for each part.
 pub(crate) fn ngram_count_parts<P: Send>(
     view: GrammarView<'_>,
     weights: &[u32],
@@ -262,9 +263,10 @@ pub fn ngram_file_counts(
     stop: &AtomicBool,
 ) -> Result<Vec<NgramFiles>, Stopped> {
     let set = set.into();
-    let lists = match view.files() > 1 && set.n > 1 {
-        true => Some(RuleFiles::new(view, uses, stop)?),
-        false => None,
+    let lists = if view.files() > 1 && set.n > 1 {
+        Some(RuleFiles::new(view, uses, stop)?)
+    } else {
+        None
     };
     let lists = lists.as_ref();
     ngram_file_parts(
@@ -340,7 +342,8 @@ pub(crate) fn ngram_file_parts<P: Send>(
 }
 
 impl Shape {
-    /// Whether windows are one integer, and with values of so many bits but for what the words of a bucket share.
+    /// Whether a window is one integer, and also with a value of `value_bits` bits once the bits that the words
+    /// of a bucket share are left out.
     fn fits<K: WindowKey>(self, value_bits: u32) -> bool {
         self.has_room::<K>()
             && self.first_bits::<K>(value_bits) + CUT_BITS.min(self.bits - 1) >= self.bits
@@ -383,7 +386,7 @@ struct Search<'a> {
     value_bits: u32,
     /// Bytes for windows.
     memory: usize,
-    /// A part is made of about so many windows at most.
+    /// Windows of a part at most, about.
     part_windows: usize,
     stop: &'a AtomicBool,
 }
@@ -527,7 +530,7 @@ struct BucketPlan {
 
 impl BucketPlan {
     /// Cuts the first words into buckets of about equally many windows, those into partitions, and these into rounds. A window
-    /// takes so many bytes.
+    /// takes `item_bytes` bytes.
     fn new<K: WindowKey>(search: Search<'_>, item_bytes: usize) -> BucketPlan {
         let (view, shape) = (search.view, search.shape);
         let FirstWords { start, end } = search.first_words;
@@ -602,7 +605,7 @@ struct PartitionSorter<K> {
     spread: Vec<K>,
     /// `[buckets + 1]` into `spread`; empty if `items` are those of the only bucket.
     starts: Vec<usize>,
-    /// Those of a bucket.
+    /// Keys of the items of a bucket.
     items: Vec<K>,
     scratch: Scratch<K>,
 }

@@ -26,7 +26,7 @@ use crate::{FileOrder, NGRAM_WORDS_MAX, NgramCounts, NgramFiles, NgramSet};
 /// Blocks of a multiprocessor.
 const RESIDENT: u32 = 4;
 
-/// Windows that a block looks at to tell n-grams apart.
+/// Windows that a block compares to find where n-grams begin.
 const ROWS_TILE: usize = 2048;
 
 /// Bytes of a window with a code: a record, and code and number twice, if it is inexact also of its rest.
@@ -112,7 +112,7 @@ impl DeviceNgramFiles {
     }
 }
 
-/// Counts n-grams of the files. The result comes in parts, in order; `weights` tells how often each symbol occurs.
+/// Counts n-grams of the files. The result comes in parts, in order; `weights` holds how often each symbol occurs.
 ///
 /// `memory` bounds the bytes for windows: about 16 each for every 64 bits of words. What one word begins must fit,
 /// whatever the bound.
@@ -140,7 +140,7 @@ pub fn ngram_counts(
     Ok(parts)
 }
 
-/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all. `take` is told
+/// As [`ngram_counts`], and has each part taken before the next one is made, so that the device need not hold all. `take` learns
 /// whether there is no other part. Of single words all are given.
 ///
 /// # Errors
@@ -411,12 +411,12 @@ struct DeviceShape {
     part_words: u32,
     /// A value lies in the lowest bits; 0 if values lie apart.
     value_bits: u32,
-    /// Windows have codes, and records with holders of so many bits.
+    /// Bits of holders in records, if windows have codes.
     coded: Option<u32>,
 }
 
 impl DeviceShape {
-    /// With `holder_bits` values are holders of so many bits.
+    /// With `holder_bits` values are holders of that width.
     fn new(word_count: u32, n: usize, holder_bits: Option<u32>) -> DeviceShape {
         assert!((2..=NGRAM_WORDS_MAX).contains(&n), "n-grams of {n} words");
         let bits = (u32::BITS - word_count.saturating_sub(1).leading_zeros()).max(1);
@@ -442,7 +442,8 @@ impl DeviceShape {
         }
     }
 
-    /// The same with codes, if records have room for holders of so many bits.
+    /// The same with codes, if records have room for holders of `holder_bits`
+    /// bits.
     fn coded(self, holder_bits: u32) -> Option<DeviceShape> {
         let has_room = self.parts == 2 && self.part_bits(1) + holder_bits <= u64::BITS;
         codes_gpu::rest_bits(self.n, self.bits)?;
@@ -577,9 +578,10 @@ impl<'a> DeviceSearch<'a> {
     fn bytes(&self, (windows, over): (usize, usize)) -> usize {
         // With few files each window may be a row of cells.
         let files = self.grammar.files();
-        let cells = match self.with_holders && files <= COLUMNS_MAX {
-            true => files * size_of::<u32>(),
-            false => 0,
+        let cells = if self.with_holders && files <= COLUMNS_MAX {
+            files * size_of::<u32>()
+        } else {
+            0
         };
         let apart = if self.shape.value_bits > 0 { 0 } else { 8 };
         let each = match self.shape.coded {
@@ -980,12 +982,13 @@ impl<'a> DeviceSearch<'a> {
             gpu.fill(&rows.offsets, 0)?;
             return Ok(rows);
         }
-        let weights = match self.with_holders {
-            true => self.weights.at(grammar.terminal_count as usize),
-            false => Argument::NONE,
+        let weights = if self.with_holders {
+            self.weights.at(grammar.terminal_count as usize)
+        } else {
+            Argument::NONE
         };
         let row_count = gpu.zeroed::<u64>(1)?;
-        // At most as many as a sort has tiles.
+        // At most the number of tiles of a sort.
         let tiles = count.div_ceil(ROWS_TILE) as u32;
         let look_back = LookBack::<u64>::new(gpu, tiles as usize)?;
         let launched = Launch {
@@ -993,9 +996,10 @@ impl<'a> DeviceSearch<'a> {
             threads: THREADS,
         };
         if let Some(holder_bits) = shape.coded {
-            let holders = match self.with_holders {
-                true => Argument::from(&rows.holders),
-                false => Argument::NONE,
+            let holders = if self.with_holders {
+                Argument::from(&rows.holders)
+            } else {
+                Argument::NONE
             };
             let arguments = arguments! {
                 records: &found.keys,

@@ -1,7 +1,7 @@
 //! Codes of 64 bits for windows of words that take more: the parts that words have in them.
 //!
 //! The invariant: codes are in the order of windows, and windows that share
-//! one are told apart by what `codes.cuh` says. How often words are said to
+//! one are distinguished as `codes.cuh` says. How often words are said to
 //! occur is only about speed.
 
 use crate::gpu::device::{Buffer, Gpu, arguments};
@@ -9,7 +9,7 @@ use crate::gpu::driver::{Header, Source, THREADS};
 use crate::gpu::error::GpuError;
 use crate::gpu::primitives;
 
-/// More words than so many bits count have parts that are too small.
+/// With more than 2^BITS_MAX words the parts are too small.
 const BITS_MAX: u32 = 26;
 
 /// Words that are never inexact; as in `codes.cuh`.
@@ -25,15 +25,15 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[("CODES_THREADS", THREADS as u64)],
 };
 
-/// Bits of what orders inexact windows of `n` words of so many bits; `None` if these have no codes.
+/// Bits of what orders inexact windows of `n` words of `bits` bits; `None` if these have no codes.
 pub(crate) fn rest_bits(n: u32, bits: u32) -> Option<u32> {
     let rest = n.checked_sub(EXACT_WORDS + 1)?;
-    // Of how many words there may be a rest.
+    // Bits of the words of a rest, and of their number.
     let all = (rest + 1) * bits + (u32::BITS - rest.leading_zeros());
     (bits <= BITS_MAX && all <= u64::BITS).then_some(all)
 }
 
-/// `[words]`: the parts of words, of which `weights` tells how often they occur.
+/// `[words]`: the parts of words; `weights` holds how often they occur.
 pub(crate) fn parts(
     gpu: &Gpu,
     weights: &Buffer<u32>,

@@ -162,7 +162,7 @@ __device__ __forceinline__ Window window_at(const Text& text, u32 at) {
     u32 near[NEAR_QUADS * Quad::COUNT];
 #pragma unroll
     for (u32 quad = 0; quad < NEAR_QUADS; quad++) {
-        // Those behind the window are not looked at.
+        // Vectors behind the window are not loaded.
         const bool is_near = quad * Quad::COUNT < shift + text.n;
         const Quad found = is_near ? reinterpret_cast<const Quad*>(text.words)[at / Quad::COUNT + quad] : Quad{};
 #pragma unroll

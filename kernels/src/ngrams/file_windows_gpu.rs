@@ -45,7 +45,7 @@ pub struct FileWindows {
 }
 
 impl FileWindows {
-    /// The n-grams of all files, of which `weights` tells how often each word occurs; `None` if windows do not fit into
+    /// The n-grams of all files, where `weights` holds how often each word occurs; `None` if windows do not fit into
     /// `memory` bytes, or neither into 64 bits nor into codes.
     pub(crate) fn new(
         decoded: &FileWords,
@@ -67,7 +67,7 @@ impl FileWindows {
             codes_gpu::rest_bits(n as u32, word_bits)
         };
         let is_coded = rest_bits.is_some();
-        // Of the parts that words are compared by.
+        // Bits of the parts that words are compared by.
         let part_bits = word_bits * n.div_ceil(2) as u32;
         if bits >= u64::BITS && (!is_coded || part_bits > u64::BITS) {
             return Ok(None);
@@ -92,7 +92,7 @@ impl FileWindows {
             let places = text.sorted_windows(gpu, rest_bits)?;
             return text.rows(gpu, &places).map(Some);
         }
-        // Sorting is stable: files stay in order, in keys where they have room. One bit more tells windows that are none.
+        // Sorting is stable: files stay in order, in keys where they have room. One more bit marks positions without a window.
         let is_packed = bits + file_bits < u64::BITS;
         let keys = gpu.allocate::<u64>(count)?;
         let files = if is_packed {
@@ -262,7 +262,7 @@ impl WindowRuns {
     /// The windows of each row, and its files.
     fn rows(self, gpu: &Gpu) -> Result<(Buffer<u32>, DeviceTable), GpuError> {
         let totals = gpu.download(&self.totals)?;
-        // All are at most as many as windows, which are below 2^30.
+        // All are at most the number of windows, which is below 2^30.
         let (counted, rows) = (totals[0] as u32, (totals[1] >> ROWS_SHIFT) as usize);
         let entry_count = (totals[1] & ((1 << ROWS_SHIFT) - 1)) as usize;
         let entries = gpu.allocate::<u64>(entry_count)?;
@@ -294,8 +294,8 @@ impl WindowRuns {
 }
 
 /// The rows of sorted keys of windows, with the file of each, which without `files` is in the lowest bits of keys; keys of
-/// all ones come last and count for nothing. With `shape` keys have so many words of so many bits, and the words of rows are
-/// told, else their keys.
+/// all ones come last and count for nothing. With `shape`, the number of words and their bits, rows are given by their words,
+/// else by their keys.
 ///
 /// # Errors
 ///
@@ -376,7 +376,7 @@ mod tests {
                 let go = AtomicBool::new(false);
                 if let Some(found) = FileWords::new(gpu, &device)? {
                     let uses = WordUses::new(view);
-                    // Those of 8 words of 10 bits have inexact ones.
+                    // Windows of 8 words of 10 bits have inexact codes.
                     for (n, word_bits) in [(2, None), (3, None), (5, Some(17)), (8, Some(10))] {
                         let windows = match word_bits {
                             None => {

@@ -1,7 +1,7 @@
 //! N-grams in order of their counts, and of their texts.
 //!
 //! The invariant: the order is that of a stable sort on the host. Texts compare as the ranks of words one after the other, of which
-//! as many as fit make a key of 64 bits; rows are sorted by the last key first, and by their counts at the end.
+//! those that fit make a key of 64 bits; rows are sorted by the last key first, and by their counts at the end.
 
 use crate::count::tables_gpu::DeviceTable;
 use crate::gpu::device::{Buffer, Gpu, arguments};
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn ngrams_come_in_the_order_of_a_stable_sort() {
         on_devices(|gpu| {
-            // Rows, words of an n-gram, and distinct words. One key has all ranks, but for the last shape: three of eight.
+            // Rows, words of an n-gram, and distinct words. One key has all ranks, except for the last shape: three of eight.
             let shapes = [
                 (0, 2, 9),
                 (1, 3, 5),

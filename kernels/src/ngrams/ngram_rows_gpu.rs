@@ -90,9 +90,10 @@ fn range_of(piece: usize, at_once: usize, len: usize) -> Range<usize> {
 
 /// The words of some rows of `n` words, or none of them.
 fn words_of(rows: &Range<usize>, n: usize, with_words: bool) -> Range<usize> {
-    match with_words {
-        true => rows.start * n..rows.end * n,
-        false => 0..0,
+    if with_words {
+        rows.start * n..rows.end * n
+    } else {
+        0..0
     }
 }
 

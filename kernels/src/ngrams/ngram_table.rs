@@ -31,7 +31,7 @@ pub(crate) mod stored;
 /// Words of a row, but at the ends of files.
 const DEPTH: usize = NGRAM_WORDS_MAX;
 
-/// The words of every so many-th row are kept whole.
+/// Interval of rows whose words are kept whole.
 const SAMPLE_ROWS: usize = 64;
 
 /// The distinct n-grams of eight words.
@@ -106,9 +106,10 @@ impl NgramTable {
             let arrays = [&part.words, &part.values, &part.lists.totals];
             let arrays = arrays.map(|array| size_of_val(&array[..]));
             let lists = &part.lists;
-            let ranked = match Arc::ptr_eq(&lists.table, &lists.ranked) {
-                true => 0,
-                false => lists.ranked.bytes(),
+            let ranked = if Arc::ptr_eq(&lists.table, &lists.ranked) {
+                0
+            } else {
+                lists.ranked.bytes()
             };
             part.lengths.len()
                 + size_of_val(&part.samples[..])
@@ -119,7 +120,7 @@ impl NgramTable {
         self.parts.iter().map(of_part).sum()
     }
 
-    /// Sorts all n-grams of the grammar. `weights` tells how often each symbol occurs.
+    /// Sorts all n-grams of the grammar. `weights` holds how often each symbol occurs.
     ///
     /// Work and memory: as [`crate::ngram_file_counts`] of eight words; of a single file as [`crate::ngram_counts`].
     ///
@@ -275,7 +276,8 @@ impl RowRange {
         let (mut row, mut at) = (0, 0);
         while row < self.lengths.len() {
             let (start, length, shared) = (row, self.length(row), self.shared(row));
-            // As many as a row can have: a copy of fixed size is faster, and what is too much is written over.
+            // All words that a row can have: a copy of fixed size is faster, and the next row overwrites the
+            // excess.
             words[shared..][..DEPTH].copy_from_slice(&self.words[at..][..DEPTH]);
             at += length - shared;
             row += 1;
@@ -331,7 +333,7 @@ impl RowRange {
                     if order == FileOrder::Count {
                         rank(&mut own.entries[start..]);
                     }
-                    // There are fewer lists than n-grams.
+                    // The lists are fewer than the n-grams.
                     numbers.push((shared.rows() + own.rows()) as u32);
                     own.offsets.push(own.entries.len());
                 }
@@ -376,7 +378,7 @@ struct PartWriter {
     lists: CountTable,
     /// The row before.
     last: Vec<u32>,
-    /// Where lists are that are there; none of a single file.
+    /// By the list, where it is stored; none of a single file.
     numbers: Option<HashMap<Vec<(u32, u32)>, u32>>,
 }
 
@@ -421,7 +423,7 @@ impl PartWriter {
             row[..words.len()].copy_from_slice(words);
             part.samples.push(Sample {
                 row,
-                // There are fewer words than places in the text.
+                // The words are fewer than the places in the text.
                 words_start: part.words.len() as u32,
             });
         }
@@ -457,9 +459,10 @@ impl PartWriter {
         let offsets = self.lists.offsets.windows(2);
         offsets.for_each(|ends| rank(&mut ranked.entries[ends[0]..ends[1]]));
         part.lists.table = Arc::new(self.lists);
-        part.lists.ranked = match ranked == *part.lists.table {
-            true => part.lists.table.clone(),
-            false => Arc::new(ranked),
+        part.lists.ranked = if ranked == *part.lists.table {
+            part.lists.table.clone()
+        } else {
+            Arc::new(ranked)
         };
         part
     }
@@ -483,7 +486,7 @@ fn tails(view: GrammarView<'_>) -> Tails {
     tails
 }
 
-/// The last [`DEPTH`] - 1 words of a file, or as many as it has.
+/// The last [`DEPTH`] - 1 words of a file, or all of a shorter file.
 fn last_words(view: GrammarView<'_>, file: u32) -> Vec<u32> {
     let mut words = Vec::with_capacity(DEPTH);
     let mut left = vec![view.file_root(file)];

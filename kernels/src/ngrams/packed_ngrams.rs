@@ -18,7 +18,7 @@ use crate::ngrams::windows::NGRAM_WORDS_MAX;
 use crate::stop::Stopped;
 use crate::{CountTable, GrammarView, RuleFiles, SharedRows};
 
-/// How many words are shared takes so many bits of a row's first byte, and the value the others.
+/// Bits of the number of shared words in a row's first byte; the value has the other bits.
 const SHARED_BITS: u32 = 3;
 
 /// A value that is not in the row's first byte.
@@ -50,7 +50,7 @@ fn read(source: &[u8], at: usize, mask: u32) -> u32 {
     u32::from_le_bytes(bytes.unwrap_or_default()) & mask
 }
 
-/// The lowest bits of a number that takes so many bytes, from 1 to 4.
+/// The mask of a number of `bytes` bytes, from 1 to 4.
 fn mask_of(bytes: usize) -> u32 {
     u32::MAX >> (u32::BITS as usize - u8::BITS as usize * bytes)
 }
@@ -60,7 +60,7 @@ fn mask_of(bytes: usize) -> u32 {
 struct PackedRows {
     n: usize,
     rows: usize,
-    /// Of a word.
+    /// Bytes of a word.
     word_bytes: usize,
     bytes: Box<[u8]>,
     /// Numbers from [`VALUE_ESCAPE`] on, in order of rows.
@@ -200,7 +200,7 @@ impl PackedNgramCounts {
 pub struct PackedNgramFiles {
     /// With how many files an n-gram has, less one: none has none.
     rows: PackedRows,
-    /// Of a file.
+    /// Bytes of a file.
     file_bytes: usize,
     /// A file and a count less one, at most [`COUNT_ESCAPE`], for each entry.
     entries: Box<[u8]>,

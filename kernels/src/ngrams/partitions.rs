@@ -47,7 +47,7 @@ impl<K: WindowKey> ItemLayout<K> {
         self.bytes
     }
 
-    /// What a key and a value make: as much as the key's type holds, and what is above.
+    /// The item of a key and a value: the bits that the key's type holds, and the bits above.
     #[inline(always)]
     fn item(self, key: K, value: u32) -> (K, u32) {
         let low = key.shl(self.value_bits).or(K::from_word(value));
@@ -60,9 +60,10 @@ impl<K: WindowKey> ItemLayout<K> {
     #[inline(always)]
     pub(crate) fn top(self, (low, high): (K, u32), shift: u32) -> u64 {
         let above = u64::from(high) << (K::BITS - shift).min(u64::BITS - 1);
-        match self.bits > K::BITS {
-            true => low.shr(shift).low() | above,
-            false => low.shr(shift).low(),
+        if self.bits > K::BITS {
+            low.shr(shift).low() | above
+        } else {
+            low.shr(shift).low()
         }
     }
 }
@@ -142,7 +143,7 @@ impl ItemChunk {
         self.0.len() / layout.bytes
     }
 
-    /// Calls `take` with each item: as much as the key's type holds, and what is above.
+    /// Calls `take` with each item: the bits that the key's type holds, and the bits above.
     #[inline(always)]
     pub(crate) fn each<K: WindowKey>(self, layout: ItemLayout<K>, mut take: impl FnMut(K, u32)) {
         let ItemChunk(mut bytes) = self;

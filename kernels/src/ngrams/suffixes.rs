@@ -2,13 +2,12 @@
 //!
 //! In   a grammar over words, n from 1 to [`NGRAM_WORDS_MAX`]
 //! Out  the n-grams with counts, or with the files that have them; where an n-gram stands
-//! Work O(words) for all n-grams, in the order of memory but for one read a distinct n-gram; O(log words) for one
+//! Work O(words) for all n-grams, in the order of memory except for one read a distinct n-gram; O(log words) for one
 //!
 //! What a grammar cannot shorten, prose above all, is faster to answer from a sorted list of all its places. Places are
 //! sorted by the words that follow up to the depth that queries ask for, and equal ones by place, so one list serves
-//! n-grams of every length: those of n words are runs of places that share n words, which one byte a place tells.
-//! It is made from the grammar, costs 9 bytes a word, and is worth that only where words are not many more than
-//! symbols.
+//! n-grams of every length: those of n words are runs of places that share n words, stored as one byte a place. It is
+//! made from the grammar, costs 9 bytes a word, and is worth that only where words are not many more than symbols.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -31,7 +30,7 @@ pub(crate) mod stored;
 
 use find::{SuffixSource, find_ranks};
 
-/// Places are in order of so many words.
+/// Words that order places.
 const DEPTH: usize = NGRAM_WORDS_MAX;
 
 /// The bits of a place.
@@ -45,10 +44,10 @@ const BUCKETS_MAX: usize = 1 << 12;
 const TASK_SYMBOLS: usize = 1 << 16;
 const TASK_PLACES: usize = 1 << 17;
 
-/// Windows that are looked up together, for memory answers slowly but many questions at a time.
+/// Windows that are looked up together, which overlaps the latency of memory.
 const LOOKED_UP: usize = 128;
 
-/// The file of every so many-th word is kept.
+/// Interval of the words whose file is kept.
 const FILE_STEP: usize = 256;
 
 /// The first words from a place on, each plus one; zeros behind the end of its file.
@@ -91,9 +90,9 @@ impl WordSuffixes {
                 .sum::<usize>()
     }
 
-    /// Sorts all words of the grammar by what follows. `weights` tells how often each symbol occurs.
+    /// Sorts all words of the grammar by what follows. `weights` holds how often each symbol occurs.
     ///
-    /// Work: O(words), a few sorts of 16 bytes a word, in rounds that each look at all words. `round_bytes`: the memory for keys
+    /// Work: O(words), a few sorts of 16 bytes a word, in rounds that each examine all words. `round_bytes`: the memory for keys
     /// beside the result, about; at least what the most frequent word needs at 16 bytes each.
     ///
     /// # Errors
@@ -358,7 +357,7 @@ impl WordSuffixes {
         })
     }
 
-    /// As [`WordSuffixes::ngram_counts`], only those of each part whose counts are wanted. `choose` is told all counts of a
+    /// As [`WordSuffixes::ngram_counts`], only those of each part whose counts are wanted. `choose` gets all counts of a
     /// part. No words of others are looked up.
     ///
     /// # Panics
@@ -456,7 +455,7 @@ impl WordSuffixes {
         places.into_iter().map(position).collect()
     }
 
-    /// Whether n-grams of so many words can be looked up.
+    /// Whether n-grams of `n` words can be looked up.
     pub fn has(n: usize) -> bool {
         (1..=DEPTH).contains(&n)
     }
@@ -600,7 +599,7 @@ fn common(a: &Window, b: &Window) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// As many words of a window as fit beside a place, the first one in the highest bits.
+/// The words of a window that fit beside a place, the first one in the highest bits.
 #[derive(Clone, Copy)]
 struct Keys {
     words: u32,
@@ -608,7 +607,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// For so many distinct words.
+    /// Keys over `word_count` distinct words.
     fn new(word_count: usize) -> Keys {
         // One more stands for the end of a file.
         let bits = (usize::BITS - word_count.leading_zeros()).max(1);

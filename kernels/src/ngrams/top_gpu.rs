@@ -30,7 +30,7 @@ pub(crate) static SOURCE: Source = Source {
 };
 
 impl DeviceNgrams {
-    /// Of the n-grams that occur so often, from the first of `counts` to the second, the `limit` that occur most often, or
+    /// Of the n-grams whose counts are in the range `counts`, both ends included, the `limit` that occur most often, or
     /// least if not `descending`, in order of their words; also others that occur as often as the last of them.
     ///
     /// Waits for the device a few times.
@@ -75,7 +75,7 @@ impl DeviceNgrams {
 }
 
 impl DeviceNgramFiles {
-    /// Of the n-grams in files where they occur so often, as [`DeviceNgrams::top`]; n-grams with no such file are left out.
+    /// Of the n-grams with the files where their counts are in the range, as [`DeviceNgrams::top`]; n-grams with no such file are left out.
     ///
     /// Waits for the device a few times.
     ///
@@ -174,7 +174,7 @@ struct Ranks {
 }
 
 impl Ranks {
-    /// Of rows that occur so often.
+    /// Of rows whose counts are in a range.
     fn new(descending: bool, (least, most): (u64, u64)) -> Ranks {
         let Ok(least) = u32::try_from(least) else {
             return Ranks {
@@ -184,17 +184,18 @@ impl Ranks {
             };
         };
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        match descending {
-            true => Ranks {
+        if descending {
+            Ranks {
                 changed: 0,
                 low: least,
                 high: most,
-            },
-            false => Ranks {
+            }
+        } else {
+            Ranks {
                 changed: u32::MAX,
                 low: !most,
                 high: !least,
-            },
+            }
         }
     }
 
@@ -270,9 +271,12 @@ mod tests {
         }
         let last = sorted.get(limit as usize - 1).copied();
         move |count| {
-            let is_before = |last: u32| match descending {
-                true => count >= last,
-                false => count <= last,
+            let is_before = |last: u32| {
+                if descending {
+                    count >= last
+                } else {
+                    count <= last
+                }
             };
             is_counted(count) && last.is_none_or(is_before)
         }

@@ -21,16 +21,16 @@ use crate::sort::window_keys::WindowKey;
 /// The longest n-gram.
 pub const NGRAM_WORDS_MAX: usize = 8;
 
-/// The number of words of an [`Ends`] takes so many bits.
+/// Bits of the number of words of an [`Ends`].
 const LENGTH_BITS: u32 = 4;
 
 /// Rules that a thread takes at least.
 const SHARE_RULES: usize = 1 << 9;
 
-/// So many symbols are looked up together, for memory answers slowly but many questions at a time.
+/// Symbols looked up together, which overlaps the latency of memory.
 const BLOCK_SYMBOLS: usize = 1 << 8;
 
-/// Their windows, and room for what is written over.
+/// Windows of these symbols, and room for the excess of copies of fixed size.
 const BLOCK_WINDOWS: usize = (BLOCK_SYMBOLS + 1) * (NGRAM_WORDS_MAX - 1);
 
 /// How words make keys.
@@ -58,7 +58,7 @@ impl Shape {
 /// The first and last words of a symbol.
 #[derive(Clone, Copy, Default)]
 struct Ends<K> {
-    /// The first n - 1 words, or as many as there are and zeros; in the highest bits how many.
+    /// The first n - 1 words, padded with zeros; in the highest bits their number.
     head: K,
     /// The last n - 1 words, if there are as many.
     tail: K,
@@ -124,9 +124,10 @@ impl<'a, K: WindowKey> Windows<'a, K> {
         for &symbol in body.iter().rev() {
             let ends = self.symbol_ends(symbol, ends);
             let (head, more) = self.head(ends);
-            let last = match more < n - 1 {
-                true => head.shr((n - 1 - more) * bits),
-                false => ends.tail,
+            let last = if more < n - 1 {
+                head.shr((n - 1 - more) * bits)
+            } else {
+                ends.tail
             };
             tail = tail.or(last.shl(words * bits));
             words += more;

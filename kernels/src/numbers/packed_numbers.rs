@@ -1,7 +1,7 @@
-//! Numbers that never fall, packed: any of them can be had alone.
+//! Packed numbers that never fall, with random access.
 //!
 //! Numbers lie in blocks of 64. A block has its first number, and what each is above that in as many bits as the largest of
-//! these needs, so it takes as many words of 64 bits as a difference takes bits, and where it begins tells the width.
+//! these needs, so a difference of w bits makes a block of w words of 64 bits, and the start of the next block gives the width.
 //! The invariant: `get` gives what was pushed.
 
 /// Numbers of a block.
@@ -12,12 +12,12 @@ const BLOCK: usize = 64;
 pub struct PackedNumbers {
     /// The first number of each block.
     firsts: Vec<u64>,
-    /// Where each block begins in `words`, but for the first; the last ends where they do.
+    /// Where each block begins in `words`, except for the first; the last ends where they do.
     ends: Vec<usize>,
     words: Vec<u64>,
     /// Numbers of blocks that are packed.
     packed: usize,
-    /// Those of the last block while it is not full.
+    /// Numbers of the last block while it is not full.
     rest: Vec<u64>,
 }
 

@@ -17,7 +17,7 @@ const ROUNDS: usize = 20;
 /// Fewer files are not cut.
 const CUT_MIN: usize = 8;
 
-/// Cuts so deep are worked on side by side.
+/// Cuts above this depth are worked on in parallel.
 const PARALLEL_DEPTH: usize = 4;
 
 /// How many files of each side have a word, and what it gains if one of them moves to the other side.
@@ -53,7 +53,7 @@ fn cut(
             break;
         }
     }
-    // Who stays within a half has come by gains: a fixed order makes the next cut independent of that.
+    // Gains decided the order within a half; a fixed order makes the next cut independent of it.
     left.sort_unstable();
     right.sort_unstable();
     if depth < PARALLEL_DEPTH {

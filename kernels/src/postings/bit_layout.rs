@@ -1,6 +1,6 @@
 //! Where the numbers of an encoded list lie, for kernels, which read the bytes as they are stored.
 //!
-//! The invariant: what is told was read from headers that may be damaged, so that any of it may lead out of the bytes. Lists
+//! The invariant: a layout was read from headers that may be damaged, so that any of it may lead out of the bytes. Lists
 //! of codecs whose blocks no kernel reads have no layout.
 
 /// What a kernel has to know of a list to read one block, or one id.
@@ -44,7 +44,7 @@ pub enum BlockLayout {
         /// Where blocks end.
         ends: BitArray,
     },
-    /// Residuals of a line for each 256 ids (SegLRC), or for each bucket, which begin at `begins`, but for the first, and whose
+    /// Residuals of a line for each 256 ids (SegLRC), or for each bucket, which begin at `begins`, except for the first, and whose
     /// ids are the same above the lowest `shift` bits (HS_LRC).
     SegmentLines {
         /// The first id by each line.
@@ -61,9 +61,9 @@ pub enum BlockLayout {
 /// The buckets of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct HashBuckets {
-    /// Where their ids begin, but for the first.
+    /// Where their ids begin, except for the first.
     pub begins: BitArray,
-    /// Bits of an id that its bucket does not tell.
+    /// Low bits of an id, which its bucket leaves open.
     pub shift: u32,
     /// How many there are.
     pub count: u32,

@@ -1,6 +1,6 @@
 //! Numbers of any width in bits, lowest bit first, in bytes that come from disk.
 //!
-//! The invariant: reading never panics. Bits behind the end are 0; who reads a whole list compares its end with that of the
+//! The invariant: reading never panics. Bits behind the end are 0; the reader of a whole list compares its end with that of the
 //! bytes.
 
 use super::bit_layout::BitArray;
@@ -153,9 +153,10 @@ impl<'a> BitInput<'a> {
     /// Whether everything so far was there.
     #[inline]
     pub fn check_end(&self) -> Result<(), MalformedPostings> {
-        match self.at <= self.bytes.len() * 8 {
-            true => Ok(()),
-            false => Err(MalformedPostings),
+        if self.at <= self.bytes.len() * 8 {
+            Ok(())
+        } else {
+            Err(MalformedPostings)
         }
     }
 }
@@ -212,9 +213,10 @@ impl<'a> PackedArray<'a> {
         let mut high = self.len.min(low + step - 1).max(low);
         while low < high {
             let middle = low + (high - low) / 2;
-            match satisfies(self.get(middle)) {
-                true => low = middle + 1,
-                false => high = middle,
+            if satisfies(self.get(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
         }
         low - first
@@ -244,7 +246,7 @@ pub(super) fn unpack(bytes: &[u8], at: usize, width: u32, numbers: &mut [u32]) {
     by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
 }
 
-/// Eight numbers take as many bytes as one takes bits, so that all shifts of eight are constants but for the first.
+/// Eight numbers take as many bytes as one takes bits, so that all shifts of eight are constants except for the first.
 #[inline(always)]
 fn unpack_width<const WIDTH: usize>(bytes: &[u8], at: usize, numbers: &mut [u32]) {
     let (mut byte, shift) = (at / 8, at % 8);

@@ -31,7 +31,7 @@ pub enum PostingsCodec {
 }
 
 impl PostingsCodec {
-    /// All of them, by number.
+    /// All codecs, by number.
     pub const ALL: [PostingsCodec; 11] = [
         PostingsCodec::Pfd,
         PostingsCodec::NewPfd,
@@ -76,7 +76,7 @@ impl PostingsCodec {
     }
 }
 
-/// Bytes that no encoder wrote for so many ids of that universe.
+/// Bytes that no encoder writes for this number of ids of that universe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed postings list")]
 pub struct MalformedPostings;

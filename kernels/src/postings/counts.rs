@@ -1,4 +1,4 @@
-//! How often a word occurs in each file of its list.
+//! Counts of a word in each file of its list.
 //!
 //! The invariant: decoding gives the counts that were encoded, on other bytes an error or any counts of 1 at least, never a
 //! panic. Most lists have counts of 1 only and take no byte. Others are blocks of 128 counts, each in that of eight codes
@@ -114,7 +114,7 @@ pub fn encode_counts(counts: &[u32], bytes: &mut Vec<u8>) {
 ///
 /// # Errors
 ///
-/// [`MalformedPostings`] if no encoder wrote these bytes for so many counts.
+/// [`MalformedPostings`] if no encoder writes these bytes for `count` counts.
 pub fn decode_counts(
     bytes: &[u8],
     count: usize,

@@ -41,9 +41,10 @@ fn shape(count: u64, range: u64) -> (PartitionShape, u64) {
     }
     let low = bit_length(range / count) - 1;
     let bits = count * u64::from(low + 1) + (range >> low);
-    match range <= bits {
-        true => (PartitionShape::BitSet, range),
-        false => (PartitionShape::LowBits(low), bits),
+    if range <= bits {
+        (PartitionShape::BitSet, range)
+    } else {
+        (PartitionShape::LowBits(low), bits)
     }
 }
 
@@ -148,7 +149,7 @@ fn put_ones(places: impl Iterator<Item = u64>, bits: u64, writer: &mut BitWriter
 pub(super) struct EliasFano<'a> {
     count: usize,
     universe: u32,
-    /// Of each partition but the first, in grains.
+    /// Where each partition but the first begins, in grains.
     begins: PackedArray<'a>,
     firsts: PackedArray<'a>,
     offsets: PackedArray<'a>,
@@ -215,9 +216,10 @@ impl<'a> EliasFano<'a> {
     /// The first id of a partition, how many follow, and how many may.
     fn header(&self, partition: usize) -> Result<(u64, u64, u64), MalformedPostings> {
         let first = self.firsts.get(partition);
-        let next = match partition + 1 < self.firsts.len() {
-            true => self.firsts.get(partition + 1),
-            false => self.universe.into(),
+        let next = if partition + 1 < self.firsts.len() {
+            self.firsts.get(partition + 1)
+        } else {
+            self.universe.into()
         };
         let range = next.checked_sub(first + 1);
         let ids = self
@@ -278,9 +280,10 @@ impl<'a> EliasFano<'a> {
             first: first as u32 + 1, // below the universe
         };
         ids.push(first as u32);
-        match vector_unpack::is_there() {
-            true => behind.append_by_vectors(self.bytes, ids)?,
-            false => behind.append(self.bytes, ids)?,
+        if vector_unpack::is_there() {
+            behind.append_by_vectors(self.bytes, ids)?
+        } else {
+            behind.append(self.bytes, ids)?
         }
         Ok(end)
     }
@@ -369,9 +372,10 @@ fn read_ones(
         }
         k += ones;
     }
-    match k == ids.len() {
-        true => Ok(()),
-        false => Err(MalformedPostings),
+    if k == ids.len() {
+        Ok(())
+    } else {
+        Err(MalformedPostings)
     }
 }
 

@@ -97,9 +97,10 @@ fn plan(numbers: &[u32], kind: Exceptions, width: u32) -> SegmentPlan {
         }
         (Exceptions::Simple16, _) => {
             let (distances, highs) = distances_and_highs(numbers, &exceptions, width);
-            match highs.iter().all(|&high| u64::from(high) < simple16::END) {
-                true => 32 * (simple16::words(&distances) + simple16::words(&highs)),
-                false => usize::MAX / 2,
+            if highs.iter().all(|&high| u64::from(high) < simple16::END) {
+                32 * (simple16::words(&distances) + simple16::words(&highs))
+            } else {
+                usize::MAX / 2
             }
         }
     };

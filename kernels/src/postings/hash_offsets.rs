@@ -5,9 +5,9 @@
 /// Where the ids with the same leading bits begin (4.4).
 #[derive(Clone, Debug)]
 pub struct HashOffsets {
-    /// Bits of an id that its bucket does not tell.
+    /// Low bits of an id, which its bucket leaves open.
     pub shift: u32,
-    /// Of each bucket, and the number of ids.
+    /// Offset of each bucket, and the number of ids.
     pub offsets: Vec<u32>,
 }
 

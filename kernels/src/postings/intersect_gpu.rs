@@ -62,7 +62,7 @@ impl DeviceLists {
         for bounds in offsets.windows(2) {
             let own = &ids[bounds[0] as usize..bounds[1] as usize];
             let hash = HashOffsets::new(own, universe, bucket);
-            // There are fewer hash offsets than twice the ids and lists.
+            // The number of hash offsets is below twice that of ids and lists.
             let (hash_first, buckets) = (hash_offsets.len() as u32, hash.offsets.len() as u32 - 1);
             let count = bounds[1] - bounds[0];
             counts.push(count);

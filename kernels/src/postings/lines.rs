@@ -1,6 +1,6 @@
 //! Lines through the points (index, id) of a list, in whole numbers (Ao et al. 4.3 and 5.2).
 //!
-//! The invariant: the value of a line at an index is the same whoever computes it, since it is `base + (slope * index >>
+//! The invariant: the value of a line at an index is the same on every device, since it is `base + (slope * index >>
 //! fraction)` in 64 bits. Floating point only chooses the slope. The paper's constant and its least residual are one number
 //! here, the base, so that all residuals are at least 0.
 
@@ -30,9 +30,10 @@ impl Line {
             products += from_mean * (f64::from(id) - mean_id);
             squares += from_mean * from_mean;
         }
-        let slope = match squares > 0.0 {
-            true => products / squares * (1u64 << fraction) as f64,
-            false => 0.0,
+        let slope = if squares > 0.0 {
+            products / squares * (1u64 << fraction) as f64
+        } else {
+            0.0
         };
         let mut line = Line {
             base: 0,

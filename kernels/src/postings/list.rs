@@ -55,7 +55,7 @@ pub fn encode_ids(codec: PostingsCodec, ids: &[u32], universe: u32, bytes: &mut 
 ///
 /// # Errors
 ///
-/// [`MalformedPostings`] if no encoder wrote these bytes for so many ids, or what they hold does not ascend below the
+/// [`MalformedPostings`] if no encoder writes these bytes for `count` ids, or what they hold does not ascend below the
 /// universe. Takes memory in proportion to `count` even then.
 pub fn decode_ids(
     codec: PostingsCodec,
@@ -97,9 +97,10 @@ pub fn choose_codec(ids: &[u32], universe: u32) -> PostingsCodec {
         bytes.len()
     };
     let least = size(PostingsCodec::EliasFano);
-    match size(PostingsCodec::Bp128) <= least + least / 16 {
-        true => PostingsCodec::Bp128,
-        false => PostingsCodec::EliasFano,
+    if size(PostingsCodec::Bp128) <= least + least / 16 {
+        PostingsCodec::Bp128
+    } else {
+        PostingsCodec::EliasFano
     }
 }
 
@@ -328,7 +329,7 @@ impl<'a> PostingsList<'a> {
         }
     }
 
-    /// A block from `from` on before which all ids are less than `id`, as far as headers tell.
+    /// A block from `from` on before which all ids are less than `id`, as far as headers show.
     fn find(&self, id: u32, from: usize) -> usize {
         match &self.blocks {
             ListBlocks::Short(_) => from,

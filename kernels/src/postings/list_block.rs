@@ -1,7 +1,7 @@
 //! Blocks of an index of words: for some words that follow each other the files that have each, with counts.
 //!
 //! Invariant: a block that was packed gives every list back; any other bytes give an error or some lists whose files ascend below
-//! the number of files. Files are told by their numbers in the segment, words by their first tokens.
+//! the number of files. Files are identified by their numbers in the segment, words by their first tokens.
 //!
 //! A block is, for each word, the distance of its token from the one before (a varint; 0 for the first), the number of its files
 //! (a varint), and then, if that is less than [`SHORT_LIST`], distances of files less one and counts less one as varints; else the

@@ -83,12 +83,11 @@ impl<'a> ListLine<'a> {
         let blocks = count.div_ceil(BLOCK);
         let width = input.read(6) as u32;
         let ends = input.array(blocks, width)?;
-        let minima = match is_local {
-            true => {
-                let width = input.read(6) as u32;
-                input.array(blocks, width)?
-            }
-            false => input.array(0, 0)?,
+        let minima = if is_local {
+            let width = input.read(6) as u32;
+            input.array(blocks, width)?
+        } else {
+            input.array(0, 0)?
         };
         let list = ListLine {
             count,
@@ -107,9 +106,10 @@ impl<'a> ListLine<'a> {
         let last = count - (blocks - 1) * BLOCK;
         let bits = begin.checked_mul(BLOCK).ok_or(MalformedPostings)?;
         let end = bits.checked_add(list.data + last * width);
-        match end.is_some_and(|end| end <= bytes.len() * 8) {
-            true => Ok(list),
-            false => Err(MalformedPostings),
+        if end.is_some_and(|end| end <= bytes.len() * 8) {
+            Ok(list)
+        } else {
+            Err(MalformedPostings)
         }
     }
 
@@ -170,9 +170,10 @@ impl<'a> ListLine<'a> {
         let mut high = (end / BLOCK + 1).min(self.blocks()).max(low + 1);
         while low + 1 < high {
             let middle = low + (high - low) / 2;
-            match self.get(middle * BLOCK) <= id {
-                true => low = middle,
-                false => high = middle,
+            if self.get(middle * BLOCK) <= id {
+                low = middle;
+            } else {
+                high = middle;
             }
         }
         low

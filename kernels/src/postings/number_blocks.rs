@@ -1,7 +1,7 @@
 //! Blocks of numbers, as indexes store them: any of a block can be read without the others.
 //!
 //! A block has the least number (8 bytes), the width of what each is above that (1), and these, one after the other, lowest bit
-//! first. How many there are is known to who reads. The invariant: reading bytes of any content never panics.
+//! first. The reader knows how many there are. The invariant: reading bytes of any content never panics.
 
 use crate::postings::bit_packing::{BitWriter, bit_length, read_bits};
 

@@ -8,7 +8,7 @@
 use super::bit_packing::{BitInput, BitWriter, PackedArray, bit_length, width_of};
 use super::codec::MalformedPostings;
 
-/// Bits of an id that its container does not tell.
+/// Low bits of an id, which its container stores.
 const LOW_BITS: u32 = 16;
 
 /// How a container stores ids.
@@ -150,9 +150,10 @@ impl<'a> RoaringList<'a> {
         let count = count.ok_or(MalformedPostings)?;
         let end_of = |container| self.ends.get(container) as usize; // 57 bits at most
         let begin = container.checked_sub(1).map_or(0, end_of);
-        let end = match container + 1 == self.blocks() {
-            true => self.data.len(),
-            false => end_of(container),
+        let end = if container + 1 == self.blocks() {
+            self.data.len()
+        } else {
+            end_of(container)
         };
         let data = self.data.get(begin..end).ok_or(MalformedPostings)?;
         let high = (container as u32) << LOW_BITS;
@@ -191,9 +192,10 @@ impl<'a> RoaringList<'a> {
             }
             _ => return Err(MalformedPostings),
         }
-        match ids.len() == expected {
-            true => Ok(()),
-            false => Err(MalformedPostings),
+        if ids.len() == expected {
+            Ok(())
+        } else {
+            Err(MalformedPostings)
         }
     }
 }

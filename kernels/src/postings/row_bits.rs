@@ -1,7 +1,7 @@
 //! Long rows of a table of counts as bit sets, and the columns that rows have in common.
 //!
 //! The invariant: a bit is set where the table has the column, whatever the count. A row has a bit set if that takes at most half
-//! as much memory as its columns and counts, so all bit sets together take at most half as much as the table. Source: Culpepper and
+//! the memory of its columns and counts, so all bit sets together take at most half the memory of the table. Source: Culpepper and
 //! Moffat, "Efficient Set Intersection for Inverted Indexing", ACM TOIS 29(1), 2010: bit sets for dense lists, and the ids of other
 //! lists looked up in them.
 

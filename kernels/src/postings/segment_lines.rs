@@ -235,9 +235,10 @@ impl<'a> SegmentLines<'a> {
         let mut high = self.blocks().min(low + step).max(low + 1);
         while low + 1 < high {
             let middle = low + (high - low) / 2;
-            match self.get(middle * BLOCK) <= id {
-                true => low = middle,
-                false => high = middle,
+            if self.get(middle * BLOCK) <= id {
+                low = middle;
+            } else {
+                high = middle;
             }
         }
         low

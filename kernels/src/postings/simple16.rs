@@ -25,7 +25,7 @@ const CUTS: [&[(u32, u32)]; 16] = [
     &[(1, 28)],
 ];
 
-/// Largest number and one more.
+/// One more than the largest number.
 pub(super) const END: u64 = 1 << 28;
 
 /// Widths of the numbers of a word.

@@ -70,7 +70,7 @@ mod x86_64 {
             for _ in 0..WORD as usize / LANES {
                 let ones = word as u16;
                 let places = _mm512_maskz_compress_epi32(ones, lanes);
-                // SAFETY: k is `count` at most, and behind that lie twice as many as are read or written.
+                // SAFETY: k is `count` at most, and behind that lie at least twice the items read or written.
                 unsafe {
                     let to = ids.as_mut_ptr().add(k);
                     let own = if HAS_LOWS {
@@ -93,9 +93,10 @@ mod x86_64 {
                 place += LANES as u32;
             }
         }
-        match k == count {
-            true => Ok(()),
-            false => Err(MalformedPostings),
+        if k == count {
+            Ok(())
+        } else {
+            Err(MalformedPostings)
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::sort::window_keys::WindowKey;
 /// Items of a bucket that lie together.
 const BLOCK_ITEMS: usize = 64;
 
-/// Digits of a large and of a small bucket have at most so many bits.
+/// Most bits of a digit of a large and of a small bucket.
 const DIGIT_BITS: u32 = 11;
 const DIGIT_BITS_SMALL: u32 = 8;
 const SMALL_ITEMS: usize = 1 << 11;

@@ -19,7 +19,7 @@ use crate::stop::{Stopped, check};
 /// Rows that a bucket has on average: with two copies of a key and a row each, less than a core's cache.
 const BUCKET_ROWS: usize = 1 << 12;
 const BUCKETS_MAX: usize = 1 << 9;
-/// Keys that are looked at for each bucket.
+/// Keys that are examined for each bucket.
 const SAMPLES: usize = 16;
 /// Least rows that one task puts into buckets.
 const TASK_ROWS_MIN: usize = 1 << 16;

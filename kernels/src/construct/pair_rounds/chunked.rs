@@ -29,7 +29,7 @@ pub(super) const BEFORE: usize = 3;
 /// Positions behind a chunk that can influence what is taken inside, and one more symbol.
 pub(super) const BEHIND: usize = 4;
 
-/// Positions a chunk has at least, but for the only one. A new one has four times as many.
+/// Positions a chunk has at least, except for the only one. A new one has four times as many.
 pub(super) const CHUNK_MIN: usize = 1 << 14;
 
 /// One chunk: `length` positions from `begin`.

@@ -1,7 +1,7 @@
 //! The sequence after a round: what was taken becomes rules' symbols.
 //!
 //! Chunks are written over themselves. The invariants: afterwards every
-//! position has the number of its pair, or is told to be fresh; and the counts,
+//! position has the number of its pair, or is marked fresh; and the counts,
 //! once [`apply_events`] has brought them up to date, are those of the new
 //! sequence, fresh pairs excepted. Fresh pairs are numbered elsewhere.
 //!
@@ -39,8 +39,8 @@ const BATCH: usize = 16;
 /// Pair numbers that lost a candidate, or won one if flagged, by part of their range.
 type Events = [Vec<u32>; RANGES];
 
-/// Replaces what was taken and brings the counts up to date, but for the fresh pairs, which
-/// are told by chunk; `live` are the numbers of the pairs that occur twice or more.
+/// Replaces what was taken and brings the counts up to date, except for the fresh pairs, which
+/// are returned by chunk; `live` are the numbers of the pairs that occur twice or more.
 pub(super) fn replace(
     chunked: &mut Chunked,
     taken: &[Taken],
@@ -207,7 +207,7 @@ impl ChunkWriter<'_> {
         }
     }
 
-    /// Tells that the pair at the last position written is changed. It was at `old`; it gets
+    /// Records that the pair at the last position written is changed. It was at `old`; it gets
     /// `flag` as its number until it is numbered.
     fn change_last(&mut self, old: usize, flag: u32) {
         let number = self.numbers[old];
@@ -233,7 +233,7 @@ impl ChunkWriter<'_> {
     }
 }
 
-/// The part of the range of numbers that a number is in is told by its bits from this one on.
+/// The shift that gives the range of a number: its bits from this one on.
 fn range_shift(counts: &[u32]) -> u32 {
     counts.len().div_ceil(RANGES).next_power_of_two().ilog2()
 }

@@ -80,7 +80,7 @@ impl Taken {
 
 /// Takes positions in each chunk.
 ///
-/// `uses` must be zeros. Afterwards it tells of each pair that was taken one place where it was,
+/// `uses` must be zeros. Afterwards it holds one place of each pair that was taken,
 /// as 1 + an index into the symbols, flagged with [`AGAIN`] if there are more.
 pub(super) fn select(chunked: &Chunked, priorities: &Priorities, uses: &[AtomicU32]) -> Vec<Taken> {
     let filter = Filter::of(priorities.hot);
@@ -197,9 +197,10 @@ impl Masks {
         let mut maxima = self.maxima(0, 1);
         for w in 1..self.candidates.len() - 1 {
             let candidates = self.candidates[w];
-            let maxima_behind = match w + 2 < self.candidates.len() {
-                true => self.maxima(candidates, w + 1),
-                false => 0,
+            let maxima_behind = if w + 2 < self.candidates.len() {
+                self.maxima(candidates, w + 1)
+            } else {
+                0
             };
             let behind_maxima = maxima << 1 | maxima_before >> 63;
             let before_maxima = maxima >> 1 | maxima_behind << 63;

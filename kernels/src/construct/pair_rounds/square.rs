@@ -13,13 +13,13 @@ use crate::memory::huge_pages::on_huge_pages;
 /// Frequent symbols at most: the cells in use should fit into a core's cache.
 const SIDE_MAX: usize = 1 << 10;
 
-/// With fewer frequent symbols there is nothing to gain.
+/// Fewest frequent symbols for which the square pays.
 const SIDE_MIN: usize = 16;
 
-/// Nor with fewer pairs of them, of 1024.
+/// Fewest pairs of frequent symbols, of 1024 pairs, for which the square pays.
 const SHARE_MIN: usize = 64;
 
-/// Positions looked at to find the frequent symbols.
+/// Positions examined to find the frequent symbols.
 const SAMPLE: usize = 1 << 19;
 
 /// Positions that a frequent symbol has at least in the sample.

@@ -46,7 +46,7 @@ const EMULATOR_HEADERS: [Header; 5] = emulator_files![
 const EMULATOR_SOURCES: [Header; 4] =
     emulator_files!["fiber.cpp", "main.cpp", "races.cpp", "schedule.cpp"];
 
-/// What CUDA allows where a kernel sets no limit.
+/// Most threads of a block in CUDA, for kernels that set no limit.
 const BLOCK_THREADS_MAX: &str = "1024";
 
 const COMMON_OPTIONS: [&str; 4] = ["-std=c++17", "-g", "-fno-omit-frame-pointer", "-pthread"];
@@ -72,9 +72,10 @@ pub(super) struct Toolchain {
     directory: PathBuf,
     /// Where headers lie.
     include: PathBuf,
-    /// Of everything that goes into a library but its source.
+    /// Fingerprint of everything that goes into a library except its source.
     fingerprint: u64,
-    /// By the address of the source. What compiles is waited for by all who need it.
+    /// By the address of the source. All threads that need a library wait for its
+    /// one compilation.
     libraries: Mutex<HashMap<(usize, Check), Library>>,
 }
 
@@ -96,9 +97,10 @@ impl Toolchain {
         let version = Command::new(&compiler).arg("--version").output().ok()?;
         let executable = env::current_exe().expect("a test knows where it is");
         let parent = executable.parent().expect("a file lies in a folder");
-        let profile = match parent.file_name() == Some(OsStr::new("deps")) {
-            true => parent.parent().unwrap_or(parent),
-            false => parent,
+        let profile = if parent.file_name() == Some(OsStr::new("deps")) {
+            parent.parent().unwrap_or(parent)
+        } else {
+            parent
         };
         let directory = profile.join("emulator");
         fs::create_dir_all(&directory)
@@ -225,23 +227,23 @@ fn write_files<'a>(
 
 /// Has a file written by commands, one after the other, unless it is there.
 fn make(path: &Path, commands: impl FnOnce(&Path) -> Vec<Command>) -> Result<(), String> {
-    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     if path.exists() {
         return Ok(());
     }
-    let lock = File::create(path.with_extension("lock")).map_err(told)?;
-    lock.lock().map_err(told)?;
+    let lock = File::create(path.with_extension("lock")).map_err(failed)?;
+    lock.lock().map_err(failed)?;
     if path.exists() {
         return Ok(());
     }
     let partial = path.with_extension("partial");
     for mut command in commands(&partial) {
-        let output = command.output().map_err(told)?;
+        let output = command.output().map_err(failed)?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }
     }
-    fs::rename(partial, path).map_err(told)
+    fs::rename(partial, path).map_err(failed)
 }
 
 /// The source, followed by a table of its kernels with which they can be called by name.

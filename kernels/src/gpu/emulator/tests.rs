@@ -523,9 +523,10 @@ fn accesses_that_nothing_orders_are_races() {
             return;
         };
         let message = race(order, 1).unwrap_or_else(|| panic!("order {order} is none"));
-        let place = match emulator.is_sanitized() {
-            true => "at tests.cu:",
-            false => "at an unknown place",
+        let place = if emulator.is_sanitized() {
+            "at tests.cu:"
+        } else {
+            "at an unknown place"
         };
         for part in [
             "race: 4 bytes that block ",

@@ -78,7 +78,7 @@ pub fn stored_places<S: PlaceSource>(
             })
         };
         match or_failed(read()) {
-            // There are at most as many links as body symbols, a u32.
+            // The links are at most the body symbols, whose number is a u32.
             Some((begin, count)) => (begin as usize, count as u32),
             None => (0, 0),
         }
@@ -120,9 +120,10 @@ pub fn stored_places<S: PlaceSource>(
     let ascend = places.is_sorted_by(|left, right| left < right);
     let are_inside = places.last().is_none_or(|&last| last < range.end)
         && places.first().is_none_or(|&first| first >= range.start);
-    match ascend && are_inside && !is_cut && places.len() <= places_max {
-        true => Ok(places),
-        false => Err(source.malformed()),
+    if ascend && are_inside && !is_cut && places.len() <= places_max {
+        Ok(places)
+    } else {
+        Err(source.malformed())
     }
 }
 

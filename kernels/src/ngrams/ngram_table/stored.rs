@@ -17,7 +17,7 @@ use crate::numbers::varints::{put, take};
 use crate::postings::list_block::FileCount;
 use crate::postings::number_blocks::{NumberBlock, pack_numbers};
 
-/// Rows of a block at least, but for the last.
+/// Rows of a block at least, except for the last.
 const BLOCK_ROWS: usize = 1 << 12;
 
 /// Rows that begin with some words, to store.
@@ -154,7 +154,7 @@ impl RowRange {
             return None;
         }
         let mut writer = PartWriter::new(words.start, rows, files != 1);
-        // Whatever is shared between neighbours is looked at again.
+        // Whatever is shared between neighbours is examined again.
         let (mut row, mut before) = ([0; DEPTH], 0);
         let mut own = own.iter();
         for (&byte, value) in lengths.iter().zip(values.iter()) {
@@ -252,7 +252,7 @@ mod tests {
                 };
                 assert_eq!(files(&read), files(&table));
             }
-            // A block alone tells of its words.
+            // A block alone answers for its words.
             for (number, block) in pairs(&blocks).iter().enumerate() {
                 let end = blocks.get(number + 1).map_or(words, |next| next.first_word);
                 let alone = NgramTable::of_blocks(table.files, words, &[*block]).expect("stored");

@@ -38,7 +38,7 @@ pub fn find_ranks<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Range<u3
     let compare = |rank: u32| {
         let place = source.place(rank)?;
         for (distance, &word) in (1..).zip(rest) {
-            // A zero is below any word, so what is behind the end of a file is never looked at.
+            // A zero is below any word, so what is behind the end of a file is never examined.
             match source
                 .item(place.saturating_add(distance))?
                 .cmp(&(word + 1))
@@ -61,9 +61,10 @@ fn partition_point<E>(
 ) -> Result<u32, E> {
     while range.start < range.end {
         let middle = range.start + (range.end - range.start) / 2;
-        match is_before(middle)? {
-            true => range.start = middle + 1,
-            false => range.end = middle,
+        if is_before(middle)? {
+            range.start = middle + 1;
+        } else {
+            range.end = middle;
         }
     }
     Ok(range.start)
