@@ -81,7 +81,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Whether the paths are those of the operating system, so that others can open them as well.
     ///
     /// Where they are not, a database has no catalog behind its manifest, keeps no space in reserve and takes no lock:
-    /// whoever opens it for writing sees to it that nobody else does.
+    /// the application ensures that only one process opens it for writing.
     fn is_file_system(&self) -> bool {
         true
     }
@@ -177,9 +177,10 @@ fn check_range(offset: u64, size: u64, file_size: u64) -> io::Result<()> {
 
 /// A file that ends at `end` and had `size` bytes.
 fn ends_early(end: u64, size: u64) -> io::Error {
-    let message = match end == size {
-        true => format!("the file has no more than {size} bytes"),
-        false => format!("the file ends at byte {end} and had {size} bytes: it was truncated"),
+    let message = if end == size {
+        format!("the file has no more than {size} bytes")
+    } else {
+        format!("the file ends at byte {end} and had {size} bytes: it was truncated")
     };
     io::Error::new(io::ErrorKind::UnexpectedEof, message)
 }
@@ -217,10 +218,13 @@ impl Backend for FileBackend {
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match path.is_dir() {
-                true => Ok(()),
-                false => Err(io::ErrorKind::NotADirectory.into()),
-            },
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if path.is_dir() {
+                    Ok(())
+                } else {
+                    Err(io::ErrorKind::NotADirectory.into())
+                }
+            }
             result => result,
         }
     }
@@ -506,8 +510,8 @@ impl ReadOnlyBackend {
         }
     }
 
-    /// Keeps the content of a file readable even if somebody else removes it. Costs a file descriptor, but for a small
-    /// file.
+    /// Keeps the content of a file readable even if another process removes it. Costs a file descriptor, except for a
+    /// small file.
     pub fn pin(&self, path: &Path) -> io::Result<()> {
         let file = self.inner.open(path)?;
         self.pinned.lock().insert(path.to_path_buf(), file);

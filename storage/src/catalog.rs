@@ -42,14 +42,14 @@ use guard::Guarded;
 /// All corpora by their number.
 pub(crate) type Corpora = BTreeMap<u64, CorpusRecord>;
 
-/// More than a catalog of ten thousand segments needs.
+/// Bytes of sled's cache: more than a catalog of ten thousand segments needs.
 const SLED_CACHE_SIZE: u64 = 1 << 20;
 
 /// Address space that must be free when sled starts. It uses 6 MiB for its page table and 2 MiB a thread, but the
 /// allocator may first give an arena of 64 MiB to each of its eight threads.
 const SLED_ADDRESS_SPACE: usize = 600 << 20;
 
-/// How long another handle in this process may take to let go of a database after it was dropped.
+/// Most time that another handle in this process takes to release a database after it was dropped.
 const SLED_UNLOCK_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The version of the values. It stands first in each of them. Version 1 was the only record of what there is, and had
@@ -78,7 +78,7 @@ enum CatalogState {
     /// sled has not been started. Its files are to be replaced.
     Void,
     Running(Running),
-    /// Something failed, and sled holds nobody knows what.
+    /// An operation failed; what sled holds is unknown.
     GivenUp,
 }
 
@@ -90,12 +90,12 @@ struct RunningSled {
 
 struct Running {
     sled: Guarded<RunningSled>,
-    /// What sled holds.
+    /// The content of sled.
     pairs: Pairs,
     sequence: u64,
 }
 
-/// What a catalog holds.
+/// The content of a catalog.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) corpora: Corpora,

@@ -1,8 +1,8 @@
 //! The one error type of this crate.
 //!
-//! Every message says where, what, and what to do next where there is something to do. Damage is always told apart
-//! from an I/O failure: [`Error::Corrupt`], [`Error::CorruptLog`] and [`Error::Checksum`] mean that bytes were read and are wrong.
-//! Paths are shown by [`PathText`] and errors of the operating system by [`IoReason`], also by the crates above.
+//! Every message says where, what, and what to do next where there is something to do. Damage is always distinguished from
+//! an I/O failure: [`Error::Corrupt`], [`Error::CorruptLog`] and [`Error::Checksum`] mean that bytes were read and are
+//! wrong. Paths are shown by [`PathText`] and errors of the operating system by [`IoReason`], also by the crates above.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use crate::shown::shown;
 /// What every fallible function of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something on disk could not be read, written or understood.
+/// An error of reading, writing or decoding files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,7 +25,7 @@ pub enum Error {
         path: PathBuf,
         /// What was tried, as a verb: `open`, `read`, `sync`, ...
         action: &'static str,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The disk is full. What adds text is refused; nothing has happened, and nothing is wrong with the database.
@@ -37,7 +37,7 @@ pub enum Error {
     Full {
         /// The database directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Bytes whose checksum is wrong: they are not what was written.
@@ -61,7 +61,7 @@ pub enum Error {
         path: PathBuf,
         /// The part of the file: a section's name, `footer`, ...
         part: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
     },
     /// A part of the record log that was durable once and cannot be read any more.
@@ -74,7 +74,7 @@ pub enum Error {
         path: PathBuf,
         /// Where in the file the first record starts that cannot be read.
         offset: u64,
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
     },
     /// A database that a repair began to write and did not finish.
@@ -147,7 +147,7 @@ pub enum Error {
     Locked {
         /// The database directory.
         path: PathBuf,
-        /// The process id of the writer, if its lock file tells.
+        /// The process id of the writer, if its lock file has it.
         holder: Option<u32>,
     },
     /// A write to a database that is open for reading only.
@@ -162,7 +162,7 @@ pub enum Error {
     Displaced {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
     },
     /// A write after an earlier commit failed: what is on disk is known again only after opening it anew.
@@ -170,7 +170,7 @@ pub enum Error {
     Poisoned {
         /// The database directory.
         path: PathBuf,
-        /// What failed, and why.
+        /// The failed operation and the reason.
         reason: String,
     },
     /// A corpus that does not exist.
@@ -201,7 +201,7 @@ pub enum Error {
     },
 }
 
-/// Who holds a lock, in words.
+/// The holder of a lock, in words.
 struct HolderText(Option<u32>);
 
 impl fmt::Display for HolderText {
@@ -273,7 +273,7 @@ fn words_of_kind(kind: io::ErrorKind) -> Option<&'static str> {
     })
 }
 
-/// The text of an error but for ` at path "..."`, which the library for temporary files puts behind that of the system.
+/// The text of an error except for ` at path "..."`, which the library for temporary files puts behind that of the system.
 fn without_temporary_path(text: &str) -> &str {
     match text.split_once(") at path \"") {
         Some((reason, _)) if reason.contains(" (os error ") => &text[..=reason.len()],

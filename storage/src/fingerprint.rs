@@ -1,4 +1,4 @@
-//! A number for a sequence of bytes, to tell whether they are still the same.
+//! A hash of a sequence of bytes, by which changes are noticed.
 //!
 //! Invariant: it depends on the bytes alone, not on the pieces that they come in. It is compared within a process and never stored.
 //! It is no CRC32: all files that end with their own CRC32 have the same one.

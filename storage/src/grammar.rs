@@ -14,7 +14,7 @@ pub(crate) const LEVELS_MAX: usize = 4096;
 /// A symbol below `terminal_count` is the terminal with that token id; symbol `terminal_count + r` is rule `r`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grammar {
-    /// How many terminals there are; as many as the dictionary has tokens.
+    /// Number of terminals: that of the tokens in the dictionary.
     pub terminal_count: u32,
     /// `[rules + 1]`: the body of rule `r` is `symbols[rule_offsets[r]..rule_offsets[r + 1]]`.
     pub rule_offsets: Vec<u32>,
@@ -133,7 +133,7 @@ impl Grammar {
     }
 }
 
-/// Symbols that one task looks at.
+/// Symbols that one task examines.
 const TASK_SYMBOLS: usize = 1 << 16;
 
 /// Whether there is a symbol from `end` on. Parallel on the current pool.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct HeldDirectory {
     /// As it was given; the paths of its files begin with it.
     path: PathBuf,
-    /// The same, independent of the current directory of the process.
+    /// The path, independent of the current directory of the process.
     absolute: PathBuf,
     held: imp::Held,
 }
@@ -61,7 +61,7 @@ impl HeldDirectory {
         self.held.named_status(self.relative(path)?)
     }
 
-    /// Opens what `named_status` tells of for reading.
+    /// Opens the file that `named_status` describes for reading.
     pub(crate) fn open_named(&self, path: &Path) -> io::Result<File> {
         self.held.open_named(self.relative(path)?)
     }

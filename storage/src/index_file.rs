@@ -2,7 +2,7 @@
 //!
 //! Invariant: a file is of one segment and one index, and says so; no byte of a section is given before its checksum is verified,
 //! that of the section or, for a part of it, one that the caller has from a verified section. An index can be built again from
-//! its segment, so whoever finds it damaged goes on without it. What sections hold is not known here. Bytes: `storage/FORMAT.md`.
+//! its segment, so queries go on without a damaged one. What sections hold is not known here. Bytes: `storage/FORMAT.md`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const TAIL_SIZE: u64 = 16;
 /// Sections at most.
 const SECTIONS_MAX: usize = 64;
 
-/// What an index file says of itself.
+/// The header of an index file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexHeader {
     /// The index.
@@ -52,7 +52,7 @@ struct SectionExtent {
 pub struct IndexWriter {
     path: PathBuf,
     file: Box<dyn BackendFile>,
-    /// Of the section that is being written.
+    /// Checksum of the section that is being written.
     hasher: crc32fast::Hasher,
     size: u64,
     sections: Vec<(u64, u32)>,
@@ -192,7 +192,7 @@ impl IndexReader {
         })
     }
 
-    /// What the file says of itself.
+    /// The header of the file.
     pub fn header(&self) -> &IndexHeader {
         &self.header
     }
@@ -272,15 +272,16 @@ impl IndexReader {
     /// That bytes which lie at `offset` of the file have this checksum.
     fn check(&self, bytes: &[u8], offset: u64, expected: u32) -> Result<()> {
         let found = crc32fast::hash(bytes);
-        match found == expected {
-            true => Ok(()),
-            false => Err(Error::Checksum {
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Error::Checksum {
                 path: self.path.clone(),
                 part: "index",
                 offset,
                 expected,
                 found,
-            }),
+            })
         }
     }
 }

@@ -21,7 +21,7 @@ const FILE: RecordFile = RecordFile {
 /// Bytes of an index' name at most: it is part of a file name.
 const NAME_SIZE_MAX: usize = 64;
 
-/// What an index is made of.
+/// The kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum IndexKind {
@@ -124,12 +124,13 @@ impl IndexRecord {
 /// Refuses names that an index cannot have: 1 to 64 ASCII letters, digits and `_`.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    match (1..=NAME_SIZE_MAX).contains(&name.len()) && name.bytes().all(is_plain) {
-        true => Ok(()),
-        false => Err(Error::Invalid {
+    if (1..=NAME_SIZE_MAX).contains(&name.len()) && name.bytes().all(is_plain) {
+        Ok(())
+    } else {
+        Err(Error::Invalid {
             what: "index name",
             fault: "it is not 1 to 64 ASCII letters, digits and `_`",
-        }),
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is on disk, and how it survives a crash.
+//! The files of a database on disk, and their durability.
 //!
 //! Everything a database directory holds is written and read here: segment files, the record log, the catalog and the lock. The
 //! invariant: bytes that come from disk are verified before they are trusted, so a damaged file is an [`Error`], never

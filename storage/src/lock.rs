@@ -92,7 +92,7 @@ fn locked(directory: &HeldDirectory, file: Option<&File>) -> Error {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // So that the number of a process that has ended does not stay there.
+        // Removes the number of this process, which may end.
         let _ = write_holder(&self.file, NOBODY);
         // Closing alone would leave the lock to a child process that was just forked, until it runs its program.
         let _ = self.file.unlock();
@@ -112,7 +112,7 @@ fn write_holder(mut file: &File, holder: u32) -> io::Result<()> {
     let text = format!("{holder:010}\n");
     file.rewind()?;
     file.write_all(text.as_bytes())?;
-    // What an older release, or somebody else, has left behind it.
+    // Remains of what an older release or another program wrote.
     file.set_len(text.len() as u64)
 }
 

@@ -32,7 +32,7 @@ const MAGIC: &[u8; 8] = b"ZIPFMAN\x01";
 /// The version of the format.
 pub(crate) const VERSION: u8 = MAGIC[7];
 
-/// What a database holds, as readers see it.
+/// The content of a database, as readers see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Larger than that of every content before.
@@ -188,7 +188,8 @@ impl ManifestFile {
     }
 
     /// Replaces the corpora, and says that the record log is durable up to `durable` if it is in the newest file. Durable
-    /// when it returns; an error leaves the file as it was, or nobody knows how and everything that follows fails as well.
+    /// when it returns; an error leaves the file as it was, or in an unknown state, and then everything that follows fails
+    /// as well.
     pub(crate) fn store_corpora(&self, corpora: &Corpora, durable: LogPosition) -> Result<()> {
         self.store(|content| {
             content.corpora.clone_from(corpora);

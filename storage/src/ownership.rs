@@ -7,7 +7,7 @@
 //!
 //! A file whose status has changed is read and compared, so new rights, names and times do no harm. What the files mean is not
 //! known here. Other programs can act between a look and what follows it; but what follows happens in the directory that is held,
-//! and is looked at again before it is acknowledged. A look costs five system calls.
+//! and is examined again before it is acknowledged. A look costs five system calls.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -65,7 +65,7 @@ enum KnownFile {
 struct KnownContent {
     status: FileStatus,
     size: u64,
-    /// Of all its bytes.
+    /// Fingerprint of all its bytes.
     fingerprint: Fingerprint,
     /// Whether this process has it open to write to it: another file of the same content is not the same.
     is_open: bool,
@@ -149,7 +149,7 @@ impl KnownContent {
 
 impl Ownership {
     /// That of the process that has just locked `lock` in `directory`. Takes `MANIFEST` and the newest file of the log for what they
-    /// are now: they are to be read after that.
+    /// are now: both must be read after that.
     pub(crate) fn begin(
         backend: &dyn Backend,
         directory: Arc<HeldDirectory>,
@@ -184,7 +184,7 @@ impl Ownership {
     /// Looks at all of it.
     ///
     /// # Errors
-    /// [`crate::Error::Displaced`] if it is lost, [`crate::Error::Io`] if that cannot be told.
+    /// [`crate::Error::Displaced`] if it is lost, [`crate::Error::Io`] if that cannot be found out.
     pub(crate) fn check(&self) -> Result<()> {
         (self.look()).map_err(io_error(self.directory.path(), "look at"))
     }
@@ -193,7 +193,7 @@ impl Ownership {
     ///
     /// # Errors
     /// [`crate::Error::Displaced`] if it leads elsewhere or the directory was found to be another one before,
-    /// [`crate::Error::Io`] if that cannot be told.
+    /// [`crate::Error::Io`] if that cannot be found out.
     pub(crate) fn check_path(&self) -> Result<()> {
         self.look_at_path()
             .map_err(io_error(self.directory.path(), "look at"))
@@ -291,12 +291,12 @@ pub(crate) fn check_directory(directory: &HeldDirectory) -> io::Result<()> {
     Err(Displacement { path, fault: MOVED }.into())
 }
 
-/// What is wrong with a directory.
+/// The fault of a directory.
 const MOVED: &str = "the directory is another one now: it was moved, removed or replaced";
-/// What is wrong with `LOCK`.
+/// The fault of `LOCK`.
 const REPLACED: &str =
     "the file is another one now: it was removed or replaced, and another process may have written";
-/// What is wrong with another file.
+/// The fault of another file.
 const CHANGED: &str = "the file was changed, removed or replaced by another program";
 
 /// The backend of a writer: another one, with a look at the [`Ownership`] before each change and after each sync.

@@ -1,4 +1,4 @@
-//! Whether a change failed half way, and why.
+//! The poison flag: a change failed half way, with the reason.
 //!
 //! Invariant: the first failure stays; what comes later follows from it.
 

@@ -59,7 +59,7 @@ impl Reserve {
         let manifest: usize = (corpora.values())
             .map(|corpus| record(corpus.segments.len()))
             .sum();
-        // It is written beside the old one, and may have grown.
+        // The manifest is written beside the old one, and may have grown.
         let size = (SIZE_MIN / 2 + 2 * manifest).next_multiple_of(SIZE_MIN);
         if size > self.size.load(Ordering::Relaxed) {
             self.size.store(size, Ordering::Relaxed);
@@ -102,8 +102,8 @@ impl Reserve {
     }
 
     fn write(&self) -> io::Result<()> {
-        // No file system saves the blocks of bytes that cannot be compressed. They are not synced: whoever opens the
-        // database next sees whether they are there.
+        // File systems cannot save the blocks of incompressible bytes. They are not synced: the next open checks
+        // whether they exist.
         let mut state = 1_u64;
         let mut bytes = Vec::new();
         while bytes.len() < self.size.load(Ordering::Relaxed) {

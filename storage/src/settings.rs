@@ -1,4 +1,4 @@
-//! Settings of a corpus.
+//! Settings of a corpus, with their names and numbers on disk.
 //!
 //! Those that shape segments are recorded in every segment header, so a corpus can be rebuilt from its segments alone.
 //! What a tokenizer does with text is not decided here.
@@ -64,7 +64,7 @@ impl FromStr for Tokenizer {
     }
 }
 
-/// What files become when they are imported.
+/// The form of imported files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum IngestMode {
@@ -73,12 +73,12 @@ pub enum IngestMode {
     Grammar = 0,
     /// Segments of packed text, which are made grammars in the background.
     Fast = 1,
-    /// The latter where there is so much text that a grammar takes long.
+    /// `Fast` where there is so much text that a grammar takes long, else `Grammar`.
     Auto = 2,
 }
 
 impl IngestMode {
-    /// All of them, in the order of their numbers on disk.
+    /// All modes, in the order of their numbers on disk.
     pub const ALL: [IngestMode; 3] = [IngestMode::Grammar, IngestMode::Fast, IngestMode::Auto];
 
     /// The name in SQL.
@@ -127,7 +127,7 @@ pub struct CorpusSettings {
 }
 
 impl CorpusSettings {
-    /// What a corpus has that does not say, and one that is known from its segments only.
+    /// The threshold of a corpus that sets none, and of one that is known from its segments only.
     pub const RECOMPRESS_THRESHOLD_DEFAULT: u64 = 64 << 20;
 
     /// As the headers of segments have them.

@@ -9,7 +9,7 @@
 //!
 //! Changes have one order, that in which they are made: each makes the log before it durable first. Records and
 //! publications are replayed apart, segments first, so a publication must not hold a file that records before it speak
-//! of: not one that exists, and not one that they have deleted. Whoever publishes recompresses first in that case.
+//! of: not one that exists, and not one that they have deleted. A publisher recompresses first in that case.
 //!
 //! It knows segments by their headers only and neither decodes nor merges them.
 
@@ -422,7 +422,7 @@ impl Store {
     /// Appends a commit of `records` to the log, behind all others: they count together or not at all. Returns its
     /// position at once; see [`Store::ensure_durable`].
     ///
-    /// Costs a checksum and a copy of the bytes, which wait in the process until somebody asks for durability, and now
+    /// Costs a checksum and a copy of the bytes, which wait in the process until durability is requested, and now
     /// and then a new log file. Without records it does nothing.
     ///
     /// # Errors
@@ -478,7 +478,7 @@ impl Store {
         self.shared.log.end()
     }
 
-    /// Bytes of a log file from which on the next commit begins another. 8 MiB if nobody says otherwise.
+    /// Bytes of a log file from which on the next commit begins another. The default is 8 MiB.
     pub fn set_log_file_size(&self, bytes: u64) {
         self.shared.log.set_file_size(bytes);
     }
@@ -490,7 +490,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of `visit`; [`Error::Io`] if a file cannot be read, or what waits in the process not be written;
-    /// [`Error::CorruptLog`] if somebody else changed a file.
+    /// [`Error::CorruptLog`] if another program changed a file.
     pub fn replay<E: From<Error>>(
         &self,
         after: LogPosition,
@@ -617,9 +617,9 @@ impl Store {
         closed
     }
 
-    /// The number of the manifest that tells the state this store shows, or that it began with if it is open for writing;
+    /// The number of the manifest that records the state this store shows, or that it began with if it is open for writing;
     /// `None` if that is not known. Of two stores of a directory with the same number the later one has the same corpora and
-    /// segments, and at least the commits of records, as the earlier one had when it was closed or looked at last.
+    /// segments, and at least the commits of records, as the earlier one had when it was closed or read last.
     pub fn sequence(&self) -> Option<u64> {
         match &self.shared.follower {
             Some(follower) => follower.sequence(),
@@ -647,8 +647,8 @@ impl Store {
         bytes.is_ok_and(|bytes| tail.is_continued_by(&bytes))
     }
 
-    /// Takes over the segments that `previous`, a store of the same directory, has open, as far as they are the same: those
-    /// who hold them and those who ask here share what was decoded.
+    /// Takes over the segments that `previous`, a store of the same directory, has open, as far as they are the same: both its
+    /// holders and those of this store share what was decoded.
     pub fn inherit(&self, previous: &Store) {
         let open = previous.shared.visible.lock().open.clone();
         self.shared.visible.lock().inherited = open;

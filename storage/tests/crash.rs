@@ -17,7 +17,7 @@ use zipfdb_storage::{Durability, Store};
 
 mod scenario;
 
-/// How often it is tried what else may have got to the disk by chance, and once what was synced and nothing else.
+/// Variants of a disk after a power cut: one holds only what was synced, the others also some unsynced writes.
 const VARIANTS: u32 = 4;
 
 /// The states that may be found after `acknowledged` of `steps`: after the last one that is there for good, after any
@@ -135,7 +135,7 @@ fn a_power_cut_after_a_killed_process_leaves_one_state_and_loses_none_that_was_s
             // What the next process saw and did, the power cut must not take away.
             let mut seen = None;
             let mut next = None;
-            // It may have gone off while files were removed that nobody needs, which is no reason not to open.
+            // The power may fail while unneeded files are removed, which is no reason not to open.
             let opened = Store::open_with(Arc::new(backend.clone()), &path, CREATE)
                 .ok()
                 .filter(|_| backend.0.powered().is_ok());
@@ -240,7 +240,7 @@ fn random_step(random: &mut Random, state: &State, seed: u64, number: usize) -> 
     }
 }
 
-/// Not a test of its own: works on a database until it is killed, telling each step that is done.
+/// Not a test of its own: works on a database until it is killed, printing each step that is done.
 #[test]
 fn child_that_works_until_it_is_killed() {
     let Some(argument) = child_argument() else {

@@ -38,7 +38,7 @@ fn fail_one_call(path: &Path, before: &State, steps: &[Step], mode: Mode, call: 
                 result = step.perform(store);
             }
             if let Err(error) = result {
-                // Nobody knows what happened: the next open decides.
+                // The outcome is unknown: the next open decides.
                 assert!(matches!(error, Error::Poisoned { .. }), "{error}");
                 let found = observe(store);
                 assert!(

@@ -164,7 +164,7 @@ fn a_closed_store_lets_others_write_and_says_which_state_it_left() {
     assert_eq!(writer.sequence(), closed.sequence());
     assert_eq!(writer.warnings(), Vec::<String>::new());
     let second = commit(&writer, corpus, "b");
-    // It writes nothing when it goes.
+    // Dropping it writes nothing.
     drop(closed);
     drop(writer);
     let store = open(&path, WRITE);

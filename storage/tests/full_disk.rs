@@ -15,10 +15,10 @@ use zipfdb_storage::{
 
 mod scenario;
 
-/// A disk gives files whole blocks of so many bytes.
+/// Bytes of a block: a disk gives files whole blocks.
 const BLOCK_SIZE: usize = 4096;
 
-/// The file system, on a disk that has so many blocks and no more. Files of sled take none.
+/// The file system, on a disk with a fixed number of blocks. Files of sled take none.
 #[derive(Clone, Debug)]
 struct SmallDisk {
     blocks: Arc<Mutex<Blocks>>,
@@ -40,7 +40,7 @@ impl Blocks {
 }
 
 impl SmallDisk {
-    /// With so many blocks free beside what is in `path`.
+    /// With `free` blocks free beside what is in `path`.
     fn new(path: &Path, free: usize) -> SmallDisk {
         let files = contents(path).into_iter();
         let sizes = files.map(|(path, bytes)| (path, bytes.len())).collect();

@@ -76,7 +76,7 @@ fn an_image_shows_what_its_store_shows() {
         assert_eq!(shown(&copied), expected, "{round}");
         assert!(copied.warnings().is_empty(), "{:?}", copied.warnings());
         drop(copied);
-        // Whoever writes to the copy goes on from there.
+        // A writer to the copy goes on from there.
         let copied = Store::open_with(memory, target, WRITE).unwrap();
         commit(&copied, corpus, "in the copy");
         assert_eq!(shown(&copied).1.len(), expected.1.len() + 1);

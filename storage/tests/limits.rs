@@ -43,7 +43,7 @@ fn child_that_works_under_a_limit() {
             let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
             set_limit(Resource::Nofile, open + value);
         }
-        _ => {} // set by whoever started this
+        _ => {} // set by the parent process
     }
     match Store::open(path, CREATE) {
         Err(error) => eprintln!("refused: {error}"),
@@ -85,12 +85,12 @@ fn work_under(limit: &str, path: &Path, start: impl FnOnce(&mut Command) -> Outp
     let mut command = child("child_that_works_under_a_limit", &argument);
     command.env("RUST_BACKTRACE", "0");
     let output = start(&mut command);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_ne!(output.status.signal(), Some(SIGSEGV), "{limit}: {told}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_ne!(output.status.signal(), Some(SIGSEGV), "{limit}: {messages}");
     // Where memory ends anywhere else, the process is ended by Rust.
     assert!(
-        !told.contains("panicked at") || told.contains("memory allocation"),
-        "{limit}: {told}"
+        !messages.contains("panicked at") || messages.contains("memory allocation"),
+        "{limit}: {messages}"
     );
     let before = states(&steps()).pop().unwrap();
     let mut possible: Vec<State> = vec![before.clone()];
@@ -101,7 +101,7 @@ fn work_under(limit: &str, path: &Path, start: impl FnOnce(&mut Command) -> Outp
     }
     let found = reopen(path);
     assert!(possible.contains(&found), "{limit}: {found:?}");
-    told
+    messages
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn a_process_with_little_address_space_is_not_ended_by_sled() {
     for mebibytes in steps {
         let path = directory.path().join(format!("{mebibytes}.zdb"));
         let limit = format!("space={}", mebibytes << 20);
-        let told = work_under(&limit, &path, |command| command.output().unwrap());
-        ended += usize::from(told.contains("ended"));
+        let messages = work_under(&limit, &path, |command| command.output().unwrap());
+        ended += usize::from(messages.contains("ended"));
     }
     assert!(ended >= 16, "{ended} of 22 came to their end");
 }
@@ -126,18 +126,18 @@ fn a_process_with_few_descriptors_gets_errors_and_no_panic() {
     for files in 0..12 {
         let path = directory.path().join(format!("{files}.zdb"));
         let limit = format!("files={files}");
-        let told = work_under(&limit, &path, |command| command.output().unwrap());
-        assert!(told.contains("ended"), "{told}");
+        let messages = work_under(&limit, &path, |command| command.output().unwrap());
+        assert!(messages.contains("ended"), "{messages}");
     }
 }
 
-/// Every write beyond so many bytes of a file fails, sled's as well.
+/// Every write beyond the size limit of a file fails, sled's as well.
 #[test]
 fn a_process_whose_files_must_stay_small_goes_on_without_sled() {
     let directory = scratch();
     for blocks in [0, 1, 2, 4, 8, 16, 17, 32] {
         let path = directory.path().join(format!("{blocks}.zdb"));
-        let told = work_under("size=0", &path, |command| {
+        let messages = work_under("size=0", &path, |command| {
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(script).arg(command.get_program());
@@ -147,6 +147,6 @@ fn a_process_whose_files_must_stay_small_goes_on_without_sled() {
             }
             shell.stdout(Stdio::null()).output().unwrap()
         });
-        assert!(told.contains("ended"), "{told}");
+        assert!(messages.contains("ended"), "{messages}");
     }
 }

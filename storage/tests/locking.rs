@@ -1,4 +1,4 @@
-//! Who may open a database: one writer, any number of readers, none of whom changes anything.
+//! Locking of a database: one writer, any number of readers, none of which changes anything.
 
 #![allow(clippy::unwrap_used)]
 
@@ -97,7 +97,7 @@ fn reading_changes_no_file_and_refuses_every_write() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.zdb");
     build(&path, &steps());
-    // As after a crash: a publication that was never finished, a file nobody knows, and no lock file.
+    // As after a crash: a publication that was never finished, an unknown file, and no lock file.
     std::fs::write(path.join("segments/00000099.seg.tmp"), "half").unwrap();
     std::fs::remove_file(path.join("LOCK")).unwrap();
     let before = contents(&path);

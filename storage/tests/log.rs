@@ -166,15 +166,15 @@ fn a_torn_commit_is_a_warning_once_and_a_damaged_one_an_error_for_ever() {
     std::fs::write(file, [&whole[..], &[1; 20]].concat()).unwrap();
 
     let expected = states(&log_steps()[..2]).pop().unwrap();
-    // And before it could note that there was another.
+    // The manifest is the one from before it could note another file.
     std::fs::write(path.join("MANIFEST"), manifest).unwrap();
     for options in [READ, WRITE] {
         let store = Store::open(&path, options).unwrap();
         assert_eq!(observe(&store), expected);
         let warnings = store.warnings();
         assert_eq!(warnings.len(), 1);
-        let told = format!("at byte {}: 20 bytes", whole.len());
-        assert!(warnings[0].contains(&told), "{warnings:?}");
+        let place = format!("at byte {}: 20 bytes", whole.len());
+        assert!(warnings[0].contains(&place), "{warnings:?}");
     }
     assert_eq!(reopen(&path), expected);
 
@@ -337,7 +337,7 @@ fn damage_after_a_killed_process_is_an_error_or_told_and_loses_only_what_followe
             .iter()
             .map(|(file, bytes)| (file.clone(), Some(bytes.clone())));
         let whole = whole.collect();
-        let mut told = 0;
+        let mut reported = 0;
         for (what, damaged) in damages(&files, &[], 1) {
             put(&killed, &damaged);
             let context = format!("{durability:?}: {what}");
@@ -372,14 +372,14 @@ fn damage_after_a_killed_process_is_an_error_or_told_and_loses_only_what_followe
                     );
                     let check = store.check_log(|| Ok::<_, Error>(())).unwrap();
                     assert_eq!((check.faults.len(), check.dropped), (0, store.warnings()));
-                    told += 1;
+                    reported += 1;
                 }
             }
             put(&killed, &whole);
         }
-        assert!(told > 100, "{told}");
+        assert!(reported > 100, "{reported}");
 
-        // Commits behind a damaged one are told of as long as they stand there.
+        // Commits behind a damaged one are reported while they are in the file.
         let mut damaged = files.values().next().unwrap().clone();
         damaged[ends[1] + 9] ^= 1;
         let file = killed.join(files.keys().next().unwrap());
@@ -491,7 +491,7 @@ fn files_of_the_log_go_once_nobody_needs_them() {
     assert_eq!(log_files(&path).len(), 3, "`bb` needs the second");
     add(&store, "bb", "4");
     Step::Drop("bb").perform(&store).unwrap();
-    // The third tells that the segment that is still held is replaced, and that `bb` had records is in the fourth.
+    // The third says that the segment that is still held is replaced, and that `bb` had records is in the fourth.
     assert_eq!(log_files(&path).len(), 2);
     assert_eq!(tombstones(&path), 1);
     drop(held);
@@ -587,7 +587,7 @@ fn a_corpus_that_has_lost_its_marker_keeps_its_records() {
         let store = Store::open(&path, WRITE).unwrap();
         assert_eq!(store.warnings().len(), if catalog { 1 } else { 2 });
         drop(store);
-        // Settings are those of the segments then, and these the defaults but for the threshold.
+        // Settings are those of the segments then, and these the defaults except for the threshold.
         assert_eq!(reopen(&path), before);
     }
 }

@@ -1,7 +1,7 @@
 //! Segment files that are wrong under right checksums: an error or a sound grammar, and no more memory than the size
 //! of the file allows.
 //!
-//! Checksums tell damage, not malice, so decoders must not trust what they let through. And sound ones that the system has
+//! Checksums detect damage, not malice, so decoders must not trust what they let through. And sound ones that the system has
 //! no memory for: an error as well. An allocator counts and refuses, which makes this a test binary of its own, whose tests
 //! take turns.
 
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize};
 use zipfdb_storage::{Error, Grammar};
 use zipfdb_test_support::samples::{self, Random, Sample, Shape};
 
-/// The system's allocator, counting what is allocated, which refuses a large allocation if it is told to.
+/// The system's allocator, counting what is allocated, which refuses one large allocation on request.
 struct Counting;
 
-/// Allocations of so many bytes may be refused.
+/// Smallest allocation that may be refused, in bytes.
 const LARGE_SIZE: usize = 100 << 10;
 
-/// Large allocations before the one that is refused.
+/// Number of large allocations before the one that is refused.
 static LEFT: AtomicIsize = AtomicIsize::new(isize::MAX);
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What tables take that do not grow with a file.
+/// Bytes of tables that do not grow with a file.
 const TABLES_SIZE: usize = 256 << 10;
 
 /// Decoded bytes that one stored byte may stand for.

@@ -1,5 +1,5 @@
-//! Whatever happens to manifest and catalog, or to one other file, the right state comes back and it is said what was
-//! wrong.
+//! Whatever happens to manifest and catalog, or to one other file, the right state comes back with a warning that names
+//! the fault.
 
 #![allow(clippy::unwrap_used)]
 
@@ -309,7 +309,7 @@ fn segments_without_manifest_and_catalog_that_are_not_all_there_are_set_aside_an
                 .count()
         };
         assert_eq!(aside(), 2 + usize::from(damage));
-        // They stay there, and their numbers are not used again.
+        // The files stay there, and their numbers are not used again.
         let store = Store::open(&path, WRITE).unwrap();
         assert_eq!(store.warnings(), [""; 0]);
         Step::publish("bb", &["b6"]).perform(&store).unwrap();

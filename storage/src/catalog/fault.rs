@@ -1,13 +1,13 @@
-//! Why manifest or catalog could not be read or written.
+//! Faults of reading and writing manifest and catalog.
 
 use std::io;
 
 /// Why manifest or catalog could not be read or written.
 #[derive(Debug)]
 pub(crate) enum ContentFault {
-    /// There is none, or an empty one: nothing was ever stored.
+    /// The catalog is missing or empty: nothing was ever stored.
     Missing,
-    /// There is one and it cannot be trusted. What is wrong, in words.
+    /// The catalog cannot be trusted, for this reason.
     Damaged(String),
     /// Values of a version of a later release: not damage, and not to be replaced.
     Version(u8),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: sled only opens files that are byte for byte as it left them when it was closed last. `CLOSED` has their
 //! checksums: it is written after sled let go of them, and removed before sled opens them. A directory without it is
-//! that of a process that was killed, or of an older release. Such files are opened only if nothing else tells what they
+//! that of a process that was killed, or of an older release. Such files are opened only if nothing else records what they
 //! hold, and only if they have the form of sled's.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ const BLOBS_NAME: &str = "blobs";
 /// Bytes of the header of one of sled's segments.
 const SEGMENT_HEADER_SIZE: usize = 20;
 
-/// What the directory of a catalog holds.
+/// The content of the directory of a catalog.
 #[derive(Debug)]
 pub(crate) enum Files {
     /// Nothing.
@@ -108,7 +108,8 @@ impl Files {
     }
 }
 
-/// Writes the mark for the files as they are, and makes all of them durable. Nobody may have them open.
+/// Writes the mark for the files as they are, and makes all of them durable. No process may have them
+/// open.
 pub(super) fn mark_closed(backend: &dyn Backend, path: &Path, sequence: u64) -> io::Result<()> {
     let mut content = MAGIC.to_vec();
     content.extend(sequence.to_le_bytes());
@@ -145,9 +146,10 @@ pub(super) fn mark_open(backend: &dyn Backend, path: &Path) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    match removed {
-        true => backend.sync_directory(path),
-        false => Ok(()),
+    if removed {
+        backend.sync_directory(path)
+    } else {
+        Ok(())
     }
 }
 
@@ -187,9 +189,10 @@ pub(super) fn check_form(backend: &dyn Backend, path: &Path) -> Result<(), Conte
             return damaged("db: a segment has a number that cannot be");
         }
     }
-    match numbers.is_empty() {
-        true => damaged("db: it is empty"),
-        false => Ok(()),
+    if numbers.is_empty() {
+        damaged("db: it is empty")
+    } else {
+        Ok(())
     }
 }
 

@@ -130,7 +130,7 @@ fn guarded<T>(run: impl FnOnce() -> Result<T, ContentFault>) -> Result<T, Conten
 }
 
 thread_local! {
-    /// Panics of this thread are caught and told otherwise.
+    /// Panics of this thread are caught and become errors.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 

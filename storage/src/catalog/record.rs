@@ -1,7 +1,7 @@
 //! What a database knows about a corpus, and its bytes.
 //!
 //! The same bytes stand in the catalog and, without segments, in the marker file of a corpus. Integers are
-//! little-endian; decoding accepts exactly what encoding makes. Checksums are the business of whoever stores the bytes.
+//! little-endian; decoding accepts exactly what encoding makes. The code that stores the bytes adds checksums.
 
 use crate::log::LogPosition;
 use crate::settings::{ID_MAX, check_name, check_settings};

@@ -129,7 +129,7 @@ fn create(path: &Path, corpora: &Corpora) -> Catalog {
     catalog
 }
 
-/// What a catalog that nobody has open holds.
+/// What a closed catalog holds.
 fn stored(path: &Path) -> (Corpora, u64) {
     let (_, content) = Catalog::open(backend(), path).unwrap();
     (content.corpora, content.sequence)
@@ -317,9 +317,10 @@ fn any_change_to_the_files_of_a_closed_catalog_is_seen_before_sled_is_started() 
         }
         memory.remove(&path.join(name)).unwrap();
         let found = Files::read(&memory, &path).unwrap();
-        match is_mark {
-            true => assert!(matches!(found, Files::Open)),
-            false => assert!(matches!(found, Files::Damaged(_)), "{name:?}"),
+        if is_mark {
+            assert!(matches!(found, Files::Open))
+        } else {
+            assert!(matches!(found, Files::Damaged(_)), "{name:?}")
         }
         write(name, bytes);
     }

@@ -242,7 +242,8 @@ impl Merge {
         let (publication, file, offset) = (next()?, next()?, next()?);
         let mut ids = || {
             let count = next()?;
-            // As many as there are: a count is not believed before.
+            // Read one by one: memory is not reserved for a count that is not
+            // verified.
             (0..count).map(|_| next()).collect::<Result<Vec<u64>, _>>()
         };
         let (added, replaced) = (ids()?, ids()?);

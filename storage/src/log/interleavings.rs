@@ -1,6 +1,6 @@
 //! The writer of the log under shuttle: in whatever order threads run, what is acknowledged is on the disk.
 //!
-//! The invariant: the code under test is that of the store, but its locks let a seed choose who goes on.
+//! The invariant: the code under test is that of the store, but a seed chooses at each lock which thread goes on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ struct Disk {
     files: MemoryBackend,
     /// What of each file is synced.
     synced: Arc<Mutex<BTreeMap<PathBuf, Vec<u8>>>>,
-    /// So many syncs succeed yet.
+    /// Syncs that succeed before one fails.
     syncs_left: Arc<AtomicU32>,
 }
 
@@ -159,7 +159,8 @@ fn append(log: &Log, text: &str) -> Result<LogPosition> {
 
 const LEVELS: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
 
-/// Threads that commit, each twice; what they were told is handed to `acknowledged`.
+/// Threads that commit, each twice; `acknowledged` collects what was acknowledged to
+/// them.
 fn commit_from_threads(
     log: &Arc<Log>,
     acknowledged: &Arc<Mutex<Vec<(LogPosition, Durability)>>>,
@@ -226,7 +227,7 @@ fn after_a_sync_failed_nothing_is_acknowledged_that_is_not_on_the_disk() {
                 .filter(|error| matches!(error, Error::Io { .. }));
             assert!(
                 failed.count() <= 1,
-                "one is told why, the others that it is over"
+                "one thread gets the failure, the others `Poisoned`"
             );
             if !errors.is_empty() {
                 assert!(matches!(append(&log, ""), Err(Error::Poisoned { .. })));

@@ -8,7 +8,7 @@
 //! How it is used, by way of [`crate::Store`]:
 //!
 //! - `append` puts a commit into the log, behind all others, and returns its position; `ensure_durable` waits until it
-//!   is as durable as asked. `append_commit` does both. Whoever checks edits against what was committed before holds a
+//!   is as durable as asked. `append_commit` does both. A caller that checks edits against what was committed before holds a
 //!   lock of its own for `append` only: threads that wait at the same time share one sync.
 //! - `replay` gives the records of all commits that are not merged, in order, whenever it is called.
 //! - `begin_recompression` publishes segments that replace others and contain all records up to a position. Log files
@@ -39,7 +39,7 @@ mod remains;
 mod scan;
 mod writer;
 
-/// What threads that commit wait for. Unit tests take it from where `interleavings` chooses who goes on.
+/// What threads that commit wait for. In unit tests `interleavings` chooses the thread that goes on.
 mod sync {
     #[cfg(test)]
     pub(crate) use zipfdb_test_support::locks::{Condvar, Mutex, MutexGuard};

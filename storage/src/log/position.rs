@@ -1,4 +1,4 @@
-//! Places in the record log.
+//! Positions in the record log.
 
 use crate::fingerprint::Fingerprint;
 
@@ -42,7 +42,7 @@ pub(crate) struct LogTail {
     /// 0 if there is no file.
     pub(crate) number: u64,
     pub(crate) size: u64,
-    /// Of all bytes.
+    /// Fingerprint of all its bytes.
     pub(crate) fingerprint: u64,
 }
 

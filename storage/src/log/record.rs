@@ -227,7 +227,7 @@ impl<'a> Iterator for Edits<'a> {
 
 impl ExactSizeIterator for Edits<'_> {}
 
-/// What the sizes and the offset of an edit take, about: room for them is reserved.
+/// Bytes of the sizes and the offset of an edit, about, for which room is reserved.
 const EDIT_HEAD_SIZE: usize = 8;
 
 fn take<'a>(input: &mut &'a [u8], size: u64) -> std::result::Result<&'a [u8], Fault> {

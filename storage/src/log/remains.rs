@@ -1,9 +1,9 @@
-//! What can be read of a log that is damaged.
+//! The readable part of a damaged log.
 //!
 //! Invariant: commits are given whole, in order, and only where it is known that none before them is missing that their
 //! corpus needs: what was written after a gap may rest on what stood in it. Only a recompression makes up for a gap: what
 //! was merged after it is in segments. A file that is missing or too short is a gap as well, as far as headers of later
-//! files or the [`LogExtent`] tell. Nothing is changed here.
+//! files or the [`LogExtent`] show. Nothing is changed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,8 +29,8 @@ pub(crate) struct Remains {
     pub(crate) faults: Vec<String>,
     /// What is damaged and takes no commit away.
     pub(crate) notes: Vec<String>,
-    /// Whether anything before the first file was lost or all of it removed when it was merged, nobody knows: no extent
-    /// says so.
+    /// Set if it is unknown whether anything before the first file was lost or all of it was merged and removed: no
+    /// extent says so.
     pub(crate) unknown_before: Option<LogPosition>,
 }
 
@@ -55,7 +55,7 @@ impl Remains {
         for number in list(backend, directory)? {
             match File::read(backend, path_of(directory, number), number) {
                 Ok(file) => files.push(file),
-                // The header of the next one, or the extent, tells that it is missing.
+                // The header of the next one, or the extent, shows that it is missing.
                 Err(error) => remains.faults.push(error.to_string()),
             }
         }
@@ -201,12 +201,13 @@ impl Remains {
     fn note_gap(&mut self, start: LogPosition, end: LogPosition, path: &Path, fault: &str) {
         let path = PathText(path);
         self.gaps.push((start, end));
-        self.faults.push(match start.file == end.file {
-            true => format!(
+        self.faults.push(if start.file == end.file {
+            format!(
                 "{path}: bytes {} to {} of the record log cannot be read: {fault}",
                 start.offset, end.offset
-            ),
-            false => format!("{path}: {fault}"),
+            )
+        } else {
+            format!("{path}: {fault}")
         });
     }
 

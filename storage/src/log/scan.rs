@@ -1,7 +1,7 @@
 //! Reading the log: which files make it up, where it ends, and the commits in it.
 //!
 //! Invariant: commits are given whole, in order, and none is left out: what cannot be read is either the end of a log
-//! that was cut short while it was written ([`Cut`]), or an error. The difference is told by what is known to have been
+//! that was cut short while it was written ([`Cut`]), or an error. What decides is what is known to have been
 //! durable: from later commits of the same file, from the header of the next one, and from the [`LogExtent`] that is kept
 //! outside of the log.
 //!
@@ -31,7 +31,7 @@ pub(crate) fn path_of(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:016x}.log"))
 }
 
-/// What a file of the log holds.
+/// The content of a file of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogFile {
     pub(crate) number: u64,
@@ -184,7 +184,7 @@ impl Scan {
     ) -> Result<Scan> {
         let mut scan = Scan::default();
         let mut expected = None;
-        // From the newest to the oldest: each header tells where the log ended when its file was created.
+        // From the newest to the oldest: each header says where the log ended when its file was created.
         let mut chain = Vec::new();
         for file in files.iter().rev() {
             let end = match expected {
@@ -486,7 +486,7 @@ impl OpenFile {
         })
     }
 
-    /// Its first bytes, so many or fewer.
+    /// Its first `bytes` bytes, or all if it is shorter.
     fn read_up_to(&self, bytes: u64) -> Result<Bytes> {
         let read = self.reader.read_at(0, bytes.min(self.reader.size()));
         read.map_err(io_error(&self.path, "read"))
@@ -540,7 +540,8 @@ pub(super) struct Stop {
     /// The record that cannot be read.
     pub(super) offset: u64,
     pub(super) fault: Fault,
-    /// It may be one that was not written whole. Otherwise it was, and makes no sense.
+    /// Whether the commit may be one that was not written whole; otherwise it was
+    /// written whole and is malformed.
     cut: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The log alone, on files in memory: what is appended is replayed, and what is damaged is told from what is cut short.
+//! The log alone, on files in memory: what is appended is replayed, and damage is distinguished from a torn end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -121,8 +121,8 @@ fn a_log_cut_at_any_byte_gives_the_commits_before_it_and_goes_on() {
         let torn = found.torn.as_ref().map(ToString::to_string);
         assert_eq!(torn.is_some(), size > end, "{size}");
         if let Some(torn) = torn {
-            let told = format!("cut short at byte {end}: {} bytes", size - end);
-            assert!(torn.contains(&told), "{torn}");
+            let cut = format!("cut short at byte {end}: {} bytes", size - end);
+            assert!(torn.contains(&cut), "{torn}");
             assert!(torn.contains("0000000000000001.log"), "{torn}");
         }
         let log = open(&backend).unwrap();
@@ -148,7 +148,7 @@ fn a_flipped_byte_is_corruption_unless_it_is_in_the_last_commit() {
         put(&backend, 1, &flipped);
         let found = Scan::read(&*backend, Path::new("db/log"), None);
         if at >= last {
-            // Nothing tells it from a commit that was not written whole.
+            // It looks like a commit that was not written whole.
             let found = found.unwrap();
             assert!(found.torn.is_some());
             assert_eq!(replay(&new_log(backend.clone(), found)), seen[..2]);
@@ -224,7 +224,7 @@ fn a_file_whose_creation_was_cut_short_does_not_count() {
         backend.remove(&path(4)).unwrap();
     }
     seen.pop();
-    // Of another version: nothing is known of what follows.
+    // A header of another version: nothing is known of what follows.
     let mut later = frame::header(3, seen[1].0);
     later[8] = 9;
     let crc = crc32fast::hash(&later[..later.len() - 4]).to_le_bytes();
@@ -557,18 +557,15 @@ fn damage_to_a_log_that_was_not_closed_is_told_or_takes_whole_commits_from_its_e
             };
             let is_cut = what.contains(" cut to ") || what.contains("as it was");
             let is_silent = is_cut && is_whole(&damaged[&newest]);
-            let least = match is_cut {
-                true => extent.unwrap().end,
-                false => durable,
-            };
+            let least = if is_cut { extent.unwrap().end } else { durable };
             let least = seen.iter().filter(|(at, _)| *at <= least).count();
             assert!(left.len() >= least, "{context}: {left:?}");
             assert_eq!(torn.is_none(), is_silent, "{context}");
-            let told = torn.as_ref().is_some_and(Cut::has_commit);
+            let has_commit = torn.as_ref().is_some_and(Cut::has_commit);
             drop(log);
-            // Told as long as commits stand in the file that do not count.
+            // Reported while the file holds commits that do not count.
             let again = kept.scan().unwrap();
-            assert_eq!(again.dropped.len(), usize::from(told), "{context}");
+            assert_eq!(again.dropped.len(), usize::from(has_commit), "{context}");
             assert_eq!(replay(&kept.open().unwrap()), left, "{context}");
         }
     }
@@ -579,7 +576,7 @@ fn damage_to_a_log_that_was_not_closed_is_told_or_takes_whole_commits_from_its_e
 struct Gate {
     inner: Arc<MemoryBackend>,
     syncs: Arc<AtomicU32>,
-    /// Told of each sync once it is under way.
+    /// Receives a message for each sync that has begun.
     started: Mutex<Option<Sender<()>>>,
     /// What each sync waits for, if anything: whether it succeeds.
     pass: Arc<Mutex<Option<Receiver<bool>>>>,
@@ -610,9 +607,10 @@ impl BackendFile for GatedFile {
             return Ok(());
         };
         self.started.as_ref().unwrap().send(()).unwrap();
-        match pass.recv().unwrap() {
-            true => Ok(()),
-            false => Err(io::Error::other("no")),
+        if pass.recv().unwrap() {
+            Ok(())
+        } else {
+            Err(io::Error::other("no"))
         }
     }
 }
@@ -766,7 +764,8 @@ enum Action {
     /// Corpora of the records of a commit, size of their texts, durability.
     Commit(Vec<u64>, usize, u8),
     Reopen,
-    /// The newest file loses so many bytes of what it has got since the log was opened.
+    /// The newest file loses this number of bytes of what was appended since the log
+    /// was opened.
     Cut(usize),
     FileSize(u64),
 }

@@ -1,7 +1,7 @@
 //! Appending to the log: many threads, one file, one sync for all that wait.
 //!
 //! Invariant: commits get their places under one lock, and the bytes reach the file in that order. One thread at a time,
-//! the leader, writes and syncs what has gathered while others append and wait; whoever finds afterwards that its
+//! the leader, writes and syncs what has gathered while others append and wait; a thread that finds afterwards that its
 //! commit is not covered leads next. A file is complete and synced before the next one is created.
 //!
 //! What the log holds at least is kept outside of it ([`LogExtent`]): never more than what is durable, and that a file is
@@ -34,7 +34,7 @@ pub(crate) type KeepExtent = Box<dyn Fn(Option<LogExtent>) -> Result<()> + Send 
 /// The log of an open database.
 pub(crate) struct Log {
     backend: Arc<dyn Backend>,
-    /// Of the database, for messages, and to make the log's own directory durable.
+    /// Directory of the database, for messages, and to make the log's own directory durable.
     database: PathBuf,
     directory: PathBuf,
     keep_extent: KeepExtent,
@@ -48,7 +48,7 @@ pub(crate) struct Log {
 struct LogState {
     /// All files, rising. The last one is written to if `file` or `leading` says so.
     files: VecDeque<LogFile>,
-    /// The newest file, if this process created one; away while somebody leads.
+    /// The newest file, if this process created one; `None` while a leader has it.
     file: Option<Box<dyn BackendFile>>,
     leading: bool,
     /// Whole commits that were not given to the file yet.
@@ -77,7 +77,7 @@ type Parts<'a> = (u8, u64, &'a [u8]);
 
 impl Log {
     /// The log of the database in the directory `database`, as it was found. `after` is where all corpora are merged
-    /// up to: the files may be gone, and still their numbers must not come again. Who wants to write calls
+    /// up to: the files may be gone, and still their numbers must not come again. A writer calls
     /// [`Log::keep_found`] first.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
@@ -124,9 +124,10 @@ impl Log {
     /// Up to here this process has made the log durable; the start if it has written nothing.
     pub(crate) fn durable(&self) -> LogPosition {
         let state = self.state.lock();
-        match state.file.is_some() || state.leading {
-            true => state.synced,
-            false => LogPosition::START,
+        if state.file.is_some() || state.leading {
+            state.synced
+        } else {
+            LogPosition::START
         }
     }
 
@@ -264,9 +265,12 @@ impl Log {
         let written = state.written;
         (state.files.iter())
             .filter(|file| file.number <= written.file && file.end > 0 && is_wanted(file))
-            .map(|file| match file.number == written.file {
-                true => (file.number, written.offset),
-                false => (file.number, file.end),
+            .map(|file| {
+                if file.number == written.file {
+                    (file.number, written.offset)
+                } else {
+                    (file.number, file.end)
+                }
             })
             .collect()
     }
@@ -362,9 +366,10 @@ impl Log {
         state.leading = true;
         let result = MutexGuard::unlocked(state, || {
             let result = file.write_all(&bytes).map_err(|error| ("write", error));
-            match sync {
-                true => result.and_then(|()| file.sync().map_err(|error| ("sync", error))),
-                false => result,
+            if sync {
+                result.and_then(|()| file.sync().map_err(|error| ("sync", error)))
+            } else {
+                result
             }
         });
         state.file = Some(file);
@@ -386,7 +391,7 @@ impl Log {
         Ok(())
     }
 
-    /// Completes the newest file and creates the next one. Nobody leads.
+    /// Completes the newest file and creates the next one. No thread leads.
     fn roll(&self, state: &mut MutexGuard<'_, LogState>) -> Result<()> {
         if state.synced < state.end {
             self.lead(state, true)?;
@@ -484,7 +489,7 @@ impl Drop for Log {
     }
 }
 
-/// A commit but for its place.
+/// A commit except for its place.
 struct Prepared<'a> {
     parts: &'a [Parts<'a>],
     sums: Vec<Sum>,
@@ -510,9 +515,10 @@ impl Prepared<'_> {
 impl LogState {
     /// Takes a commit, or nothing of it.
     fn append(&mut self, prepared: Prepared<'_>) -> Result<()> {
-        let durable = match self.synced.file == self.end.file {
-            true => self.synced.offset,
-            false => HEADER_SIZE as u64,
+        let durable = if self.synced.file == self.end.file {
+            self.synced.offset
+        } else {
+            HEADER_SIZE as u64
         };
         let commit = Commit {
             records: prepared.records,

@@ -1,4 +1,4 @@
-//! What a segment's grammar expands to, against what its file table says.
+//! Verifies that a segment's grammar expands to the files in its table.
 
 use super::coding::Fault;
 use super::{Dictionary, FileEntry};
@@ -14,9 +14,12 @@ pub fn verify(
     grammar: &Grammar,
     stop: &AtomicBool,
 ) -> Result<(), Fault> {
-    let go_on = || match stop.load(Ordering::Relaxed) {
-        true => Err(Fault("nobody waits for the answer")),
-        false => Ok(()),
+    let go_on = || {
+        if stop.load(Ordering::Relaxed) {
+            Err(Fault("the verification was stopped"))
+        } else {
+            Ok(())
+        }
     };
     // The caller has one root for each file.
     files.par_iter().enumerate().try_for_each(|(index, file)| {

@@ -6,7 +6,7 @@
 use crate::segment::coding::{NoMemory, filled, reserved};
 use rayon::prelude::*;
 
-/// Tokens that one task looks at, at least.
+/// Tokens that one task examines, at least.
 const TASK_TOKENS: usize = 1 << 12;
 
 /// The tokens of a segment, by id.

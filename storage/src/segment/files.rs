@@ -6,7 +6,7 @@ use super::coding::{DecodeError, Fault, check_expansion, pad, reserved, varint};
 /// Whether the file ends with this part.
 const LAST_PART: u8 = 1;
 
-/// Whether the part starts where the file does, so that its place need not be told.
+/// Flag of a part that starts where the file does, whose place is not stored.
 const FIRST_PART: u8 = 2;
 
 /// Encodes the table. Names share their beginnings with the one before.

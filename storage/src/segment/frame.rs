@@ -74,10 +74,10 @@ pub struct Extent {
     pub crc32: u32,
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What the segment says of itself.
+    /// The header of the segment.
     pub header: SegmentHeader,
     /// Facts that need no decoding.
     pub info: SegmentInfo,
@@ -85,10 +85,10 @@ pub struct Frame {
     pub extents: [Extent; STORED.len()],
 }
 
-/// What is wrong with a frame.
+/// A fault of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
-    /// Of a version this build does not know.
+    /// A version this build does not know.
     Version(u32),
     /// The footer is not what was written.
     Checksum {

@@ -1,6 +1,6 @@
 //! Reading a segment file: the frame at once, everything else when it is first asked for.
 //!
-//! Invariant: no byte of a section is looked at before its checksum is verified, that of the section or, for a part that
+//! Invariant: no byte of a section is examined before its checksum is verified, that of the section or, for a part that
 //! is read again, one taken when the section was verified; and no number of it is believed before it is checked: a file
 //! made to mislead, or changed while it is open, gives an error.
 //!
@@ -30,7 +30,7 @@ const PIECE_SIZE: usize = 1 << 20;
 /// An open segment file.
 ///
 /// The file table is decoded at first use and kept. Other parts are decoded, in parallel on the current rayon pool, when
-/// nobody holds them already, and kept as long as the callers hold them. Threads that ask for the same part at the same
+/// no caller holds them already, and kept as long as callers hold them. Threads that ask for the same part at the same
 /// time may each decode it: waiting for one another inside a thread pool could wait for ever.
 #[derive(Debug)]
 pub struct SegmentReader {
@@ -43,7 +43,7 @@ pub struct SegmentReader {
     grammar: Decoded<Grammar>,
 }
 
-/// A part that is decoded as long as somebody holds it.
+/// A part that stays decoded while a caller holds it.
 #[derive(Debug)]
 struct Decoded<T>(Mutex<Weak<T>>);
 
@@ -105,7 +105,7 @@ impl SegmentReader {
         })
     }
 
-    /// A number that tells the segment from others: its id, and size and checksum of each section.
+    /// Identifies the segment: a checksum of its id and of size and checksum of each section.
     pub fn fingerprint(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&self.frame.header.segment_id.to_le_bytes());
@@ -121,7 +121,7 @@ impl SegmentReader {
         &self.path
     }
 
-    /// What the segment says of itself.
+    /// The header of the segment.
     pub fn header(&self) -> &SegmentHeader {
         &self.frame.header
     }
@@ -210,7 +210,8 @@ impl SegmentReader {
         number.map_err(|error| self.failed(Section::Totals, error))
     }
 
-    /// Some tokens among which are those of the word with a number, and where its first one is there. Decodes a block of words.
+    /// A run of tokens that has those of the word with a number, and the place of its first one in the run. Decodes a block of
+    /// words.
     ///
     /// # Errors
     /// [`Error::NoMemory`] or [`Error::Corrupt`] if it cannot be decoded, or there is no such word.
@@ -258,7 +259,7 @@ impl SegmentReader {
         self.decode_root(bodies, bodies.whole_root())
     }
 
-    /// The root of a file, checked; `bodies` are those of this segment. Costs about as much as the file has tokens.
+    /// The root of a file, checked; `bodies` are those of this segment. Costs O(tokens of the file).
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read, [`Error::Corrupt`] if it cannot be decoded.
@@ -317,7 +318,7 @@ impl SegmentReader {
     }
 
     /// Checks everything: all checksums, all sections, and that the grammar expands to files of the sizes, word counts
-    /// and checksums in the file table. Costs about as much as writing all files. Packed text is not unpacked.
+    /// and checksums in the file table. Costs about the time of writing all files. Packed text is not unpacked.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] with the first thing found wrong.

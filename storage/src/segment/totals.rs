@@ -1,4 +1,4 @@
-//! How often each word occurs in the files of a segment: who counts words needs neither rules nor root.
+//! How often each word occurs in the files of a segment: counting words needs neither rules nor root.
 //!
 //! Invariant: totals follow from dictionary and grammar. What is stored is believed because of its checksum; `verify`
 //! counts again. A word whose total does not fit 32 bits leaves the section empty, and nothing is stored.
@@ -8,7 +8,7 @@ use super::tokens::BLOCK_TOKENS;
 use crate::{Dictionary, Grammar};
 use rayon::prelude::*;
 
-/// Longer words are taken to be as rare as those of this many bytes.
+/// Words longer than this many bytes count as this long.
 const SIZE_MAX: usize = 15;
 
 /// Tables: for each size of word and each way to have tokens.
@@ -26,7 +26,7 @@ pub fn encode(dictionary: &Dictionary, grammar: &Grammar) -> (Vec<u8>, usize) {
     let mut out = Vec::new();
     numbers::write(&mut out, &totals, ROWS, |word| usize::from(rows[word]));
     let size = out.len();
-    // A single block is decoded sooner than looked at.
+    // A single block is decoded sooner than examined.
     if offsets[offsets.len() - 1] as usize > BLOCK_TOKENS {
         let words = words_of_blocks(&offsets);
         numbers::write(&mut out, &words, 1, |_| 0);
@@ -103,9 +103,12 @@ pub fn decode(section: &[u8], dictionary: &Dictionary) -> Result<Option<Vec<u32>
 pub fn verify_words_before(stored: &[u32], dictionary: &Dictionary) -> Result<(), Fault> {
     let words = words_of_blocks(&dictionary.word_offsets());
     let counts = stored.windows(2).map(|pair| pair[1] - pair[0]);
-    match counts.eq(words) {
-        true => Ok(()),
-        false => Err(Fault("a block of words has not as many as it says")),
+    if counts.eq(words) {
+        Ok(())
+    } else {
+        Err(Fault(
+            "a block of words has another number of words than it says",
+        ))
     }
 }
 
@@ -132,10 +135,10 @@ fn set_rows(rows: &mut [u8], dictionary: &Dictionary, offsets: &[u32]) {
     (rows.par_iter_mut().zip(words)).for_each(|(of, tokens)| *of = row(tokens));
 }
 
-/// Words that one task looks at, at least.
+/// Words that one task examines, at least.
 const TASK_WORDS: usize = 1 << 12;
 
-/// How often each of so many symbols occurs in the root. Each part of it has counts of its own, so there are few.
+/// How often each of `symbols` symbols occurs in the root. Each part of it has counts of its own, so there are few.
 fn root_counts(root: &[u32], symbols: usize) -> Vec<u64> {
     let parts = (root.len() / symbols.max(1)).clamp(1, rayon::current_num_threads());
     let parts = root.par_chunks(root.len().div_ceil(parts).max(1));

@@ -1,7 +1,7 @@
 //! Single words of a dictionary that is not decoded: their tokens, block by block, and how often they occur.
 //!
-//! Invariant: a block that is decoded alone has the tokens that the whole dictionary has there. Which block a word is in only
-//! the caller can tell, who knows the order of words. The sections are verified and stay in memory, coded.
+//! Invariant: a block that is decoded alone has the tokens that the whole dictionary has there. The caller,
+//! which knows the order of words, finds the block of a word. The sections are verified and stay in memory, coded.
 
 use super::coding::{DecodeError, Fault, numbers::BLOCK_NUMBERS};
 use super::tokens::{BLOCK_TOKENS, TokenBlocks};
@@ -141,7 +141,8 @@ impl WordBlocks {
         Ok((run, self.words_before[block] as usize + place))
     }
 
-    /// Some tokens among which are those of the word with a number, and where its first one is there.
+    /// A run of tokens that has those of the word with a number, and the place of its first one in
+    /// the run.
     pub(super) fn word(&self, number: u32) -> Result<(TokenRun, u32), DecodeError> {
         if self.words_before[self.len()] <= number {
             return Err(Fault("there is no word of this number").into());
@@ -154,7 +155,9 @@ impl WordBlocks {
         let run = self.tokens(block..self.len().min(block + 2))?;
         let place = (number - self.words_before[block]) as usize;
         let first = self.firsts(block, &run)?.get(place).copied();
-        let first = first.ok_or(Fault("a block of words has not as many as it says"))?;
+        let first = first.ok_or(Fault(
+            "a block of words has another number of words than it says",
+        ))?;
         Ok((run, first))
     }
 
@@ -168,14 +171,15 @@ impl WordBlocks {
         let first_word = word / BLOCK_NUMBERS * BLOCK_NUMBERS;
         let before = |words: &u32| *words as usize <= first_word;
         let first_block = self.words_before.partition_point(before) - 1;
-        let run = match first_block < block {
-            true => self.tokens(first_block..self.len().min(block + 2))?,
-            false => last,
+        let run = if first_block < block {
+            self.tokens(first_block..self.len().min(block + 2))?
+        } else {
+            last
         };
         let mut offsets = self.firsts(first_block, &run)?;
         let skipped = first_word - self.words_before[first_block] as usize;
         if offsets.len() < skipped + (word - first_word) + 1 {
-            return Err(Fault("a block of words has not as many as it says").into());
+            return Err(Fault("a block of words has another number of words than it says").into());
         }
         // Where the word ends: where the next one begins, if there is one.
         offsets.push(run.dictionary.len());
@@ -195,9 +199,10 @@ impl WordBlocks {
         if firsts.len() == words + 1 && block > 0 {
             firsts = &firsts[1..];
         }
-        match firsts.len() == words {
-            true => Ok(firsts.to_vec()),
-            false => Err(Fault("a block of words has not as many as it says").into()),
+        if firsts.len() == words {
+            Ok(firsts.to_vec())
+        } else {
+            Err(Fault("a block of words has another number of words than it says").into())
         }
     }
 }

@@ -13,8 +13,8 @@ use rayon::join;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Totals of words are stored if they take at most this part of everything else, or so few bytes: where they take more,
-/// there is little to decode without them.
+/// Totals of words are stored if they take at most 1/TOTALS_SHARE of everything else, or at most TOTALS_BYTES: where
+/// they take more, there is little to decode without them.
 const TOTALS_SHARE: usize = 32;
 const TOTALS_BYTES: usize = 1 << 10;
 
@@ -25,7 +25,7 @@ pub struct SegmentWriter;
 /// What a segment file is written from.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentParts<'a> {
-    /// What the segment says about itself.
+    /// The header of the segment.
     pub header: &'a SegmentHeader,
     /// Its files, or parts of files, by name.
     pub files: &'a [FileEntry],
@@ -116,7 +116,7 @@ impl SegmentWriter {
 /// What a segment file of packed text is written from.
 #[derive(Clone, Copy, Debug)]
 pub struct TextParts<'a> {
-    /// What the segment says about itself.
+    /// The header of the segment.
     pub header: &'a SegmentHeader,
     /// Its files, or parts of files, by name.
     pub files: &'a [FileEntry],

@@ -1,4 +1,4 @@
-//! What stands in the `segments` directory of a database: names, markers, listing.
+//! The content of the `segments` directory of a database: names, markers, listing.
 //!
 //! | name | is |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `*.aside` | set aside by a rebuild for a human to look at; never touched again |
 //!
 //! Invariant: a name without `.tmp` is only ever given to a file whose content is synced. Numbers come from one
-//! counter and are never used twice while a file or the catalog still shows them. Files of other names are nobody's
-//! business.
+//! counter and are never used twice while a file or the catalog still shows them. Files of other names are
+//! ignored.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -143,9 +143,10 @@ impl SegmentDirectory {
             let Some((id, kind)) = parse(name) else {
                 if let Some((segment, index, is_complete)) = parse_index(name) {
                     listing.largest = listing.largest.max(segment);
-                    match is_complete {
-                        true => listing.indexes.insert((segment, index.to_owned())),
-                        false => (listing.temporary).insert(name.to_string_lossy().into_owned()),
+                    if is_complete {
+                        listing.indexes.insert((segment, index.to_owned()))
+                    } else {
+                        (listing.temporary).insert(name.to_string_lossy().into_owned())
                     };
                 }
                 continue;
@@ -266,14 +267,14 @@ impl SegmentDirectory {
     }
 }
 
-/// What is said of a path without a database.
+/// The error for a path without a database.
 pub(crate) fn no_database(path: &Path) -> Error {
     Error::NoDatabase {
         path: path.to_path_buf(),
     }
 }
 
-/// What is said of a database whose directory of segments is gone.
+/// The error for a database whose directory of segments is gone.
 pub(crate) fn without_segments(database: &Path) -> Error {
     Error::Corrupt {
         path: database.to_path_buf(),

@@ -1,8 +1,8 @@
-//! What a reader does about commits that another process makes after it was opened.
+//! Follows the commits that another process makes after a reader was opened.
 //!
 //! Invariant: what is taken up are whole commits of records, all up to the last one, to corpora and segments that are as they
 //! were, behind a log that begins as it did. The manifest says that of corpora and segments: it is replaced before a commit can rest on
-//! another state, and read again behind the log. A directory that has the path in place of the one that was opened is never looked at.
+//! another state, and read again behind the log. A directory that has the path in place of the one that was opened is never examined.
 
 use std::io;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct Follower {
     known: Mutex<SeenFiles>,
 }
 
-/// The files as they were looked at last.
+/// The files as they were examined last.
 #[derive(Debug)]
 struct SeenFiles {
     /// `None` if it could not be read.
@@ -77,7 +77,7 @@ impl Follower {
         known.manifest.as_ref().map(|manifest| manifest.sequence)
     }
 
-    /// The newest file of the log as it was looked at last.
+    /// The newest file of the log as it was examined last.
     pub(super) fn tail(&self) -> LogTail {
         self.known.lock().newest
     }
@@ -98,7 +98,7 @@ impl Follower {
         if !is_same && manifest.corpora != before.corpora {
             return Ok(Followed::Changed);
         }
-        // A file that is not there any more was removed, which the log tells below.
+        // A file that is not there any more was removed, which the log shows below.
         let newest = newest_file(&self.location).ok();
         if is_same
             && let Some((newest, status)) = newest
@@ -115,7 +115,7 @@ impl Follower {
         let directory = path.join(LOG_NAME);
         let found = match Scan::read_after(&**files, &directory, end, manifest.log, known.newest) {
             Ok(found) => found,
-            // Files were removed meanwhile, or it is damaged or another one, which the next open tells apart.
+            // Files were removed meanwhile, or it is damaged or another one, which the next open distinguishes.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Ok(Followed::Changed);
             }
@@ -147,7 +147,7 @@ impl Follower {
 }
 
 /// The newest file of the log as it is now: its number, which is 0 if there is none, its size, and its status where there are
-/// such. The manifest tells of a file before the first commit in it, so a commit may come to a file that was not there when the
+/// such. The manifest records a file before the first commit in it, so a commit may come to a file that was not there when the
 /// manifest was read.
 pub(super) fn newest_file(location: &Location) -> Result<((u64, u64), Option<FileStatus>)> {
     let (backend, directory) = (&*location.backend, location.path.join(LOG_NAME));

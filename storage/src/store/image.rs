@@ -26,7 +26,7 @@ pub struct ImageFile {
 
 enum Source {
     Content(Bytes),
-    /// A file of the directory, of which so many bytes count.
+    /// A file of the directory, of which the first `size` bytes count.
     Stored {
         backend: Arc<ReadOnlyBackend>,
         path: PathBuf,

@@ -1,7 +1,7 @@
 //! Indexes of a store: their names, and the files beside segments.
 //!
 //! Invariant: an index file has its name once it is complete, and is removed no later than the open after its segment or its index
-//! went. No answer rests on one: whoever misses it has the segment. So nothing here poisons the store.
+//! went. No answer rests on one: without it the segment answers. So nothing here poisons the store.
 
 use std::io;
 use std::sync::Arc;
@@ -113,9 +113,10 @@ impl Segment {
             opened => opened?,
         };
         let header = reader.header();
-        match header.record == *record && header.segment == (self.id(), self.fingerprint()) {
-            true => Ok(Some(reader)),
-            false => Err(reader.corrupt("it is of another segment or index")),
+        if header.record == *record && header.segment == (self.id(), self.fingerprint()) {
+            Ok(Some(reader))
+        } else {
+            Err(reader.corrupt("it is of another segment or index"))
         }
     }
 
@@ -152,7 +153,7 @@ impl Segment {
             Ok(writer.finish(&header)?)
         });
         let placed = written.and_then(|()| {
-            // Nobody drops the index meanwhile.
+            // The index cannot be dropped meanwhile.
             let _writer = shared.writer()?;
             let records = indexes::read(backend, shared.path())?;
             if !records.contains(record) {

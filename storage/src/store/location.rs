@@ -1,4 +1,4 @@
-//! Where an open database is: the path, the directory that it led to when the database was opened, and the backend of the files in
+//! The location of an open database: the path, the directory that it led to when the database was opened, and the backend of the files in
 //! that.
 //!
 //! Invariant: all that is read and written of a database by way of one location is in one directory. Which changes are made there is
@@ -55,7 +55,7 @@ impl Location {
     }
 
     /// # Errors
-    /// [`crate::Error::Displaced`] if the path does not lead to the directory any more, [`crate::Error::Io`] if that cannot be told.
+    /// [`crate::Error::Displaced`] if the path does not lead to the directory any more, [`crate::Error::Io`] if that cannot be found out.
     pub(super) fn check(&self) -> Result<()> {
         let checked = self.held.as_deref().map_or(Ok(()), check_directory);
         checked.map_err(io_error(&self.path, "look at"))

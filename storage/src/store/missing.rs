@@ -20,10 +20,10 @@ use crate::store::registry::CATALOG_NAME;
 use crate::store::shared::Shared;
 use crate::{Error, Result};
 
-/// What is in a directory before it is a database.
+/// Files of a directory before it is a database.
 const FIRST: [&str; 2] = [LOCK_NAME, RESERVE_NAME];
 
-/// What only a database has.
+/// Files that only a database has.
 const OURS: [&str; 2] = [CATALOG_NAME, MANIFEST_NAME];
 
 /// Whether there is no database at a path: nothing, or a directory that holds at most what a creation begins with.

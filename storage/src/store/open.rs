@@ -37,13 +37,13 @@ use crate::store::registry::{CATALOG_NAME, FoundRegistry, later_version};
 use crate::store::shared::Shared;
 use crate::{Error, Result};
 
-/// How often a read-only open starts over because a writer changed the directory under it.
+/// Most starts of a read-only open while a writer changes the directory under it.
 const READ_ATTEMPTS_MAX: u32 = 50;
 
-/// How often a log that seems damaged is read.
+/// Most reads of a log that seems damaged.
 const LOG_ATTEMPTS_MAX: u32 = 3;
 
-/// How long the end of a log stays as it is if nobody is writing there.
+/// How long the end of a log must stay unchanged to count as not being written.
 const TORN_REST: Duration = Duration::from_millis(10);
 
 /// Opens for writing: takes the lock, creates what is missing if it may, recovers, cleans up.
@@ -95,8 +95,7 @@ pub(super) fn open_writer(location: Location, create: bool) -> Result<Shared> {
     }
     let anew = listing == Listing::default() && recovered.corpora.is_empty();
     if known.is_none() {
-        // Whoever created these directories may not have come to syncing them. Who finds a manifest knows that they
-        // are durable.
+        // A crash may have left these directories unsynced. With a manifest they are durable.
         sync_directory(&*location.outer, parent(path))?;
         sync_directory(&*backend, path)?;
     }
@@ -136,7 +135,7 @@ pub(super) fn open_writer(location: Location, create: bool) -> Result<Shared> {
     );
     shared.log.keep_found()?;
     if torn {
-        // Its header tells for ever where the commits of the file before end.
+        // Its header says for ever where the commits of the file before end.
         shared.log.begin_file()?;
     }
     shared.writer.lock().registry = Some(registry);
@@ -215,7 +214,7 @@ pub(super) fn open_reader(location: Location) -> Result<Shared> {
         let at_rest = pinned.is_ok()
             && directory.list(&*backend)? == listing
             && sequence_of(&backend, path) == sequence;
-        // Without a manifest: what is missing may have been replaced, and the log no longer tell of it.
+        // Without a manifest: what is missing may have been replaced, and the log no longer say so.
         let settled = !recovered.incomplete || last.as_ref() == Some(&recovered);
         if !(at_rest && settled) && attempt < READ_ATTEMPTS_MAX {
             last = Some(recovered);
@@ -271,7 +270,7 @@ fn read_state(
         Err(ContentFault::Version(found)) => {
             return Err(later_version(path, MANIFEST_NAME, found, manifest::VERSION));
         }
-        // A database of an older release, or one that is being created. The files tell all but that one of them was lost.
+        // A database of an older release, or one that is being created. The files show everything except the loss of one of them.
         Err(ContentFault::Missing) if !had_manifest(backend, path)? => (None, None),
         Err(fault) => (None, Some(fault)),
     };
@@ -316,7 +315,7 @@ fn sequence_of(backend: &ReadOnlyBackend, path: &Path) -> Option<u64> {
     Some(manifest.sequence)
 }
 
-/// Whether a database without a manifest once had one: whoever makes one makes the reserve and closes the catalog too.
+/// Whether a database without a manifest once had one: the process that writes one also makes the reserve and closes the catalog.
 pub(super) fn had_manifest(backend: &dyn Backend, path: &Path) -> Result<bool> {
     let reserve = path.join(RESERVE_NAME);
     if backend

@@ -2,8 +2,8 @@
 //!
 //! Invariant: until [`Publication::commit`] has renamed the last of its files, nothing of a publication counts; after
 //! the directory is synced, all of it does. One that replaces segments counts as soon as the log says so: its files
-//! are complete by then, and whoever opens the database next renames them. Segments are written by whoever builds
-//! them, to the paths handed out here.
+//! are complete by then, and the next open renames them. The builders of segments write them to the paths handed out
+//! here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl Publication {
                     .map_err(io_error(&path, "rename"))?;
             }
             if let Some(merge) = &merge {
-                // Last: it tells that there are no more temporary names.
+                // Last: it says that there are no more temporary names.
                 directory.place_marker(backend, merge.corpus)?;
             }
             directory.sync(backend)?;
@@ -191,7 +191,7 @@ impl Publication {
         Ok(())
     }
 
-    /// What the log is told of a recompression, if it still fits the corpus.
+    /// The record of a recompression for the log, if it still fits the corpus.
     fn merge(&self, record: &CorpusRecord, recompression: &Recompression) -> Result<Merge> {
         let replaced = &recompression.replaced;
         if !replaced.iter().all(|id| record.segments.contains(id)) {

@@ -1,7 +1,7 @@
-//! What is live, decided anew at every open from the catalog and the files.
+//! Recovery: decides at every open from the catalog and the files what is live.
 //!
 //! Publishing, creating and dropping change the `segments` directory first, durably, and the catalog after it. The
-//! directory therefore always tells the newest state, and the catalog which part of it was checked to be there:
+//! directory therefore always shows the newest state, and the catalog which part of it was checked to be there:
 //!
 //! | in the directory | in the catalog | means |
 //! |---|---|---|
@@ -50,7 +50,7 @@ pub(crate) struct Recovered {
     pub(crate) corpora: Corpora,
     /// For the user: what is lost or damaged.
     pub(crate) warnings: Vec<String>,
-    /// Where the catalog was behind the files. After a crash that is worth telling too; to a reader it only means that
+    /// Where the catalog was behind the files. After a crash that is worth a warning; to a reader it only means that
     /// a writer is at work.
     pub(crate) notes: Vec<String>,
     /// Live corpora whose marker has to be written again.
@@ -167,7 +167,8 @@ impl Recovered {
             match (catalog.get(&id).cloned(), marker) {
                 (Some(mut record), Some(marker)) => {
                     if marker.merged_position > record.merged_position {
-                        // It has lost a recompression, of which the log may not know any more.
+                        // The catalog has lost a recompression, which the log may not hold any
+                        // more.
                         record.merged_position = marker.merged_position;
                         (record.segments).retain(|segment| listing.segments.contains(segment));
                     }
@@ -238,7 +239,7 @@ impl Recovered {
         Ok(dropped)
     }
 
-    /// Recompressions that the log tells of. Returns the segments that are settled with that.
+    /// Applies the recompressions in the log. Returns the segments that are settled with that.
     fn replace(&mut self, listing: &Listing, log: &Scan, unfinished: Unfinished) -> BTreeSet<u64> {
         let mut settled = BTreeSet::new();
         for merge in &log.merges {

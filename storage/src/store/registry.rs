@@ -1,4 +1,4 @@
-//! Where a writer puts down which corpora there are: the manifest, and the catalog behind it.
+//! The registry of corpora of a writer: the manifest, and the catalog behind it.
 //!
 //! Invariant: a change is in the manifest before it is in the catalog, and of two that can be read the one with the
 //! larger sequence number counts. Each is rebuilt from the other; a catalog that fails is given up and fails nothing.
@@ -59,18 +59,18 @@ pub(super) struct FoundRegistry {
 }
 
 enum FoundCatalog {
-    /// There can be none.
+    /// The backend is no file system, so there is no catalog.
     NoFileSystem,
-    /// It may be written on.
+    /// The catalog may be written to.
     Usable(Catalog),
-    /// It has to be replaced; that is no surprise after a crash.
+    /// The catalog must be replaced, as is usual after a crash.
     Stale,
-    /// It has to be replaced, and there is something wrong with it.
+    /// The catalog must be replaced because of this fault.
     Faulty(ContentFault),
 }
 
 impl FoundRegistry {
-    /// Reads both. sled is started only if the manifest does not tell what there is.
+    /// Reads both. sled is started only if the manifest does not say what there is.
     pub(super) fn read(backend: &Arc<dyn Backend>, path: &Path) -> Result<FoundRegistry> {
         let manifest = match ManifestFile::read(&**backend, path) {
             Err(ContentFault::Version(found)) => {
@@ -195,7 +195,7 @@ impl FoundRegistry {
             });
             if let Err(fault) = stored {
                 warnings.push(format!(
-                    "the catalog could not be written, only the manifest tells of corpora: {fault}"
+                    "the catalog could not be written, only the manifest lists corpora: {fault}"
                 ));
                 catalog = None;
             }

@@ -1,4 +1,4 @@
-//! What is left of a damaged database, for a copy of it elsewhere.
+//! The readable part of a damaged database, for a copy of it elsewhere.
 //!
 //! Invariant: nothing is written, all is read in the directory that was there at the beginning, and damage is no error: it is what is
 //! reported. What is live is decided as when the database is opened, in `recovery.rs`, with what can be read of the log; segments of
@@ -24,7 +24,7 @@ use crate::store::unfinished::refuse_unfinished;
 use crate::views::{self, ViewRecord};
 use crate::{Error, Result};
 
-/// What is left of a database that may be damaged. Nobody should have it open for writing.
+/// What is left of a database that may be damaged. No process should have it open for writing.
 pub struct Salvage {
     corpora: Vec<SalvagedCorpus>,
     views: Vec<ViewRecord>,
@@ -94,9 +94,12 @@ impl Salvage {
         notes.extend(log.notes.iter().cloned());
         notes.extend(recovered.notes.into_iter().chain(recovered.warnings));
 
-        let path_of = |id: u64| match recovered.unplaced.contains(&id) {
-            true => temporary(&directory.segment(id)),
-            false => directory.segment(id),
+        let path_of = |id: u64| {
+            if recovered.unplaced.contains(&id) {
+                temporary(&directory.segment(id))
+            } else {
+                directory.segment(id)
+            }
         };
         let with_paths = |record: CorpusRecord| SalvagedCorpus {
             backend: Arc::clone(&location.backend),
@@ -167,7 +170,7 @@ impl Salvage {
         &self.corpora
     }
 
-    /// What is damaged, without what segments hold: those are read by whom they are given.
+    /// What is damaged, except in segments, whose readers report it.
     pub fn lost(&self) -> &[String] {
         &self.lost
     }
@@ -194,7 +197,7 @@ impl Salvage {
             .collect()
     }
 
-    /// Without the manifest nobody knows whether the oldest files of the log are missing or were removed.
+    /// Without the manifest it is unknown whether the oldest files of the log are missing or were removed.
     fn note_unknown(&mut self) {
         let Some(first) = self.log.unknown_before else {
             return;
@@ -294,13 +297,14 @@ impl SalvagedCorpus {
     /// Those of [`SegmentReader::open`], and [`Error::Corrupt`] if it is another one.
     pub fn open_segment(&self, (id, path): &(u64, PathBuf)) -> Result<SegmentReader> {
         let reader = SegmentReader::open(&*self.backend, path)?;
-        match reader.header().segment_id == *id {
-            true => Ok(reader),
-            false => Err(Error::Corrupt {
+        if reader.header().segment_id == *id {
+            Ok(reader)
+        } else {
+            Err(Error::Corrupt {
                 path: path.clone(),
                 part: "header",
                 fault: "it is the header of another segment",
-            }),
+            })
         }
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Shared {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) directory: SegmentDirectory,
     pub(super) read_only: bool,
-    /// There is no database in the directory yet.
+    /// Whether the directory has no database yet.
     pub(super) missing: bool,
     pub(super) warnings: Vec<String>,
     /// What of the log is dropped, in words.
@@ -68,7 +68,7 @@ pub(super) struct Shared {
     pub(super) follower: Option<Follower>,
     /// The number of the manifest that a writer found, and once it is closed of the one it left.
     pub(super) sequence: Mutex<Option<u64>>,
-    /// It was closed: others may write now.
+    /// Whether it was closed: other processes may write now.
     pub(super) closed: AtomicBool,
     /// Last, so that the catalog is closed before the lock is released.
     pub(super) lock: Mutex<Option<DirectoryLock>>,
@@ -269,7 +269,7 @@ impl Shared {
     /// Removes doomed segments of a corpus, and what spoke for them. What fails is left to the next open.
     pub(super) fn remove_doomed(&self, corpus: u64, segments: &[u64]) {
         if self.is_reader() {
-            return; // somebody else decides what goes
+            return; // the writer decides what is removed
         }
         for &segment in segments {
             let path = self.directory.segment(segment);
@@ -297,7 +297,7 @@ impl Shared {
         self.tidy();
     }
 
-    /// Removes log files that nobody needs and tombstones that speak for nothing any more. What fails is left to the
+    /// Removes log files that are not needed and tombstones without segments or records. What fails is left to the
     /// next open.
     pub(super) fn tidy(&self) {
         if self.untidy || self.is_reader() {
@@ -350,7 +350,7 @@ impl Visible {
         })
     }
 
-    /// Whether somebody holds a handle of a segment.
+    /// Whether a handle of a segment is held.
     pub(super) fn is_open(&self, segment: u64) -> bool {
         // Counting and not upgrading: a handle dropped here would take the lock again.
         self.open
@@ -358,7 +358,7 @@ impl Visible {
             .is_some_and(|handle| handle.strong_count() > 0)
     }
 
-    /// Notes segments of a corpus that are not live any more; those that nobody holds can be removed.
+    /// Notes segments of a corpus that are not live any more; returns those without a handle, which can be removed.
     pub(super) fn doom(&mut self, corpus: u64, segments: &[u64]) -> Vec<u64> {
         if !segments.is_empty() {
             self.doomed.entry(corpus).or_default().extend(segments);
@@ -368,7 +368,7 @@ impl Visible {
     }
 
     /// Whether a file of the log holds records that are not merged, or of a corpus that nothing else is known of, or
-    /// tells of segments that still have a file that they are replaced.
+    /// says that segments which still have a file are replaced.
     pub(super) fn need(&self, file: &LogFile) -> bool {
         let unmerged = |(corpus, end): (&u64, &u64)| match self.corpora.get(corpus) {
             Some(record) => {

@@ -176,10 +176,12 @@ fn find(path: &Path) -> Result<Found> {
     }
     let names = FileBackend.list(path).map_err(io_error(path, "list"))?;
     let is_marked = names.iter().any(|name| name == REPAIR_NAME);
-    Ok(match names.is_empty() {
-        true => Found::EmptyDirectory,
-        false if is_marked && names.iter().all(|name| is_ours(name)) => Found::Unfinished,
-        false => Found::Other,
+    Ok(if names.is_empty() {
+        Found::EmptyDirectory
+    } else if is_marked && names.iter().all(|name| is_ours(name)) {
+        Found::Unfinished
+    } else {
+        Found::Other
     })
 }
 

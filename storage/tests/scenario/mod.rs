@@ -60,7 +60,7 @@ pub enum Step {
     DropIndex(&'static str),
 }
 
-/// What the files of indexes hold.
+/// The content of index files.
 const INDEX_CONTENT: &[u8] = b"an index";
 
 fn index_of(store: &Store, corpus: &str) -> Result<IndexRecord> {
@@ -74,7 +74,7 @@ fn index_of(store: &Store, corpus: &str) -> Result<IndexRecord> {
     })
 }
 
-/// Small enough that few commits fill a log file.
+/// A size that few commits fill.
 const LOG_FILE_SIZE: u64 = 200;
 
 impl Step {
@@ -91,7 +91,8 @@ impl Step {
         Step::Commit(durability, edits.collect())
     }
 
-    /// Whether it is there for good once it is done and then the process is killed, or the power goes off.
+    /// Whether its effect is durable once it is done and then the process is killed, or the power goes
+    /// off.
     pub fn survives(&self, power_cut: bool) -> bool {
         match self {
             Step::Commit(durability, _) => match durability {
@@ -159,7 +160,7 @@ impl Step {
                 })
             }
             Step::DropIndex(name) => match store.drop_index(&index_of(store, name)?.name) {
-                // It was dropped, and then something failed.
+                // An earlier attempt dropped it, and then failed.
                 Err(Error::NoSuchIndex { .. }) => Ok(()),
                 dropped => dropped,
             },

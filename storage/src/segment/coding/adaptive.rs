@@ -10,7 +10,7 @@ const RANGE_MIN: u32 = 1 << 24;
 /// The probability of one binary decision, learned as it is used: fast at first, slower with experience.
 #[derive(Clone, Copy, Debug)]
 pub struct Bit {
-    /// Of a zero, in 1/65536.
+    /// Probability of a zero, in 1/65536.
     zero: u16,
     seen: u8,
 }

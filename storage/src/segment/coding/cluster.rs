@@ -129,9 +129,10 @@ fn even_parts(offsets: &[u32], parts: usize) -> impl Iterator<Item = Range<usize
     let mut start = 0;
     (1..=parts).map(move |part| {
         let wanted = entries * part as u64 / parts as u64;
-        let end = match part == parts {
-            true => rows,
-            false => offsets.partition_point(|&offset| u64::from(offset) < wanted),
+        let end = if part == parts {
+            rows
+        } else {
+            offsets.partition_point(|&offset| u64::from(offset) < wanted)
         };
         let range = start..end.clamp(start, rows);
         start = range.end;
@@ -160,7 +161,7 @@ pub fn count_pairs(pairs: &[u64]) -> Vec<(u32, u32, u32)> {
 /// The heaviest rows are the first centres. `column_class[column]`, below `classes`, is what a column counts as.
 pub struct Groups {
     groups: usize,
-    /// Of each row.
+    /// Class of each row.
     pub of: Vec<u8>,
 }
 
@@ -267,7 +268,7 @@ struct OccurringClasses {
 }
 
 impl OccurringClasses {
-    /// Of rows with so many classes.
+    /// For rows with `classes` classes.
     fn new(classes: usize) -> OccurringClasses {
         OccurringClasses {
             counts: vec![0; classes],
@@ -275,7 +276,7 @@ impl OccurringClasses {
         }
     }
 
-    /// Those of a row, ascending.
+    /// The classes of a row's columns, ascending, with their scaled counts.
     fn of_row(
         &mut self,
         rows: &Rows,
@@ -326,10 +327,10 @@ fn cheapest(occurring: &[(u8, u16)], costs: &[u16], sums: &mut [u32]) -> (usize,
     (block + best.unwrap_or(0), least)
 }
 
-/// Groups that are looked at together.
+/// Groups that are examined together.
 const BLOCK: usize = 32;
 
-/// Classes are below.
+/// Numbers of classes are below this.
 const CLASSES_MAX: usize = 256;
 
 /// Entries of rows that one task counts at least.

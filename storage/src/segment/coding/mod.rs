@@ -40,7 +40,7 @@ impl From<NoMemory> for DecodeError {
     }
 }
 
-/// So many bytes are more than the system gives.
+/// The system refused this allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory {
     /// How many.
@@ -57,21 +57,21 @@ impl NoMemory {
     }
 }
 
-/// Makes room for so many items more, and not for others.
+/// Makes room for exactly `count` more items.
 pub fn reserve<T>(items: &mut Vec<T>, count: usize) -> Result<(), NoMemory> {
     items.try_reserve_exact(count).map_err(|_| NoMemory {
         bytes: (count as u64).saturating_mul(size_of::<T>() as u64),
     })
 }
 
-/// Room for so many items, and no item.
+/// An empty vector with room for `count` items.
 pub fn reserved<T>(count: usize) -> Result<Vec<T>, NoMemory> {
     let mut items = Vec::new();
     reserve(&mut items, count)?;
     Ok(items)
 }
 
-/// So many times the same.
+/// `count` copies of `item`.
 pub fn filled<T: Clone>(item: T, count: usize) -> Result<Vec<T>, NoMemory> {
     let mut items = reserved(count)?;
     items.resize(count, item);

@@ -16,7 +16,7 @@ pub const BLOCK_NUMBERS: usize = 16_384;
 /// Symbols of the alphabet: 0..8 and two for each width from 4 to 32.
 const SYMBOLS: usize = 8 + 2 * 29;
 
-/// The power of two above.
+/// The next power of two above SYMBOLS.
 const LOOKUP_SYMBOLS: usize = 128;
 
 const SIZE: u64 = size_of::<u32>() as u64;
@@ -148,7 +148,7 @@ const LANES: usize = 4;
 struct NumberLane<'a> {
     decoder: rans::Decoder<'a>,
     values: &'a mut [u32],
-    /// Of its numbers, the first.
+    /// Index of its first number.
     first: usize,
 }
 

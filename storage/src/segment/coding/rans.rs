@@ -111,7 +111,7 @@ impl Encoder {
 pub struct Decoder<'a> {
     state: u64,
     words: &'a [[u8; 4]],
-    /// Of the next word; beyond all of them once too many were taken.
+    /// Index of the next word; beyond the last one once too many were taken.
     place: usize,
     /// Whether the block is words after a state.
     is_whole: bool,
@@ -188,7 +188,7 @@ impl<'a> Decoder<'a> {
         u32::from_le_bytes(self.words.get(place).copied().unwrap_or_default())
     }
 
-    /// Goes on where that decoder stopped: with its state, so many words further.
+    /// Goes on where that decoder stopped: with its state, `words` words further.
     #[cfg(target_arch = "x86_64")]
     pub fn resume(&mut self, state: u64, words: usize) {
         self.state = state;

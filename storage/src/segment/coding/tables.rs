@@ -45,7 +45,7 @@ fn step_of(count: u32) -> u8 {
     }
 }
 
-/// Counts above this are as good as this.
+/// Larger counts are taken as this.
 const COUNT_MAX: u32 = 7 << 27;
 
 /// Steps stay below this: one more than the step of the largest count.

@@ -1,4 +1,4 @@
-//! What is known of every symbol: the classes of its ends.
+//! Classes of the ends of every symbol.
 //!
 //! A symbol has a *left* class (how its expansion begins: what is predicted) and a *right* class (how it ends: what
 //! predicts). A terminal takes both from its shape, a rule from the ends of its body; frequent symbols have classes of
@@ -24,9 +24,9 @@ pub struct Ends {
 /// What the symbols before a place say: the right classes of the last two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// Of the last token or rule.
+    /// Class of the last token or rule.
     pub last: u8,
-    /// Of what came before that.
+    /// Class of what came before that.
     pub before: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What writing symbols asks of whoever has them: counts for the model, and in the end the blocks.
+//! `SymbolCoder`: counts symbols for the model and encodes them into blocks; the CPU and each device implement it.
 //!
 //! Invariant: every coder gives the same numbers and bytes, which are those of [`super::cpu_coder`]. A coder is asked in order:
 //! frequencies, neighbours, counts of pasts, counts of events, blocks.
@@ -40,7 +40,7 @@ pub struct SymbolLimits {
 }
 
 impl SymbolLimits {
-    /// Those of segment files.
+    /// The limits of segment files.
     pub const FORMAT: SymbolLimits = SymbolLimits {
         chunk_symbols: CHUNK_SYMBOLS,
         frequencies: FREQUENCIES,
@@ -66,7 +66,7 @@ pub struct ChunkOffsets {
 }
 
 impl ChunkOffsets {
-    /// Of the chunks of a grammar.
+    /// The offsets of the chunks of a grammar.
     pub(super) fn new(grammar: &Grammar, chunks: &[Chunk]) -> ChunkOffsets {
         let mut places = ChunkOffsets {
             offsets: vec![0],
@@ -109,7 +109,7 @@ pub struct EventCounts {
 
 /// Counts and codes the symbols of one grammar.
 pub trait SymbolCoder: Send {
-    /// What can go wrong.
+    /// The error of the coder.
     type Error: Send;
 
     /// `[symbols]`: the width in bits of how often each is coded as new, 0 for never. A symbol is taken to be a repeat if its

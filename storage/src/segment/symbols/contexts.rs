@@ -50,7 +50,7 @@ impl Contexts {
         let mut fresh_bit = Bit::default();
         let mut back_tree = BitTree::new(GROUPS_MAX.ilog2());
         for index in 0..(classes + 1) * GROUPS_MAX {
-            // A context is used under one last class only, so it is told by how many first uses ago it was made.
+            // A context is used under one last class only, so it is coded as the number of first uses since it was made.
             let first = index % GROUPS_MAX == 0;
             let known = contexts.map_or(0, |contexts| usize::from(contexts.of[index]));
             let fresh = first || coder.bit(&mut fresh_bit, known == result.count);

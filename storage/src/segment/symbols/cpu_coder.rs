@@ -20,13 +20,13 @@ use std::ops::Range;
 pub struct CpuCoder<'a> {
     grammar: &'a Grammar,
     chunks: &'a [Chunk],
-    /// Of each chunk, for each coded symbol, whether to look for it nearby.
+    /// For each chunk and coded symbol, whether to look for it nearby.
     repeats: Vec<Vec<bool>>,
     frequencies: Vec<u8>,
     /// Once there are classes.
     ranks: Ranks,
     classes: usize,
-    /// Of each chunk, once there are contexts.
+    /// Events of each chunk, once there are contexts.
     events: Vec<Vec<SymbolEvent>>,
 }
 
@@ -156,9 +156,10 @@ impl SymbolCoder for CpuCoder<'_> {
 
 /// How often each symbol is coded, and where as a repeat.
 struct Usage {
-    /// Of each symbol, how often it is coded as new: an estimate, for repeats may still be out of reach.
+    /// For each symbol, how often it is coded as new: an estimate, for repeats may still be out of
+    /// reach.
     fresh: Vec<u32>,
-    /// Of each chunk, for each coded symbol, whether to look for it nearby.
+    /// For each chunk and coded symbol, whether to look for it nearby.
     repeats: Vec<Vec<bool>>,
 }
 
@@ -246,7 +247,7 @@ fn parts(count: usize) -> Vec<Range<usize>> {
 /// Where each symbol stands in its bucket, and how large buckets are for each level.
 #[derive(Default)]
 struct Ranks {
-    /// Of each symbol.
+    /// Rank of each symbol.
     of: Vec<Ranked>,
     /// `[levels + 1][buckets]`: symbols that bodies of a level may use; the last one for the root.
     sizes: Vec<Vec<u32>>,

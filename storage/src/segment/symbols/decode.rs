@@ -1,4 +1,4 @@
-//! Reading bodies and root.
+//! Decodes bodies and root.
 
 use super::chunk_decoder::ChunkDecoder;
 use super::chunks;
@@ -193,7 +193,7 @@ impl Bodies {
     /// [`Bodies::whole_root`].
     pub(crate) fn into_grammar(self, coded: &[u8]) -> Result<Grammar, DecodeError> {
         let root = self.decode_root(coded, self.whole_root())?;
-        // Nobody else has the bodies yet.
+        // No caller has the bodies yet.
         let rules = Arc::unwrap_or_clone(self.rules);
         Ok(Grammar {
             root_offsets: self.root_offsets,
@@ -253,17 +253,18 @@ impl RootPieces<'_> {
         self.decoder.decode(work)?;
         let rules = &self.bodies.rules;
         let symbols = rules.terminal_count + rules.rule_count();
-        match target.iter().copied().fold(0, u32::max) < symbols {
-            true => Ok(()),
-            false => Err(Fault("it uses a symbol that does not exist").into()),
+        if target.iter().copied().fold(0, u32::max) < symbols {
+            Ok(())
+        } else {
+            Err(Fault("it uses a symbol that does not exist").into())
         }
     }
 }
 
-/// Chunks of the root that are decoded together where all of it is scanned: as many as vectors hold at a time.
+/// Chunks of the root that are decoded together where all of it is scanned: the capacity of the vectors.
 const PIECE_CHUNKS: usize = 32;
 
-/// Symbols of these.
+/// Symbols of these chunks.
 const PIECE_SYMBOLS: usize = PIECE_CHUNKS * chunks::CHUNK_SYMBOLS;
 
 /// A chunk of the root to be decoded, whose bytes are still those that were verified.
@@ -378,7 +379,7 @@ struct Model {
     root: RootModel,
 }
 
-/// What roots are decoded with.
+/// The tables that decode roots.
 struct RootModel {
     chunks: ChunkModel,
     actions: ActionLookup,

@@ -1,4 +1,4 @@
-//! Writing bodies and root.
+//! Encodes bodies and root.
 
 use super::classes::Ends;
 use super::coder::{ChunkOffsets, EventCounts, SymbolCoder};
@@ -83,7 +83,7 @@ fn encode_symbols<C: SymbolCoder>(
     let shapes = || Shapes::new(dictionary, vec![0; dictionary.len() as usize]);
     let (begun, shapes) = join(begin, shapes);
     let (mut coder, frequencies) = begun?;
-    // There is an end at least.
+    // The offsets have an end at least.
     let total = chunks.offsets[chunks.offsets.len() - 1] as usize;
     let (learned, mut model) = join(
         || learn(grammar, total, &shapes, &frequencies, &mut coder),

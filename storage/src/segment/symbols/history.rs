@@ -3,13 +3,13 @@
 //! Text repeats itself nearby: a rare name or phrase just used is likely again. A symbol is found by how many symbols
 //! of its class came after it, which the class' context has already narrowed down.
 
-/// How far back a class remembers.
+/// Symbols that the history of a class holds.
 pub const HISTORY: usize = 64;
 
 /// Actions that say how far back the symbol lies: 1, 2, 3..5, 5..9, ..., 33..65.
 pub const REPEATS: usize = 7;
 
-/// How long the history of a class is, roughly: tells how likely a repeat is.
+/// Levels of how full the history of a class is, which predicts how likely a repeat is.
 pub const FILLS: usize = 4;
 
 /// The history of one chunk.
@@ -56,7 +56,7 @@ impl History {
     }
 }
 
-/// How full the history of a class is that has met so many symbols, below [`FILLS`].
+/// The level, below [`FILLS`], of the history of a class that has met `met` symbols.
 pub const fn fill_of(met: u32) -> usize {
     let logarithm = (met / 16 + 1).ilog2() as usize;
     if logarithm < FILLS {
@@ -66,7 +66,8 @@ pub const fn fill_of(met: u32) -> usize {
     }
 }
 
-/// The action for a distance, how many raw bits tell the exact distance, and those bits.
+/// The action for a distance, the number of raw bits that give the exact distance, and
+/// those bits.
 pub fn split_distance(distance: u32) -> (usize, u32, u32) {
     let width = u32::BITS - distance.leading_zeros();
     let bits = width.saturating_sub(1);

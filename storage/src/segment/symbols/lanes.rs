@@ -27,7 +27,7 @@ const TASK_TRACES: usize = 1 << 12;
 const TASKS_A_THREAD: usize = 4;
 
 /// What a symbol leaves behind for the next ones: its right class and the group of what is before its end, or
-/// [`Trace::OPEN`], if only the symbols before it tell that.
+/// [`Trace::OPEN`], if only the symbols before it decide that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trace(u16);
 
@@ -37,7 +37,7 @@ impl Trace {
     /// Traces without [`Trace::OPEN`] are below: `CLASSES_MAX` itself stands for nothing.
     const END: usize = (2 * CLASSES_MAX) << Trace::GROUP_BITS;
 
-    /// Of a symbol with such ends.
+    /// The trace of a symbol with such ends.
     pub fn of(ends: Ends, contexts: &Contexts) -> Trace {
         let right = u16::from(ends.right) << Trace::GROUP_BITS;
         Trace(match ends.before {
@@ -72,7 +72,7 @@ pub type ClassLookup = Lookup<CLASSES_MAX>;
 /// Tables of actions, those of bodies or those of the root.
 pub type ActionLookup = Lookup<64>;
 
-/// What all chunks are decoded with.
+/// The tables that decode all chunks.
 pub struct ChunkModel {
     /// The row of the class tables by closed trace.
     pub(super) rows: Box<[u16; Trace::END]>,
@@ -91,7 +91,7 @@ pub struct ChunkModel {
     pub(super) symbols: Vec<AtomicU32>,
 }
 
-/// [`ACTIONS`], made a power of two.
+/// [`ACTIONS`], rounded up to a power of two.
 const BUCKETS: usize = 64;
 
 /// What an action of a class leads to: for new ones the symbols of one frequency class, for repeats distances.
@@ -138,11 +138,11 @@ impl ChunkModel {
         let mut traces = reserved(symbols.len())?;
         traces.resize_with(symbols.len(), AtomicU16::default);
         Ok(ChunkModel {
-            rows: rows.try_into().expect("so many were made"),
-            groups: groups.try_into().expect("so many were made"),
+            rows: rows.try_into().expect("made with this length"),
+            groups: groups.try_into().expect("made with this length"),
             nothing: Trace::of(nothing, contexts),
             class_lookup,
-            buckets: buckets.try_into().expect("so many were made"),
+            buckets: buckets.try_into().expect("made with this length"),
             starts,
             traces,
             symbols,
@@ -237,9 +237,12 @@ pub fn decode_chunks(
     let tasks = TASKS_A_THREAD * rayon::current_num_threads();
     let task_chunks = work.len().div_ceil(tasks).max(LANES);
     let has_bodies = work.iter().any(|work| work.bodies.is_some());
-    (work.into_par_iter().chunks(task_chunks)).try_for_each(|work| match has_bodies {
-        true => decode_in_turn::<true>(work, model, actions),
-        false => decode_in_turn::<false>(work, model, actions),
+    (work.into_par_iter().chunks(task_chunks)).try_for_each(|work| {
+        if has_bodies {
+            decode_in_turn::<true>(work, model, actions)
+        } else {
+            decode_in_turn::<false>(work, model, actions)
+        }
     })
 }
 
@@ -332,12 +335,12 @@ fn step_together<const BODIES: bool, const N: usize>(
 /// A chunk being decoded.
 pub struct Lane<'a, const BODIES: bool> {
     decoder: Decoder<'a>,
-    /// For now the place in the ranking stands for a symbol; coded symbols come after as many as are not coded.
+    /// Holds the place in the ranking for a symbol until the end; coded symbols come after those that are not coded.
     target: &'a mut [u32],
     /// Where in the target the next coded symbol goes.
     place: usize,
-    /// Of bodies, for each coded symbol what it goes on from, if that is not the one before; once decoded, what it leaves
-    /// behind.
+    /// In bodies, for each coded symbol the trace that it follows, if that is not the one before; once decoded, its own
+    /// trace.
     traces: Vec<Trace>,
     /// What the last symbol left behind, and the group of the one before it.
     last: Trace,
@@ -351,7 +354,7 @@ pub struct Lane<'a, const BODIES: bool> {
     given: usize,
 }
 
-/// The symbol goes on from the one before.
+/// The symbol follows the one before.
 const GOES_ON: Trace = Trace(u16::MAX);
 
 impl<'a, const BODIES: bool> Lane<'a, BODIES> {
@@ -485,7 +488,7 @@ impl<'a, const BODIES: bool> Lane<'a, BODIES> {
         }
     }
 
-    /// Takes what so many steps gave.
+    /// Takes over the results of `steps` steps.
     #[cfg(target_arch = "x86_64")]
     pub fn leave(&mut self, group: &WideGroup, lane: usize, steps: usize) {
         let used = group.used[lane].wrapping_sub(self.decoder.place() as u32);
@@ -552,12 +555,12 @@ impl<'a, const BODIES: bool> Lane<'a, BODIES> {
 struct RankHistory {
     /// Ring buffers, one a class.
     rings: [[u32; HISTORY]; CLASSES_MAX],
-    /// How many symbols each class has met, as far as anybody asks: from 256 on less a multiple of [`HISTORY`].
+    /// Number of symbols that each class has met, up to 255: from 256 on less a multiple of [`HISTORY`].
     met: [u8; CLASSES_MAX],
 }
 
 impl RankHistory {
-    /// How full histories are by what they have met.
+    /// The level of a history by the number of symbols that its class has met.
     const FILLS: [u8; 256] = {
         let mut fills = [0; 256];
         let mut met = 0;

@@ -1,4 +1,4 @@
-//! Learning the model from a grammar: what the writer decides and the reader is told.
+//! Learning the model from a grammar: the choices of the writer that are stored for the reader.
 //!
 //! Nothing here has to be exact, only the same every time: all of it is sums and comparisons of integers over chunks
 //! chosen by number, so it does not depend on threads.
@@ -29,7 +29,7 @@ pub struct Learned {
     pub ends: Vec<Ends>,
 }
 
-/// Learns classes of a grammar with so many coded symbols.
+/// Learns classes of a grammar with `total` coded symbols.
 ///
 /// # Errors
 /// Those of the coder.
@@ -41,7 +41,7 @@ pub fn learn<C: SymbolCoder>(
     coder: &mut C,
 ) -> Result<Learned, C::Error> {
     let step = sample_step(total);
-    // So many that each has something to learn from.
+    // At least 1024 symbols a class on average.
     let classes = (total / 1024).clamp(1, CLASSES_MAX).ilog2();
     let classes = 1usize << classes;
 
@@ -80,7 +80,7 @@ pub fn learn<C: SymbolCoder>(
     })
 }
 
-/// Learns contexts of a grammar with so many coded symbols, whose ends are known.
+/// Learns contexts of a grammar with `total` coded symbols, whose ends are known.
 ///
 /// # Errors
 /// Those of the coder.
@@ -95,7 +95,8 @@ pub fn learn_contexts<C: SymbolCoder>(
     Ok(contexts_of(&counts, classes, step as u64))
 }
 
-/// One chunk in so many is looked at, of a grammar with `total` coded symbols.
+/// The step of sampled chunks of a grammar with `total` coded symbols: one chunk
+/// in this many.
 fn sample_step(total: usize) -> usize {
     total.div_ceil(SAMPLE).max(1)
 }
@@ -108,9 +109,9 @@ struct Items {
     own: u32,
     /// `own` and the number of shapes.
     count: usize,
-    /// Of each symbol, the item at the left end of its expansion.
+    /// For each symbol, the item at the left end of its expansion.
     left: Vec<u32>,
-    /// And at the right end.
+    /// For each symbol, the item at the right end.
     right: Vec<u32>,
 }
 
@@ -157,7 +158,8 @@ impl Items {
     }
 }
 
-/// What `of` says of each symbol, who is told what it says of the symbols of lower levels. Parallel on the current pool.
+/// The result of `of` for each symbol; `of` gets the results for the symbols of lower levels. Parallel on the current
+/// pool.
 fn by_level<T: Copy + Default + Send + Sync>(
     grammar: &Grammar,
     of: impl Fn(usize, &[T]) -> T + Sync,
@@ -178,7 +180,7 @@ fn by_level<T: Copy + Default + Send + Sync>(
     said
 }
 
-/// Groups items, so many, twice: by what follows their right end, and by what is before their left end.
+/// Groups `items` items twice: by what follows their right end, and by what is before their left end.
 fn group_items(neighbours: &[NeighbourCount], items: usize, classes: usize) -> (Groups, Groups) {
     let following = Rows::from_sorted_counts(items, neighbours, |pair| {
         (pair.right, pair.left, pair.count)

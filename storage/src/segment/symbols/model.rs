@@ -103,7 +103,7 @@ pub fn set_level_rows(rows: &mut [u8], level_offsets: &[u32]) {
 
 /// The shapes of all terminals.
 pub struct Shapes {
-    /// Of each terminal, as an index into `present`.
+    /// Shape of each terminal, as an index into `present`.
     pub of: Vec<u16>,
     /// How many different shapes there are.
     pub count: usize,

@@ -1,4 +1,4 @@
-//! The ranking of all symbols: within a class and frequency class by id, so that new symbols are told by a small number.
+//! The ranking of all symbols: within a class and frequency class by id, so that a new symbol is coded as a small number.
 //!
 //! Invariant: it follows from left classes and frequency classes alone, which are known before any body is. A rank is the
 //! place of a symbol in one array of all buckets; what may be used at a level is the beginning of each bucket.
@@ -19,7 +19,7 @@ pub const UNRANKED: u32 = u32::MAX;
 /// Ranks after that of the last symbol, which damaged chunks lead to.
 pub const RANKS_SPARE: usize = 2;
 
-/// In place of the symbol of such a rank.
+/// The symbol of a rank without one.
 pub const NO_SYMBOL: u32 = u32::MAX;
 
 /// All symbols in order of bucket, then id.

@@ -1,6 +1,6 @@
-//! The shape of a token: what its spelling says about the company it keeps.
+//! The shape of a token: features of its spelling that predict its neighbours.
 //!
-//! Rare tokens have no statistics of their own, so all tokens of a shape share a class. Only ASCII is looked at.
+//! Rare tokens have no statistics of their own, so all tokens of a shape share a class. Only ASCII is examined.
 
 /// Shapes are below this.
 pub const SHAPES: usize = GAP_SHAPES + (2 << 12);

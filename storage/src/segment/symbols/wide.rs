@@ -28,13 +28,13 @@ pub const WORDS: usize = 512;
 /// Actions, made a power of two.
 pub const ACTIONS: usize = 64;
 
-/// Traces are below.
+/// Traces are below this.
 pub const TRACES: usize = (2 * CLASSES_MAX) * GROUPS_MAX;
 
 /// A trace that takes its group from what is before.
 pub const OPEN: u32 = 1 << 15;
 
-/// In place of a trace: the symbol goes on from the one before.
+/// In place of a trace: the symbol follows the one before.
 pub const GOES_ON: u32 = u16::MAX as u32;
 
 const TRACE_GROUP_BITS: u32 = GROUPS_MAX.ilog2();
@@ -45,7 +45,7 @@ const HISTORY_SIZE: usize = MET + CLASSES_MAX;
 /// Where in a history the numbers of symbols that were met begin; before are the rings.
 const MET: usize = CLASSES_MAX * HISTORY;
 
-/// What all chunks are decoded with.
+/// The tables that decode all chunks.
 pub struct WideTables<'a> {
     /// By closed trace the row of `classes`.
     pub rows: &'a [u32; TRACES],
@@ -82,7 +82,7 @@ pub struct WideGroup {
 impl WideGroup {
     /// Chunks that nothing is known of.
     pub fn new() -> Result<WideGroup, NoMemory> {
-        let made = "so many were made";
+        let made = "made with this length";
         let steps = |number: u32| filled([number; WIDTH], STEPS);
         Ok(WideGroup {
             states: [0; WIDTH],
@@ -126,7 +126,7 @@ pub fn is_supported() -> bool {
         && is_x86_feature_detected!("avx512dq")
 }
 
-/// Decodes so many symbols, at most [`STEPS`], of all chunks of the groups.
+/// Decodes `steps` symbols, at most [`STEPS`], of all chunks of the groups.
 ///
 /// # Panics
 /// If the processor cannot, or the tables have no row or rank.
@@ -268,12 +268,12 @@ fn steps_of<const BODIES: bool, const G: usize>(
         for g in 0..G {
             let place = _mm512_min_epu32(ranks[g], rank_max);
             let table = tables.symbols.as_ptr();
-            // SAFETY: a number of the table. Nobody writes to it any more.
+            // SAFETY: a number of the table. It is final.
             let symbol = unsafe { _mm512_i32gather_epi32::<4>(place, table.cast()) };
             store(&mut groups[g].symbols[step], symbol);
             let table = tables.traces.as_ptr();
-            // SAFETY: four bytes at a number of the table that is not the last one. Nobody writes to it meanwhile: that
-            // takes the model for itself.
+            // SAFETY: four bytes at a number of the table that is not the last one. Writing to it meanwhile
+            // takes exclusive access to the model.
             let trace = unsafe { _mm512_i32gather_epi32::<2>(place, table.cast()) };
             let trace = _mm512_and_si512(trace, _mm512_set1_epi32(0xffff));
             if BODIES {
@@ -315,7 +315,7 @@ fn symbol<const SYMBOLS: usize>(
     let entries = _mm512_add_epi32(row, _mm512_set1_epi32(WINDOWS as i32));
     let mut guess = _mm512_and_si512(guess, _mm512_set1_epi32(SYMBOLS as i32 - 1));
     let place = _mm512_add_epi32(entries, _mm512_slli_epi32::<2>(guess));
-    // SAFETY: the entry is below SYMBOLS, of which a row has so many.
+    // SAFETY: the entry is below SYMBOLS, the number of entries of a row.
     let mut entry = unsafe { _mm512_i32gather_epi32::<1>(place, table.as_ptr().cast()) };
     let mut end = _mm512_and_si512(_mm512_srli_epi32::<12>(entry), slot_mask);
     loop {
@@ -417,27 +417,27 @@ fn wide_halves(numbers: __m512i) -> (__m512i, __m512i) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd,avx512dq")]
 fn load(numbers: &[u32; WIDTH]) -> __m512i {
-    // SAFETY: so many bytes are there.
+    // SAFETY: the array has the 64 bytes of a vector.
     unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd,avx512dq")]
 fn store(numbers: &mut [u32; WIDTH], vector: __m512i) {
-    // SAFETY: so many bytes are there.
+    // SAFETY: the array has the 64 bytes of a vector.
     unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd,avx512dq")]
 fn load64(numbers: &[u64; WIDTH], from: usize) -> __m512i {
-    // SAFETY: the slice has eight numbers, so many bytes.
+    // SAFETY: the slice has eight numbers, the 64 bytes of a vector.
     unsafe { _mm512_loadu_si512(numbers[from..from + 8].as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd,avx512dq")]
 fn store64(numbers: &mut [u64; WIDTH], from: usize, vector: __m512i) {
-    // SAFETY: the slice has eight numbers, so many bytes.
+    // SAFETY: the slice has eight numbers, the 64 bytes of a vector.
     unsafe { _mm512_storeu_si512(numbers[from..from + 8].as_mut_ptr().cast(), vector) }
 }

@@ -1,7 +1,7 @@
 //! Chunks on lanes of vectors: which chunk is in which lane, and what goes in and comes out of [`super::wide`].
 //!
-//! Invariant: a chunk gives what [`super::lanes::decode_in_turn`] gives. A lane without a chunk decodes nothing that anybody
-//! looks at.
+//! Invariant: a chunk gives what [`super::lanes::decode_in_turn`] gives. The output of a lane without a chunk is
+//! ignored.
 
 use super::classes::CLASSES_MAX;
 use super::lanes::{self, ActionLookup, ChunkModel, ChunkWork, LANES, Lane, decode_in_turn};
@@ -50,9 +50,10 @@ pub fn decode_wide_in_turn(
     actions: &ActionLookup,
     numbers: &TableNumbers,
 ) -> Result<(), DecodeError> {
-    match work.len() > LANES {
-        true => decode_wide::<false>(work, model, actions, numbers),
-        false => decode_in_turn::<false>(work, model, actions),
+    if work.len() > LANES {
+        decode_wide::<false>(work, model, actions, numbers)
+    } else {
+        decode_in_turn::<false>(work, model, actions)
     }
 }
 
@@ -75,14 +76,14 @@ pub struct TableNumbers {
 }
 
 impl TableNumbers {
-    /// Those of a model, if the processor can use them.
+    /// The tables of a model, if the processor can use them.
     pub fn if_supported(model: &ChunkModel) -> Result<Option<TableNumbers>, NoMemory> {
         let is_used = !is_portable() && is_supported();
         is_used.then(|| TableNumbers::new(model)).transpose()
     }
 
     fn new(model: &ChunkModel) -> Result<TableNumbers, NoMemory> {
-        let made = "so many were made";
+        let made = "made with this length";
         let mut rows: Vec<u32> = reserved(TRACES)?;
         rows.extend(model.rows.iter().map(|&row| u32::from(row)));
         let mut groups: Vec<u32> = reserved(2 * CLASSES_MAX)?;
@@ -270,7 +271,7 @@ mod tests {
             PORTABLE.store(true, Ordering::Relaxed);
             let portable = decoded(encoded, counts, &dictionary);
             PORTABLE.store(false, Ordering::Relaxed);
-            // Of several faults the first one found is told.
+            // Of several faults the first one found is reported.
             assert!(wide.as_ref().ok() == portable.as_ref().ok());
             wide
         };

@@ -1,7 +1,7 @@
 //! Decoding blocks of tokens: several at a time on one thread, so that the loads of one hide behind the arithmetic of
 //! others.
 //!
-//! Invariant: a block writes into its own part of the result only, and exactly as much as its section says, or there is a
+//! Invariant: a block writes into its own part of the result only, and exactly the bytes that its section says, or there is a
 //! fault. No token is copied on its way there.
 
 use super::entry::{Capitals, SPACINGS, case_bit_row, head_row, shared_row};

@@ -1,4 +1,4 @@
-//! What bytes of folded words are predicted from.
+//! Contexts that predict bytes of folded words.
 
 /// What a byte of a folded word is predicted from: the two before it, or, for the first one that is not shared, the
 /// one before it and the one that the entry before has in its place.

@@ -1,4 +1,4 @@
-//! One entry of a dictionary section: a word with its spaces, told by how it differs from the entry before.
+//! One entry of a dictionary section: a word with its spaces, coded as its difference from the entry before.
 
 use super::context::Context;
 use super::spelling::{CASE_BIT_ROWS, Event, HEADS, SHARED_ESCAPE, SHARED_ROWS, SHARED_SAME};
@@ -51,7 +51,7 @@ pub enum Capitals {
     First = 1,
     /// All letters.
     All = 2,
-    /// Told letter by letter.
+    /// Coded letter by letter.
     Mixed = 3,
 }
 
@@ -78,7 +78,7 @@ impl Capitals {
     }
 }
 
-/// What the next entry is told by.
+/// The state that the next entry is coded against.
 #[derive(Default)]
 pub struct Previous {
     folded: Vec<u8>,
@@ -88,7 +88,8 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// Tells `entry` by its difference and takes its place.
+    /// Appends the events that code `entry` as a difference, and takes its
+    /// place.
     pub fn write(&mut self, entry: &Entry, events: &mut Vec<Event>) {
         let folded = entry.word.to_ascii_lowercase();
         let row = shared_row(self.shared);
@@ -135,7 +136,7 @@ impl Previous {
     }
 }
 
-/// The row of the shared length of an entry after one that shared so much.
+/// The row of the shared length of an entry after one that shared `shared` bytes.
 pub fn shared_row(shared: usize) -> usize {
     shared.min(SHARED_ROWS - 1)
 }

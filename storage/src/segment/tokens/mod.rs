@@ -138,7 +138,7 @@ pub struct TokenBlocks {
     lookups: Lookups,
     /// How many tokens there are.
     count: usize,
-    /// Of each block: the bytes of its tokens, and where it lies in the section.
+    /// For each block the bytes of its tokens, and where it lies in the section.
     blocks: Vec<(u64, Range<usize>)>,
 }
 

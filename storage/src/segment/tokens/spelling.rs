@@ -8,7 +8,7 @@ use crate::segment::coding::tables::{Lookup, SYMBOLS_MAX, Tables};
 use crate::segment::coding::{DecodeError, Fault, NoMemory};
 use rayon::prelude::*;
 
-/// Shared lengths below this are told directly, this and above with eight bits more.
+/// Shared lengths below this are one symbol, this and above have eight bits more.
 pub const SHARED_ESCAPE: usize = 62;
 /// The folded word is the one before.
 pub const SHARED_SAME: usize = 63;
@@ -129,7 +129,7 @@ impl Event {
 /// Which bytes occur, which contexts go together, and all tables.
 pub struct Spelling {
     alphabet: Alphabet,
-    /// Of each context, see [`Alphabet::context`].
+    /// Group of each context, see [`Alphabet::context`].
     groups: Vec<u8>,
     group_bits: u32,
     bytes: Tables,

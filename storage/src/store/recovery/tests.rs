@@ -9,7 +9,7 @@ use super::*;
 use crate::CorpusSettings;
 use crate::log::Merge;
 
-/// A database of two corpora, as its files tell: `a` (1) with publication 3 (segments 4, 5) and 6 (segment 7), and
+/// A database of two corpora, as its files show: `a` (1) with publication 3 (segments 4, 5) and 6 (segment 7), and
 /// `b` (2) without segments.
 #[derive(Clone)]
 struct Files {
