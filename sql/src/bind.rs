@@ -65,7 +65,7 @@ pub struct ViewDefinition {
     pub name: String,
     /// The SELECT.
     pub sql: String,
-    /// It is of the session alone.
+    /// Whether it belongs to the session alone.
     pub is_temporary: bool,
 }
 
@@ -168,7 +168,7 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
 /// The names of the columns of a SELECT, in any of its answers; none for other statements. Needs no values for parameters.
 ///
 /// # Errors
-/// As `bind`, but for what depends on the values of parameters.
+/// As `bind`, except for what depends on the values of parameters.
 pub fn columns(statement: &Statement, schema: &dyn Schema) -> Result<Vec<String>> {
     let binder = Binder {
         source: &statement.source,

@@ -2,7 +2,7 @@
 //! ROLLBACK and RECOMPRESS.
 //!
 //! Invariant: as in `statement`, a plain left-to-right walk. A value of VALUES that is a literal or a parameter is read
-//! here, so many rows cost no more than their tokens; other expressions and queries are parsed in `parse`.
+//! here, so a statement with many rows costs no more than their tokens; other expressions and queries are parsed in `parse`.
 
 use crate::cursor::Cursor;
 use crate::error::{Error, Hint, Result};
@@ -42,7 +42,7 @@ pub(crate) fn insert(cursor: &mut Cursor<'_>, replace: bool) -> Result<Statement
     }
     let source = source(cursor, columns.len())?;
     if cursor.peek_word("RETURNING") {
-        return Err(cursor.refuse("`RETURNING`", "a SELECT behind it tells what is there"));
+        return Err(cursor.refuse("`RETURNING`", "a SELECT after it shows what is there"));
     }
     if cursor.peek_word("ON") {
         let hint = "`REPLACE INTO` replaces files, `INSERT INTO` appends to them";

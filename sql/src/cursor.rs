@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// A cursor `count` tokens further back, if there are so many.
+    /// A cursor `count` tokens further back; `None` before the first token.
     pub(crate) fn back(&self, count: usize) -> Option<Cursor<'a>> {
         self.next.checked_sub(count).map(|index| self.at(index))
     }

@@ -66,7 +66,7 @@ const AND: u8 = 2;
 const NOT: u8 = 3;
 /// `=`, `<>`, IS, IN, LIKE, BETWEEN and so on.
 const EQUALITY: u8 = 4;
-/// The same, between BETWEEN and its AND.
+/// `=` and the others, between BETWEEN and its AND.
 const BOUND_EQUALITY: u8 = 5;
 /// `<`, `<=`, `>`, `>=`.
 const ORDER: u8 = 6;
@@ -149,7 +149,7 @@ impl Dialect for ZipfDialect {
             Precedence::And => AND,
             Precedence::UnaryNot => NOT,
             Precedence::Between | Precedence::Is | Precedence::Eq => EQUALITY,
-            // Of what stands to the right of LIKE.
+            // The strength of the right operand of LIKE.
             Precedence::Like => BOUND_EQUALITY,
             Precedence::PlusMinus => SUM,
             Precedence::MulDivModOp => PRODUCT,

@@ -116,7 +116,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What to do about an error, if there is something.
+/// The remedy of an error, if there is one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hint(Option<Box<str>>);
 
@@ -181,7 +181,7 @@ pub enum NameKind {
     Encoding,
     /// A view.
     View,
-    /// What an index is made of.
+    /// The kind of an index.
     IndexKind,
     /// How lists of an index are coded.
     Codec,
@@ -243,11 +243,11 @@ pub enum Error {
     Syntax {
         /// Where.
         at: Place,
-        /// What could stand there.
+        /// The expected syntax.
         expected: String,
-        /// What stands there.
+        /// The token found.
         found: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// SQL that this version does not have.
@@ -257,7 +257,7 @@ pub enum Error {
         at: Place,
         /// The clause, statement, operator or function.
         what: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// A name that stands for nothing.
@@ -269,7 +269,7 @@ pub enum Error {
         kind: NameKind,
         /// The name, in quotes.
         name: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// CREATE CORPUS with a name that is taken.
@@ -279,7 +279,7 @@ pub enum Error {
         at: Place,
         /// The name, in quotes.
         name: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// A value of the wrong type.
@@ -287,7 +287,7 @@ pub enum Error {
     WrongType {
         /// Where.
         at: Place,
-        /// What the value is for.
+        /// The purpose of the value.
         what: String,
         /// The type it should have.
         expected: &'static str,
@@ -295,7 +295,7 @@ pub enum Error {
         found: String,
         /// The type it has.
         found_type: &'static str,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// A function call with too many or too few arguments, or with unsuitable ones.
@@ -307,9 +307,9 @@ pub enum Error {
         function: String,
         /// What it takes.
         expected: &'static str,
-        /// What it was given.
+        /// The given argument.
         found: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// A value outside of its bounds.
@@ -317,13 +317,13 @@ pub enum Error {
     OutOfRange {
         /// Where.
         at: Place,
-        /// What the value is for.
+        /// The purpose of the value.
         what: String,
         /// The bounds in words.
         bounds: String,
         /// The value, shortened.
         found: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// Clauses that are fine one by one but not together.
@@ -331,9 +331,9 @@ pub enum Error {
     Conflict {
         /// Where.
         at: Place,
-        /// What does not go together.
+        /// The conflict.
         message: String,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// A statement beyond one of the `limits`.
@@ -341,11 +341,11 @@ pub enum Error {
     TooLarge {
         /// Where.
         at: Place,
-        /// What is too large.
+        /// The part that is too large.
         what: &'static str,
         /// The limit.
         limit: u64,
-        /// What to do.
+        /// The remedy.
         hint: Hint,
     },
     /// Parameters and values do not match.
@@ -374,7 +374,7 @@ impl Error {
         self.place().position()
     }
 
-    /// What to do about it, if there is something.
+    /// The remedy, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Error::Syntax { hint, .. }

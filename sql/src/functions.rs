@@ -41,7 +41,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }
 
-/// Sorted by name.
+/// Functions by name, sorted.
 const NAMES: &[(&str, Named)] = &[
     ("abs", Named::Scalar(Function::Abs)),
     ("avg", Named::Aggregate(AggregateFunction::Avg)),

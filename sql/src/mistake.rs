@@ -1,6 +1,6 @@
-//! What to say about a token that sqlparser cannot go on with: which foreign syntax it is, or what could stand there.
+//! Errors for tokens that sqlparser rejects: the foreign syntax, or the expected one.
 //!
-//! Invariant: only read when a query is wrong already; every error names the token at its place. It looks at the tokens
+//! Invariant: only read when a query is wrong already; every error names the token at its place. It examines the tokens
 //! nearby and knows nothing of the tree.
 
 use crate::cursor::{Cursor, is_one_of, is_reserved};

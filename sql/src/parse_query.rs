@@ -162,7 +162,7 @@ fn parse_with_limit(
     })
 }
 
-/// A panic of sqlparser becomes an error. The process' panic hook, which is the host's to choose, still tells of it.
+/// A panic of sqlparser becomes an error. The process' panic hook, which is the host's to choose, still reports it.
 fn caught<A>(cursor: Cursor<'_>, parse: impl FnOnce() -> Result<A>) -> Result<A> {
     catch_unwind(AssertUnwindSafe(parse)).unwrap_or_else(|_| {
         Err(Error::Parser {
@@ -203,7 +203,7 @@ fn parser_error(
         .and_then(|rest| rest.rsplit_once(", found"));
     let (at, expected) = match expected {
         Some((expected, _)) => (at, expected.trim()),
-        // Both ALL and DISTINCT, of which it tells the first.
+        // Both ALL and DISTINCT: the error is at the first.
         None if message.starts_with("Cannot specify") => {
             (cursor.at(at.index() + 1), "an expression")
         }
@@ -213,7 +213,7 @@ fn parser_error(
 }
 
 /// The error, or the one within a subquery that is the reason for it. sqlparser takes back what it could not read in the
-/// parentheses behind FROM and IN, tries other readings, and tells only why those fail.
+/// parentheses behind FROM and IN, tries other readings, and reports only why those fail.
 fn subquery_error(
     cursor: Cursor<'_>,
     mut tokens: Vec<TokenWithSpan>,

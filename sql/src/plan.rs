@@ -34,7 +34,7 @@ pub enum Plan {
         segment_size: Option<u64>,
         /// Bytes of changes beyond which they are merged into segments.
         recompress_threshold: Option<u64>,
-        /// What imported files become.
+        /// The form of imported files.
         ingest: Option<Ingest>,
     },
     /// `DROP CORPUS`.
@@ -54,7 +54,7 @@ pub enum Plan {
         on_error: OnError,
         /// What to do about files whose names the corpus has already.
         on_conflict: OnConflict,
-        /// What the bytes of the files mean.
+        /// The encoding of the files.
         encoding: Encoding,
         /// What the files become; none for what the corpus says.
         ingest: Option<Ingest>,
@@ -86,7 +86,7 @@ pub enum Plan {
     CreateView {
         /// Name as written. No corpus and no view has it in any case, unless `if_not_exists`.
         name: String,
-        /// Of the session alone.
+        /// Whether it belongs to the session alone.
         is_temporary: bool,
         /// A view of that name is left as it is.
         if_not_exists: bool,
@@ -345,7 +345,7 @@ pub enum OnError {
     Skip,
 }
 
-/// What imported files become.
+/// The form of imported files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ingest {
     /// Segments with a grammar.
@@ -371,10 +371,10 @@ pub enum OnConflict {
 /// What the bytes of files mean that COPY reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// They are the text.
+    /// The bytes are the text.
     #[default]
     Bytes,
-    /// A byte order mark tells; without one they are the text.
+    /// A byte order mark decides; without one the bytes are the text.
     Auto,
     /// `utf-16`, `latin-1` or a label of the Encoding Standard.
     Named(String),

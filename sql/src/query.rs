@@ -293,7 +293,7 @@ columns! {
         Segment = "segment": Integer,
         /// INTEGER: bytes on disk, NULL if the segment's part has not been built or is damaged.
         Bytes = "bytes": Integer,
-        /// REAL: milliseconds that building it took, NULL likewise.
+        /// REAL: milliseconds that building it took, NULL if `bytes` is.
         BuildTime = "build_time": Real,
         /// INTEGER: how often queries have read of it since the database was opened.
         Uses = "uses": Integer,
@@ -319,7 +319,7 @@ columns! {
         Bytes = "bytes": Integer,
         /// REAL: milliseconds that making it took.
         Price = "price": Real,
-        /// INTEGER: how often work on the segment took it from the cache, and once more for whoever made it.
+        /// INTEGER: how often work on the segment took it from the cache, the work that made it included.
         Uses = "uses": Integer,
     }
 }
@@ -379,14 +379,14 @@ pub enum Expression {
     /// The value with an affinity applied, as SQLite does before it compares: a text that is a number becomes that number
     /// (Integer, which stands for SQLite's NUMERIC here), a number becomes its text (Text); anything else stays as it is.
     Affine {
-        /// What is converted.
+        /// The operand that is converted.
         operand: ExpressionId,
         /// To what.
         affinity: Affinity,
     },
     /// `CAST(operand AS type)`: the value becomes one of that type.
     Cast {
-        /// What is converted.
+        /// The operand that is converted.
         operand: ExpressionId,
         /// To what; never `Affinity::None`.
         affinity: Affinity,
@@ -417,7 +417,7 @@ pub enum Expression {
     },
     /// `operand IS NULL`, or with `negated` `operand IS NOT NULL`.
     IsNull {
-        /// What is tested.
+        /// The operand that is tested.
         operand: ExpressionId,
         /// NOT.
         negated: bool,
@@ -448,7 +448,7 @@ pub enum Expression {
     },
     /// What `InSubquery` becomes when its block has been answered. Binding makes none.
     InValues {
-        /// What is looked for.
+        /// The operand that is looked for.
         operand: ExpressionId,
         /// Where.
         values: Arc<Vec<Arc<Value>>>,
@@ -471,7 +471,7 @@ pub enum Expression {
     Match {
         /// Which language the pattern is in.
         matcher: Matcher,
-        /// What is matched.
+        /// The text that is matched.
         text: ExpressionId,
         /// The pattern.
         pattern: ExpressionId,

@@ -1,4 +1,4 @@
-//! Text of the user as messages show it.
+//! Quotes texts of the user in messages.
 //!
 //! Invariant: what is shown of a text takes at most the bytes asked for and a note of what is left out; it is cut between
 //! characters and holds no control character. The time this takes depends on what is shown, not on the text.

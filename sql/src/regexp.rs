@@ -1,7 +1,7 @@
 //! Regular expressions: what one costs, before it is compiled, and what is wrong with one.
 //!
 //! A repetition is compiled as often as it says, and a class to the UTF-8 sequences of all its characters: a few bytes can take
-//! gigabytes. So the cost is computed of the syntax tree, each distinct class being looked at once. Invariant: parsing takes a
+//! gigabytes. So the cost is computed of the syntax tree, each distinct class being examined once. Invariant: parsing takes a
 //! fraction of a second, whatever the pattern, and compiling what it gives takes no more memory than was allowed. The
 //! constants were measured of regex-automata 0.4.18 and are checked against it by a test of the root crate.
 
@@ -42,14 +42,14 @@ pub struct RegexpCost {
     pub states: u64,
 }
 
-/// What is wrong with a regular expression.
+/// A fault of a regular expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegexpFault {
     /// What.
     what: String,
     /// Byte of the pattern, from 0, and number of the character, from 1; none if it is the whole.
     place: Option<(usize, usize)>,
-    /// What to do.
+    /// The remedy.
     hint: &'static str,
 }
 
@@ -199,7 +199,7 @@ impl RegexpCost {
     /// Of the UTF-8 sequences of a class. States that read the same are one, as where regex-automata compiles them; those are found as
     /// sequences ascend: a state is complete when a sequence goes past it.
     fn of_class(class: &ClassUnicode) -> RegexpCost {
-        /// Where a sequence ends.
+        /// The state after a sequence.
         const END: usize = 0;
         // What a state reads, with the numbers of the states that follow, from 1.
         let mut complete: HashMap<Vec<(u8, u8, usize)>, usize> = HashMap::new();
@@ -247,7 +247,7 @@ impl RegexpCost {
         }
     }
 
-    /// Of something that is no repetition, group or alternative.
+    /// The cost of an expression that is no repetition, group or alternative.
     fn of(hir: &Hir) -> RegexpCost {
         match hir.kind() {
             HirKind::Literal(literal) => RegexpCost::STATE.times(literal.0.len() as u64),
@@ -613,11 +613,11 @@ mod tests {
             ("(?:\\w{9}){4294967295}", 10),
             ("x|(?i)[^\\w ]{3000}|y", 13),
         ] {
-            let told = fault(pattern, u64::MAX);
+            let message = fault(pattern, u64::MAX);
             let expected = format!(
                 "compiling it exceeds the 67,108,864 bytes of memory that one pattern may take at character {character}"
             );
-            assert_eq!(told, expected, "{pattern}");
+            assert_eq!(message, expected, "{pattern}");
         }
         assert_eq!(
             fault("\\w{1000}", 16 * MIB),
@@ -643,10 +643,10 @@ mod tests {
             "(?i)[\\x{0}-\\x{10ffff}]".repeat(40),
             "(?i)[\\W]".repeat(40),
         ] {
-            let told = fault(&pattern, u64::MAX);
+            let message = fault(&pattern, u64::MAX);
             assert!(
-                told.starts_with("ignoring case exceeds the 33,554,432 characters"),
-                "{told}"
+                message.starts_with("ignoring case exceeds the 33,554,432 characters"),
+                "{message}"
             );
         }
         parse(&"(?i)[\\w.-]+@".repeat(100), u64::MAX).unwrap();

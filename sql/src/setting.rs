@@ -23,7 +23,7 @@ pub enum Setting {
     MemoryLimit(Option<u64>),
     /// `SET recompress_at_exit = 'on' | 'off'`: whether the command line merges pending changes when it ends.
     RecompressAtExit(bool),
-    /// `SET recompress_interval = '10min'` or milliseconds: changes that have been pending for so long are merged in the
+    /// `SET recompress_interval = '10min'` or milliseconds: changes that have been pending for this time are merged in the
     /// background, however few they are; 0 for never.
     RecompressInterval(u64),
     /// `SET recompress_rate = '20MiB'`: bytes of text a second that recompression in the background reads at most; 0 for no bound.

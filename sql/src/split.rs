@@ -1,7 +1,7 @@
 //! `StatementStream`: text that arrives in pieces, cut into statements at each `;`.
 //!
 //! Invariant: it cuts where `lex` would find a `;`, whatever the pieces; a `;` in quotes or a comment is not one. Each
-//! byte is looked at once, and no more than one statement of the largest size is kept. It finds no other errors: what
+//! byte is examined once, and no more than one statement of the largest size is kept. It finds no other errors: what
 //! lies between two `;` may be nonsense.
 
 use crate::error::{Error, Hint, Place, Position, Result};

@@ -167,7 +167,7 @@ pub(crate) struct Insert {
 /// Where the rows of INSERT come from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum InsertSource {
-    /// The values of all rows, one row after the other; each has as many as there are columns.
+    /// The values of all rows, one row after the other, a value for each column.
     Values { values: Vec<NodeId>, nodes: Nodes },
     /// As `StatementKind::Select`.
     Query(Vec<Select>),
@@ -303,7 +303,7 @@ pub(crate) struct Node {
     pub(crate) kind: NodeKind,
     /// Byte at which it begins; of an infix operator, the byte of the operator.
     pub(crate) at: usize,
-    /// Of `Nodes::operands`.
+    /// Range of `Nodes::operands`.
     operands: Range<u32>,
     /// The first node below this one. All from there to this one are below it.
     first: u32,

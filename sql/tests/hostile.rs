@@ -662,11 +662,11 @@ fn messages_are_short_however_long_the_text_is() {
             let Err(error) = plan(&statement.replace('T', &text)) else {
                 continue;
             };
-            let told = error.to_string();
+            let message = error.to_string();
             assert!(
-                told.len() < 1_000,
-                "{} bytes of {statement}: {told}",
-                told.len()
+                message.len() < 1_000,
+                "{} bytes of {statement}: {message}",
+                message.len()
             );
             let hint = error.hint().unwrap_or_default();
             assert!(error.excerpt().len() < 1_000 && hint.len() < 1_000);
@@ -724,14 +724,14 @@ fn messages_are_short_however_long_a_value_is() {
         {
             let parsed = parse(statement).unwrap();
             let bound = bind(&parsed[0], &OneCorpus, std::slice::from_ref(&value));
-            let told = bound
+            let message = bound
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default();
             assert!(
-                told.len() < 1_000,
-                "{} bytes of {statement}: {told}",
-                told.len()
+                message.len() < 1_000,
+                "{} bytes of {statement}: {message}",
+                message.len()
             );
         }
     }

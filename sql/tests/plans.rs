@@ -526,7 +526,7 @@ fn counting_a_column_of_text_counts_rows() {
     let both = plan("COUNT(*) AS m, COUNT(*)");
     assert_eq!(plan("COUNT(word) AS m, COUNT(file)"), both);
     assert_ne!(plan("COUNT(DISTINCT word)"), plan("COUNT(*)"));
-    // These may be NULL.
+    // The results of these functions may be NULL.
     assert_ne!(plan("COUNT(nullif(word, 'a'))"), plan("COUNT(*)"));
 }
 

@@ -1,6 +1,6 @@
 //! `Arena`: the expressions of a block while it is bound.
 //!
-//! Invariant: equal expressions are one expression, so their ids tell whether two are equal; operands come first. What
+//! Invariant: equal expressions are one expression, so two are equal exactly if their ids are; operands come first. What
 //! turns out not to be needed goes when the block is finished. It does not know what expressions mean.
 
 use std::collections::HashMap;
@@ -154,7 +154,7 @@ pub(super) fn for_each_operand(expression: &mut Expression, mut f: impl FnMut(&m
     }
 }
 
-/// Equality that tells `0.0` from `-0.0`.
+/// Equality that distinguishes `0.0` from `-0.0`.
 fn is_same(a: &Expression, b: &Expression) -> bool {
     match (a, b) {
         (Expression::Value(a), Expression::Value(b)) => match (&**a, &**b) {

@@ -1,4 +1,4 @@
-//! What is bound already while a statement is: columns, SELECTs and the blocks that they have become.
+//! The bound part of a statement while the rest is bound: columns, SELECTs and the blocks that they have become.
 //!
 //! Invariant: a block reads only blocks before it, so the extent of each is known when it is added.
 
@@ -37,14 +37,14 @@ pub(super) struct BoundSelect {
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'a> {
     pub(super) selects: &'a [Select],
-    /// Those that are bound already, the first ones.
+    /// The SELECTs that are bound already, the first ones.
     pub(super) bound: &'a [BoundSelect],
     /// The one that is bound now.
     pub(super) index: usize,
 }
 
 impl Surroundings<'_> {
-    /// Of an expression in no SELECT.
+    /// Surroundings of an expression in no SELECT.
     pub(super) const NONE: Surroundings<'static> = Surroundings {
         selects: &[],
         bound: &[],

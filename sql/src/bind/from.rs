@@ -22,7 +22,7 @@ use crate::value::Value;
 /// Words of an n-gram, at most.
 const NGRAM_WORDS_MAX: i64 = 8;
 
-/// Words of each file in a term vector, unless it is said.
+/// Words of each file in a term vector by default.
 const TERM_VECTOR_WORDS: u64 = 10;
 
 /// What FROM makes known.

@@ -1,6 +1,6 @@
 //! Nodes to expressions: what each operator and function becomes once its operands are bound.
 //!
-//! Invariant: comparisons carry SQLite's affinities and collations (datatype3.html, sections 4 and 7), so that whoever
+//! Invariant: comparisons carry SQLite's affinities and collations (datatype3.html, sections 4 and 7), so that the code that
 //! evaluates them need not know where operands come from. Names and numbers of arguments have been checked.
 
 use std::sync::Arc;
@@ -243,8 +243,8 @@ impl Expressions<'_> {
         }
     }
 
-    /// The expression with an affinity applied. Values that stay as they are stay bare, so that whoever reads the plan
-    /// sees `word = 'a'` as a column and a value.
+    /// The expression with an affinity applied. Values that stay as they are stay bare, so that the plan
+    /// shows `word = 'a'` as a column and a value.
     pub(super) fn affine_to(&mut self, operand: ExpressionId, affinity: Affinity) -> ExpressionId {
         let affinity = match affinity {
             Affinity::None | Affinity::Blob => return operand,

@@ -1,4 +1,4 @@
-//! Values that are added to a block that is bound.
+//! Adds values to a block that is bound.
 //!
 //! Invariant: what the block means does not change, for nothing in it refers to the new values yet.
 

@@ -1,4 +1,4 @@
-//! Regular expressions that are literals: what is wrong with one is said with its place in the statement.
+//! Regular expressions that are literals: errors in one are reported with their place in the statement.
 //!
 //! Invariant: all of them together take a fraction of a second here, where nothing polls. Those that are left, and those that are no
 //! literals, are checked by the same rules where they are compiled.

@@ -507,7 +507,7 @@ impl Binder<'_> {
     }
 }
 
-/// Takes those conditions on groups which only tell of keys, as conditions on rows of the source: as in SQLite, they are asked
+/// Takes those conditions on groups which only read keys, as conditions on rows of the source: as in SQLite, they are asked
 /// before groups are made. Keys by another collation show one text of several, so what is asked of those is not known of a row.
 fn conditions_on_rows(
     expressions: &mut Expressions<'_>,

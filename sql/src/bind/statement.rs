@@ -391,7 +391,7 @@ impl Binder<'_> {
             })
     }
 
-    /// What the bytes of files mean.
+    /// The encoding of the files.
     fn encoding(&self, operand: &Operand) -> Result<Encoding> {
         let name = self.text(operand, "the encoding")?;
         let label = name.trim().to_ascii_lowercase();
@@ -441,7 +441,7 @@ impl Binder<'_> {
             .or_else(|| RowFormat::named(extension?))
             .or(standard_output);
         let Some(format) = format else {
-            let message = "the file's extension does not tell its format";
+            let message = "the file's extension names no format";
             let formats = names.join(", ");
             let hint = Hint::new(format!(
                 "add `WITH (format = 'csv')`; formats are {formats}"

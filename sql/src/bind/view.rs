@@ -89,7 +89,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a view that FROM names. What is wrong in it is told at the name.
+    /// Binds a view that FROM names. Errors in it are reported at the name.
     pub(super) fn view(
         &self,
         name: &Name,

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Lowers expressions of sqlparser to nodes.
 //!
 //! Invariant: as in `lower`. Operands become nodes before what they are operands of. Chains lean to the left, however
 //! long: they are walked down and up again in loops. Only what nests recurses, no deeper than sqlparser did.
@@ -100,7 +100,7 @@ impl Lowering<'_, '_> {
         Ok(self.nodes.add(at, kind, &[]))
     }
 
-    /// A name of so many parts.
+    /// A name of `parts` parts.
     fn column(&mut self, parts: usize) -> Result<NodeId> {
         let at = self.cursor.byte();
         let mut name = self.cursor.name("the name of a column")?;

@@ -1,4 +1,4 @@
-//! What the lowering of one SELECT has at hand.
+//! The state of the lowering of one SELECT.
 
 use crate::cursor::Cursor;
 use crate::syntax::{Name, Nodes, OuterSelect, Select};
@@ -16,7 +16,7 @@ pub(super) struct Lowering<'c, 'a> {
 #[derive(Debug, Default)]
 pub(super) struct LoweredSelects {
     pub(super) list: Vec<Select>,
-    /// Those that WITH has named and that can be read here, the innermost last.
+    /// Queries that WITH has named and that can be read here, the innermost last.
     pub(super) named: Vec<(Name, usize)>,
 }
 

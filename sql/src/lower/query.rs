@@ -71,7 +71,7 @@ pub(super) fn query(
     Ok(index)
 }
 
-/// A SELECT but for its nodes, what stands in it, and its nodes.
+/// A SELECT except for its nodes, what stands in it, and its nodes.
 type LoneSelect = (Select, Vec<(usize, bool)>, Nodes);
 
 fn lone_select(

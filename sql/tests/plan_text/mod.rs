@@ -62,9 +62,10 @@ fn block_text(query: &Query, index: usize, for_people: bool) -> String {
                 let operand = block_text(query, *inner, for_people);
                 let has_tail = operand.contains(" ORDER BY ") || operand.contains(" LIMIT ");
                 let is_union = matches!(query.blocks[*inner].source, Source::Union(_));
-                match has_tail || is_union {
-                    true => format!("({operand})"),
-                    false => operand,
+                if has_tail || is_union {
+                    format!("({operand})")
+                } else {
+                    operand
                 }
             });
             let operands: Vec<String> = operands.collect();
@@ -250,10 +251,12 @@ impl Printer<'_> {
         let keys = keys.iter().map(|key| {
             let expression = self.collated(key.expression, key.collation);
             let order = if key.descending { " DESC" } else { "" };
-            let nulls = match key.nulls_first {
-                first if first != key.descending => "",
-                true => " NULLS FIRST",
-                false => " NULLS LAST",
+            let nulls = if key.nulls_first != key.descending {
+                ""
+            } else if key.nulls_first {
+                " NULLS FIRST"
+            } else {
+                " NULLS LAST"
             };
             format!("{expression}{order}{nulls}")
         });
@@ -298,9 +301,10 @@ impl Printer<'_> {
             None => String::new(),
             Some(parameter) => format!(", {}", self.expression(parameter)),
         };
-        let order = match aggregate.order_by.is_empty() {
-            true => String::new(),
-            false => format!(" ORDER BY {}", self.order(&aggregate.order_by)),
+        let order = if aggregate.order_by.is_empty() {
+            String::new()
+        } else {
+            format!(" ORDER BY {}", self.order(&aggregate.order_by))
         };
         format!("{function}({distinct}{argument}{parameter}{order}){filter}")
     }
