@@ -1,4 +1,4 @@
-//! What the command line says: options, the demo subcommand and the order of the SQL sources.
+//! The command line: options, the demo subcommand and the order of the SQL sources.
 //!
 //! Invariant: whatever is wrong with the arguments is found here, by clap. Nothing is read here, and no database of the user is
 //! opened.
@@ -159,9 +159,10 @@ impl PackArguments {
             CodecName::Bit => PackCodec::Bit,
         });
         PackOptions {
-            elimination: match self.de {
-                false => Elimination::Off,
-                true => Elimination::References,
+            elimination: if self.de {
+                Elimination::References
+            } else {
+                Elimination::Off
             },
             block_size: self.block_size.unwrap_or(defaults.block_size),
             window: self.window.unwrap_or(defaults.window),
@@ -306,9 +307,10 @@ impl Arguments {
 /// The statement that gives a setting this value. Whether it is valid only the database knows, and an empty one is enough.
 fn setting(name: &str, value: &str) -> Result<String, String> {
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    let statement = match is_number {
-        true => format!("SET {name} = {value}"),
-        false => format!("SET {name} = '{}'", value.replace('\'', "''")),
+    let statement = if is_number {
+        format!("SET {name} = {value}")
+    } else {
+        format!("SET {name} = '{}'", value.replace('\'', "''"))
     };
     let database = Database::options().threads(1).in_memory();
     match database.and_then(|database| database.execute(&statement)) {

@@ -76,7 +76,7 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
-/// How often a query is run again, at most, to tell what it costs when its data is in memory.
+/// Most reruns of a query, which measure its cost when its data is in memory.
 const RERUNS: usize = 5;
 /// Queries are not run again for longer than this.
 const RERUN_TIME: Duration = Duration::from_millis(500);
@@ -281,9 +281,10 @@ impl Demo<'_> {
     fn answer(&mut self, answer: &Answer, is_tree: bool) -> Result<(), Error> {
         let written = |source| Error::Output { source };
         let columns: Vec<&str> = answer.columns.iter().map(String::as_str).collect();
-        let mut writer: Box<dyn RowPrinter> = match is_tree {
-            true => Box::new(LinesWriter::new(self.output)),
-            false => Format::Table.writer(&columns, self.width, self.output),
+        let mut writer: Box<dyn RowPrinter> = if is_tree {
+            Box::new(LinesWriter::new(self.output))
+        } else {
+            Format::Table.writer(&columns, self.width, self.output)
         };
         for row in &answer.rows {
             writer.row(row.values()).map_err(written)?;

@@ -1,4 +1,4 @@
-//! Why the program stops.
+//! The errors that end the program or a statement.
 //!
 //! Invariant: every error of a run is one of these, and each has its exit code here. Wrong usage is not among them, which
 //! clap finds, nor the end by a signal, which has the exit code that the signal gives.
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use rustyline::error::ReadlineError;
 use zipfdb::{IoReason, PathText};
 
-/// Why the program stops.
+/// An error that ends the program or a statement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A statement failed.
     #[error("{source}{}", whence(.origin, *.line))]
     Statement {
-        /// What the database says.
+        /// The error of the database.
         source: Box<zipfdb::Error>,
         /// The file the statement is from.
         origin: Option<PathBuf>,
@@ -26,13 +26,13 @@ pub enum Error {
     /// A dot command is wrong.
     #[error("{problem}")]
     Command {
-        /// What is wrong, and what would be right.
+        /// The fault and the remedy.
         problem: String,
     },
     /// A dot command or a parameter of a file is wrong.
     #[error("{problem}{}", whence(.origin, *.line))]
     InFile {
-        /// What is wrong, and what would be right.
+        /// The fault and the remedy.
         problem: String,
         /// The file.
         origin: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub enum Error {
         without_path(source, path)
     )]
     Open {
-        /// What the database says.
+        /// The error of the database.
         source: Box<zipfdb::Error>,
         /// The database.
         path: PathBuf,
@@ -54,17 +54,17 @@ pub enum Error {
     /// What was pending at the end could not be recompressed.
     #[error("cannot recompress at the end: {source}; hint: all changes are safe in the log")]
     Leave {
-        /// What the database says.
+        /// The error of the database.
         source: Box<zipfdb::Error>,
     },
     /// A file could not be read or written.
     #[error("{action} `{}`: {}", PathText(path), IoReason(source))]
     File {
-        /// What was tried: `cannot read`.
+        /// The attempted action: `cannot read`.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// SQL text has to be UTF-8.
@@ -83,15 +83,15 @@ pub enum Error {
     /// The prompt could not be shown or read.
     #[error("cannot use the terminal: {}", terminal_reason(source))]
     Terminal {
-        /// What rustyline says.
+        /// The error of rustyline.
         source: ReadlineError,
     },
-    /// `zipf demo` would build over something.
+    /// `zipf demo` would overwrite a file or a directory.
     #[error("`{}` exists{}", PathText(path), demo_hint(*.is_database, path))]
     DemoExists {
         /// The directory.
         path: PathBuf,
-        /// It looks like a database.
+        /// Whether the path looks like a database.
         is_database: bool,
     },
     /// A database could not be repaired.
@@ -101,7 +101,7 @@ pub enum Error {
         without_path(source, path)
     )]
     Repair {
-        /// What the database says.
+        /// The error of the database.
         source: Box<zipfdb::Error>,
         /// The damaged database.
         path: PathBuf,
@@ -117,15 +117,15 @@ pub enum Error {
     /// A file could not be packed or unpacked.
     #[error("cannot {action}: {source}")]
     Pack {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What is wrong, and with which file.
+        /// The fault, which names the file.
         source: Box<zipfdb::Error>,
     },
     /// Standard output could not be written to.
     #[error("cannot write to standard output: {}", reason(.source))]
     Output {
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A signal is to end the program.

@@ -15,17 +15,17 @@ use zipfdb::InterruptHandle;
 use crate::error::Error;
 use crate::message;
 
-/// Said when the first Ctrl-C at the prompt did not help.
+/// The message after the first Ctrl-C at the prompt had no effect.
 const STILL_RUNNING: &str = "\nstill running: this step cannot be stopped halfway and ends by itself; Ctrl-\\ ends zipf at once (a COPY \
      that was not finished leaves nothing in the database)";
 
 /// Interval at which work that was interrupted is interrupted again.
 const INSISTENCE: Duration = Duration::from_millis(20);
 
-/// Ctrl-C, on every system.
+/// The number of the signal that Ctrl-C sends, on every system.
 const KEY: i32 = 2;
 
-/// What shells add to the number of a signal for the exit code of what it ended.
+/// The exit code of a program that a signal ended is this plus the number of the signal, as in shells.
 const CODE_OF_SIGNAL: i32 = 128;
 
 /// Passes signals on to the work that runs.
@@ -52,21 +52,21 @@ struct RunningWork {
     may_be_cut: bool,
 }
 
-/// What is to be done about a signal.
+/// The reaction to a signal.
 #[derive(Debug, PartialEq, Eq)]
 enum Reaction {
-    /// Nothing more.
+    /// None.
     Wait,
     /// Interrupt the work again and again: a statement of it that began after the first interrupt is not affected by that.
     Insist,
-    /// Say that the work goes on all the same.
+    /// Say that the work does not end yet.
     Explain,
     /// End the program.
     End,
 }
 
 impl Signals {
-    /// Takes the signals over for the rest of the program. What cannot be taken over goes on to end the program.
+    /// Takes the signals over for the rest of the program. Those that cannot be taken over still end the program.
     pub fn install(is_prompt: bool) -> Signals {
         let signals = Signals {
             state: Arc::new(SignalState {

@@ -46,7 +46,7 @@ use screen::{Output, Screen, standard_output};
 use script::{Script, ScriptEnd};
 use session::{Session, terminal_height, terminal_width};
 
-/// The exit code of arguments that make no sense.
+/// The exit code of wrong arguments.
 const WRONG_USAGE: u8 = 2;
 
 /// Bytes of rows that are written at once.
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::read() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => {
-            // There is nowhere left to complain to.
+            // An error of the last output cannot be reported.
             let _ = error.print();
             return ExitCode::from(WRONG_USAGE);
         }

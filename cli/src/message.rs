@@ -1,4 +1,4 @@
-//! Everything that is said on standard error: errors with their place in the SQL, warnings, notes.
+//! The messages on standard error: errors with their place in the SQL, warnings, notes.
 //!
 //! Invariant: a message is readable without colour, and colour is used only on a terminal that wants it (`NO_COLOR`
 //! unset). Nothing that comes from files or from the user reaches the terminal as a control character. A standard error
@@ -140,7 +140,7 @@ pub fn typed(excerpt: &str, what: &str, hint: Option<&str>) {
 }
 
 fn say(text: &str) {
-    // There is nowhere left to complain to.
+    // An error of standard error cannot be reported.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

@@ -1,6 +1,6 @@
 //! What a session leaves behind: changes that are in the record log and not in segments yet, and packed text that is no grammar yet.
 //!
-//! Invariant: who leaves much is told, once, and nothing is recompressed that nobody asked for.
+//! Invariant: a session that leaves much prints one notice, and recompresses only if `recompress_at_exit` says so.
 
 use zipfdb::{Database, Error, SegmentForm, Value};
 
@@ -8,10 +8,10 @@ use crate::interrupt::Signals;
 use crate::message;
 use crate::progress::Bars;
 
-/// From so many bytes on the next start takes a noticeable time to read them.
+/// Pending bytes from which on the next start takes a noticeable time to read them.
 const NOTICE_BYTES: u64 = 16 << 20;
 
-/// What was pending when a session began.
+/// The changes that were pending when a session began.
 pub struct Pending {
     database: Database,
     before: u64,
@@ -27,7 +27,7 @@ impl Pending {
         }
     }
 
-    /// The session ends: recompresses what is pending if that is set, else tells of it if the session has left much.
+    /// The session ends: recompresses what is pending if that is set, else prints a notice if the session has left much.
     ///
     /// # Errors
     /// If recompressing fails.

@@ -11,7 +11,7 @@ use crate::interrupt::Signals;
 use crate::message;
 use crate::progress::Bars;
 
-/// Builds the new database, next to the damaged one if nothing else is said.
+/// Builds the new database, by default next to the damaged one.
 pub fn run(database: &Path, target: Option<&Path>, signals: &Signals) -> Result<(), Error> {
     let target = match target {
         Some(target) => target.to_path_buf(),

@@ -1,7 +1,7 @@
 //! The text that `zipf demo` builds its database from: speeches that the program carries, packed.
 //!
-//! Invariant: [`speeches`] are exactly the files of `cli/sample/speeches`, in order of name. Where they come from
-//! is told in `cli/sample/README.md`. Nothing here reads a file at run time.
+//! Invariant: [`speeches`] are exactly the files of `cli/sample/speeches`, in order of name. Their origin
+//! is documented in `cli/sample/README.md`. Nothing here reads a file at run time.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ pub struct Speech {
     pub text: String,
 }
 
-/// What the build has packed.
+/// The speeches, as the build packs them.
 const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/speeches.deflate"));
 
 /// All files of the sample in order of name.

@@ -1,4 +1,4 @@
-//! Where rows go: standard output, and at the prompt a pager for results that are longer than the screen.
+//! The output of rows: standard output, and at the prompt a pager for results that are longer than the screen.
 //!
 //! Invariant: a result that fits is written as it is; of one that does not, at most a screen is kept before the pager
 //! gets it. A pager that cannot be started or that its reader leaves is no failure of the statement.
@@ -13,7 +13,7 @@ use zipfdb::IoReason;
 /// The pager if `PAGER` is not set: lines are not wrapped, colours stay, the text stays on the screen.
 const PAGER: &[&str] = &["less", "-SRFX"];
 
-/// Text that is kept before a pager is started, whatever its lines.
+/// Bytes of text that start a pager, even without many lines.
 const HELD_BYTES: usize = 1 << 20;
 
 /// Lines of the screen that a result leaves to the prompt and the time.

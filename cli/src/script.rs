@@ -1,4 +1,4 @@
-//! SQL that nobody types: -c, -f and standard input.
+//! SQL that is not typed at a prompt: -c, -f and standard input.
 //!
 //! Invariant: a statement runs as soon as its text is complete, before more is read, and the first that fails is the
 //! last that ran. Bytes that are not UTF-8 fail in their place: what comes before them has run, and stays done.
@@ -36,7 +36,7 @@ pub struct Script {
 pub enum ScriptEnd {
     /// All of it has been run.
     Read,
-    /// It said `.quit`.
+    /// The script said `.quit`.
     Quit,
 }
 
@@ -146,9 +146,10 @@ impl<W: Output> ScriptRun<'_, W> {
                 && Command::is_command_of_file(text);
         if is_command {
             self.command.get_or_insert_default().push_str(text);
-            return match is_whole {
-                true => self.end_command(),
-                false => Ok(ScriptEnd::Read),
+            return if is_whole {
+                self.end_command()
+            } else {
+                Ok(ScriptEnd::Read)
             };
         }
         self.is_at_line_start = is_whole || self.is_at_line_start && text.trim().is_empty();

@@ -139,7 +139,7 @@ impl<W: Output> Session<W> {
         let rows = prepared.query_with_progress(&values, &bars);
         drop(bars);
         let rows = match rows.map_err(failed) {
-            // Of a pipe that the statement names. Without a reader it is over, as rows without one are.
+            // A pipe that the statement names lost its reader, which ends the statement without an error.
             Err(error @ Error::Statement { .. }) if error.is_reader_gone() => {
                 return Ok(Outcome {
                     rows: None,

@@ -346,7 +346,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
     ("value_size_limit", &["1MiB", "64MiB", "1GiB"]),
 ];
 
-/// What SET sets.
+/// Settings of SET.
 pub const SETTINGS: &[&str] = &[
     "batch_window",
     "busy_timeout",
@@ -363,7 +363,7 @@ pub const SETTINGS: &[&str] = &[
     "value_size_limit",
 ];
 
-/// Columns that INSERT gives.
+/// Columns of INSERT.
 pub const INSERTED: &[&str] = &["file", "offset", "content"];
 
 /// A corpus' name as it is written in SQL: in quotes if it is no plain word.
@@ -377,9 +377,10 @@ pub fn name(name: &str) -> String {
         && name.starts_with(|first: char| !first.is_ascii_digit())
         && !is_word(STATEMENTS)
         && !is_word(KEYWORDS);
-    match is_bare {
-        true => name.to_string(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    if is_bare {
+        name.to_string()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
     }
 }
 
@@ -465,7 +466,8 @@ mod tests {
                     "codec" | "positions" | "reorder" | "unit" => format!(
                         "CREATE INDEX {name}{number} ON c USING postings WITH ({name} = '{value}')"
                     ),
-                    // They are options of COPY, which would need files, and of changes.
+                    // These values are options of COPY, which would need files, and of
+                    // changes. Not every machine has a GPU.
                     // Not every machine has a GPU.
                     "device" if *value == "cuda" => continue,
                     "compression"

@@ -1,4 +1,4 @@
-//! What dot commands do, at the prompt and in files.
+//! The actions of dot commands, at the prompt and in files.
 //!
 //! Invariant: a command that fails gives an error; what becomes of it is for the caller to say. SQL and files that a command
 //! stands for are the caller's to run.
@@ -20,13 +20,13 @@ use crate::vocabulary;
 /// What comes after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: it is done, and took so long if that is worth saying.
+    /// Nothing: the command is done; the time of an outcome is shown.
     Done(Option<Outcome>),
-    /// This statement is to be run.
+    /// Run this statement.
     Run(String),
-    /// The statements of this file are to be run.
+    /// Run the statements of this file.
     Read(PathBuf),
-    /// The program is to end.
+    /// End the program.
     Quit,
 }
 
@@ -65,7 +65,7 @@ pub fn act<W: Output>(session: &mut Session<W>, line: &str) -> Result<Step, Erro
             (Some(pager), Some(switch)) => *pager = switch,
             (Some(pager), None) => message::note(on_or_off(*pager)),
             (None, _) => {
-                message::note("off; hint: $PAGER names no program, or nobody reads at a terminal")
+                message::note("off; hint: $PAGER names no program, or the output is not a terminal")
             }
         },
         Command::ListParameters => {

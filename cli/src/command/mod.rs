@@ -225,7 +225,7 @@ impl Command {
 
     /// Reads a command line, or says what is wrong with it.
     pub fn parse(line: &str) -> Result<Command, String> {
-        // Whoever is used to SQL ends a command like a statement.
+        // Commands may end with `;`, as statements do.
         let line = line.trim().trim_end_matches(';').trim_end();
         let (name, rest) = line.split_at(line.find(char::is_whitespace).unwrap_or(line.len()));
         let name = match name {
@@ -351,9 +351,10 @@ pub fn quoted(argument: &str) -> String {
     let is_bare = !argument.is_empty()
         && !argument.starts_with(['\'', '"'])
         && !argument.contains(char::is_whitespace);
-    match is_bare {
-        true => argument.to_string(),
-        false => format!("'{}'", argument.replace('\'', "''")),
+    if is_bare {
+        argument.to_string()
+    } else {
+        format!("'{}'", argument.replace('\'', "''"))
     }
 }
 

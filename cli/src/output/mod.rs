@@ -1,4 +1,4 @@
-//! How rows are printed: the formats, and what all of them share.
+//! The formats that rows are printed in, and their common part.
 //!
 //! Invariant: a writer prints rows as they come and keeps a bounded amount of them. It prints nothing else, so
 //! that standard output is exactly the rows. Nothing here knows the database.

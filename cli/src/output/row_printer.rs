@@ -1,4 +1,4 @@
-//! What every way to print rows does.
+//! The trait of all formats that print rows.
 
 use std::io::{self, Write};
 

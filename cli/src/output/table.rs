@@ -87,7 +87,7 @@ impl<'a> TableWriter<'a> {
         table
             .load_style(presets::UTF8_FULL_CONDENSED)
             .set_content_arrangement(ContentArrangement::Dynamic);
-        // comfy-table asks the terminal for a width if it is not told one.
+        // Without a given width comfy-table asks the terminal for one.
         table.force_no_tty();
         if let Some(width) = self.width {
             table.set_width(width);

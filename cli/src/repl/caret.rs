@@ -1,7 +1,7 @@
 //! The line of a statement that is wrong, with a caret under the place.
 //!
 //! Invariant: the caret stands under the first cell of its character, whatever stands before it, and no line is wider
-//! than the terminal. What is wrong is said elsewhere.
+//! than the terminal. Messages are printed elsewhere.
 
 use unicode_width::UnicodeWidthChar;
 use zipfdb::Position;
@@ -14,7 +14,7 @@ const WIDTH: usize = 100;
 const WIDTH_MIN: usize = 20;
 /// Cells from one tab stop to the next.
 const TAB: usize = 8;
-/// Stands for what does not fit.
+/// Replaces text that does not fit.
 const DOTS: &str = "...";
 
 /// The line of `statement` at `position` and below it a caret, for a terminal of `width` columns. Both lines begin with

@@ -1,8 +1,8 @@
-//! What could be typed next: completion of statements and dot commands.
+//! Completion of statements and dot commands.
 //!
-//! Invariant: candidates fit the place of the cursor as far as a glance at the tokens before it tells; nothing is run or
-//! read but the names of corpora and, for paths, one directory. Names are found in any case and keywords are written in
-//! the case that was begun.
+//! Invariant: candidates fit the place of the cursor as far as the tokens before it show; nothing is run or read but
+//! the names of corpora and, for paths, one directory. Names are found in any case and keywords are written in the case
+//! that was begun.
 
 use std::path::Path;
 
@@ -304,9 +304,10 @@ impl Place<'_> {
             };
             return paths.into_iter().map(quoted).collect();
         }
-        let all: Vec<String> = match self.is_corpus_argument() {
-            true => self.corpora.to_vec(),
-            false => self.values().iter().copied().map(String::from).collect(),
+        let all: Vec<String> = if self.is_corpus_argument() {
+            self.corpora.to_vec()
+        } else {
+            self.values().iter().copied().map(String::from).collect()
         };
         all.into_iter()
             .filter(|name| starts_with(name, typed))
@@ -467,9 +468,12 @@ impl Found<'_> {
         let is_upper =
             partial.contains(char::is_uppercase) && !partial.contains(char::is_lowercase);
         let matching = names.iter().filter(|name| starts_with(name, partial));
-        self.candidates.extend(matching.map(|name| match is_upper {
-            true => format!("{}{end}", name.to_uppercase()),
-            false => format!("{name}{end}"),
+        self.candidates.extend(matching.map(|name| {
+            if is_upper {
+                format!("{}{end}", name.to_uppercase())
+            } else {
+                format!("{name}{end}")
+            }
         }));
     }
 
@@ -490,11 +494,13 @@ impl Found<'_> {
         let matching = keywords
             .iter()
             .filter(|keyword| starts_with(keyword, place.partial));
-        self.candidates
-            .extend(matching.map(|keyword| match is_lower {
-                true => keyword.to_lowercase(),
-                false => keyword.to_string(),
-            }));
+        self.candidates.extend(matching.map(|keyword| {
+            if is_lower {
+                keyword.to_lowercase()
+            } else {
+                keyword.to_string()
+            }
+        }));
     }
 }
 
@@ -541,9 +547,10 @@ mod tests {
             "my mail".to_string(),
             "Novels".to_string(),
         ];
-        match text.starts_with('.') {
-            true => command(&text, at, &corpora),
-            false => statement(&text, at, &corpora),
+        if text.starts_with('.') {
+            command(&text, at, &corpora)
+        } else {
+            statement(&text, at, &corpora)
         }
     }
 

@@ -44,7 +44,7 @@ pub enum Line {
     End,
 }
 
-/// Said of a line that is not UTF-8.
+/// The message about a line that is not UTF-8.
 const NOT_UTF8: &str = "the line is not UTF-8, so neither it nor what it continues was run; hint: have the terminal send UTF-8, or write \
      other bytes as X'...'";
 

@@ -16,7 +16,7 @@ pub struct Token {
     pub depth: usize,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A keyword or a bare name.
@@ -25,12 +25,12 @@ pub enum Kind {
     Number,
     /// `'text'`
     Text {
-        /// It has its second quote.
+        /// Whether it has its second quote.
         is_closed: bool,
     },
     /// `"name"`
     Name {
-        /// It has its second quote.
+        /// Whether it has its second quote.
         is_closed: bool,
     },
     /// A comment of either kind.
@@ -63,9 +63,10 @@ pub fn scan(text: &str) -> Vec<Token> {
             '/' if rest.starts_with("/*") => (Kind::Comment, block_comment(rest)),
             _ if is_in_word(first) => {
                 let length = rest.find(|next| !is_in_word(next)).unwrap_or(rest.len());
-                let kind = match first.is_ascii_digit() {
-                    true => Kind::Number,
-                    false => Kind::Word,
+                let kind = if first.is_ascii_digit() {
+                    Kind::Number
+                } else {
+                    Kind::Word
                 };
                 (kind, length)
             }

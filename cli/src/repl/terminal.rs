@@ -26,7 +26,7 @@ use crate::message;
 use crate::vocabulary::{KEYWORDS, STATEMENTS};
 
 const HISTORY_ENTRIES: usize = 1_000;
-/// Characters of a word that have to be there before the rest of it is suggested.
+/// Characters of a word from which on the rest of it is suggested.
 const HINT_CHARACTERS: usize = 2;
 
 const KEYWORD_STYLE: &str = "1;34";
@@ -75,7 +75,7 @@ fn is_stdio() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Looks over the shoulder of who types.
+/// Completion, hints and highlighting of the line that is edited.
 struct Assistant {
     database: Database,
     /// The lines of the statement before the one that is edited.
@@ -179,9 +179,10 @@ impl Hinter for Assistant {
 
 impl Highlighter for Assistant {
     fn highlight<'l>(&self, line: &'l str, _at: usize) -> Cow<'l, str> {
-        match self.colour {
-            true => Cow::Owned(self.paint(line)),
-            false => Cow::Borrowed(line),
+        if self.colour {
+            Cow::Owned(self.paint(line))
+        } else {
+            Cow::Borrowed(line)
         }
     }
 
@@ -237,13 +238,13 @@ mod typed {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-    /// What a terminal sends behind pasted text.
+    /// The sequence that a terminal sends behind pasted text.
     const PASTE_END: &[u8] = b"\x1b[201~";
 
     /// Terminals whose lines the system reads: all of one has been read when it is seen to be wrong.
     const WITHOUT_EDITING: [&str; 3] = ["dumb", "cons25", "emacs"];
 
-    /// What comes later than this was typed behind the line.
+    /// Input that comes later than this was typed after the line.
     const PAUSE: Timespec = Timespec {
         tv_sec: 0,
         tv_nsec: 300_000_000,

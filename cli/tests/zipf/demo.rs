@@ -37,7 +37,7 @@ fn the_demo_builds_a_database_that_stays() {
         "{report}"
     );
 
-    // It names the directory that it made and leaves nothing else behind.
+    // The demo names the directory that it made and leaves nothing else behind.
     let path = report
         .lines()
         .find(|line| line.ends_with(".zdb"))

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Turns a hang into a failure; nothing waits for it otherwise.
+/// Time after which a hanging program fails its test.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The program, with an environment that is the same everywhere.
@@ -103,10 +103,10 @@ fn directory_with_long_file() -> tempfile::TempDir {
     directory
 }
 
-/// Imports it.
+/// Imports the long text.
 const IMPORT: &str = "CREATE CORPUS c; COPY c FROM 'long.txt'";
 
-/// A statement on it that nobody waits for: a long text for each word.
+/// A statement on it that runs until it is interrupted: a long text for each word.
 const SLOW: &str = "SELECT MAX(length(replace(replace(replace(replace(replace('x' || position, 'x', 'xxxxxxxxxx'), \
     'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'), 'x', 'xxxxxxxxxx'))) AS slow FROM c";
 

@@ -21,7 +21,7 @@ use super::{
 /// The signals that ask a program to end.
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// More than a pipe holds: once as much is written, the other end has read.
+/// Bytes that are more than a pipe holds: once they are written, the other end has read.
 const MUCH: usize = 1 << 20;
 
 fn send(child: &Child, signal: Signal) {
@@ -181,7 +181,7 @@ fn a_signal_ends_what_waits_or_prints_at_once() {
     let command = &mut zipf();
     assert_eq!(run(command.current_dir(&directory).args(import)).rows(), "");
     for signal in SIGNALS {
-        // It waits for the next statement.
+        // The program waits for the next statement.
         let mut child = started(zipf().stdin(Stdio::piped()));
         let mut input = child.stdin.take().unwrap();
         write!(input, "SELECT 1 AS one;").unwrap();
@@ -192,7 +192,7 @@ fn a_signal_ends_what_waits_or_prints_at_once() {
         send(&child, signal);
         assert_eq!(child.wait().unwrap().signal(), Some(signal as i32));
 
-        // It waits for the reader of its rows.
+        // The program waits for the reader of its rows.
         let rows = ["c.zdb", "--readonly", "-c", "SELECT word, offset FROM c"];
         let mut child = started(zipf().current_dir(&directory).args(rows));
         let mut output = child.stdout.take().unwrap();

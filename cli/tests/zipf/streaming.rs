@@ -161,7 +161,7 @@ fn a_session_that_waits_for_input_keeps_nobody_from_reading_or_writing() {
     assert_eq!((next(), next()), ("COUNT(*)".to_string(), "1".to_string()));
     let other = run(zipf().current_dir(&directory).args(["c.zdb", "-c", count]));
     assert_eq!(other.rows(), "COUNT(*)\n1\n");
-    // It waits for the lock, which is given back before long.
+    // The insert waits for the lock, which is given back before long.
     let insert = "SET busy_timeout = '1h'; INSERT INTO c (file, content) VALUES ('f', ' new');";
     assert_eq!(
         run(zipf().current_dir(&directory).args(["c.zdb", "-c", insert])).rows(),
@@ -187,7 +187,7 @@ fn much_that_is_left_pending_is_told_at_the_end_or_recompressed_if_that_is_set()
         command
     };
     let pending = "SELECT pending > 0 FROM corpora()";
-    // Less than what is told.
+    // Less than a notice reports.
     assert_eq!(run_with_input(&mut session(), &insert(0)).rows(), "");
     let many = (1..5).flat_map(insert).collect::<Vec<u8>>();
     let ended = run_with_input(&mut session(), &many);
@@ -198,7 +198,7 @@ fn much_that_is_left_pending_is_told_at_the_end_or_recompressed_if_that_is_set()
             .contains("MB of changes of corpus \"c\" are pending"),
         "{ended:?}"
     );
-    // Who only reads is not told.
+    // A session that only reads prints no notice.
     let read = run(session().args(["-c", pending]));
     assert_eq!(read.rows(), "pending > 0\n1\n");
     let set = [b"SET recompress_at_exit = 'on';\n".to_vec(), insert(6)].concat();
