@@ -2,7 +2,7 @@
 //!
 //! Nanoseconds of one thread on warm structures, each the median over its repetitions, on every corpus, and where there is
 //! a GPU those of its work. A corpus that comes as a database has only these. It prints Rust, the median of the corpora with
-//! the spread above it; nobody is told what to believe, so look before pasting.
+//! the spread above it; check both before pasting.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -65,13 +65,14 @@ const NGRAM_WORDS: usize = 3;
 /// Bytes for windows or keys while something is built for n-grams.
 const WINDOW_BYTES: usize = 1 << 28;
 
-/// A segment of at most so many words a symbol keeps a suffix array.
+/// Most words a symbol of a segment that keeps a suffix array.
 const SYMBOL_WORDS_MAX: f64 = 4.0;
 
 /// Words that are looked up.
 const LOOKUP_WORDS: usize = 20_000;
 
-/// A look-up is timed by words with at most so many places in their file, a place by some with so many at least.
+/// Places in their file of the words that look-ups are timed by (at most RARE_MAX) and that a place is timed by
+/// (at least FREQUENT_MIN).
 const RARE_MAX: usize = 4;
 const FREQUENT_MIN: usize = 1_000;
 const FREQUENT_WORDS: usize = LOOKUP_WORDS / 100;

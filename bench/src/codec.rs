@@ -107,7 +107,7 @@ struct Suite<'a> {
     text: &'a [u8],
     runs: usize,
     threads: usize,
-    /// Of one thread, and of all.
+    /// Pools of one thread, and of all threads.
     pools: &'a [ThreadPool; 2],
 }
 
@@ -311,9 +311,10 @@ impl Suite<'_> {
     }
 
     fn compare(&self, name: &str, text: &[u8]) -> Result<()> {
-        match text == self.text {
-            true => Ok(()),
-            false => Err(format!("{}: {name} gives another text", self.corpus).into()),
+        if text == self.text {
+            Ok(())
+        } else {
+            Err(format!("{}: {name} gives another text", self.corpus).into())
         }
     }
 

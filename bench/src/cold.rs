@@ -68,7 +68,7 @@ impl Question {
         Question::Suffixes,
     ];
 
-    /// Those that these answer.
+    /// Questions that the indexes answer.
     const INDEXED: [Question; 9] = [
         Question::SearchInFile,
         Question::CountInFile,
@@ -229,7 +229,7 @@ pub fn run(options: &Options) -> Result<()> {
         for (question, is_indexed) in questions {
             eprintln!("{}: {}", corpus.name, question.title());
             let runs = match question.index() {
-                // It is there then.
+                // The index exists by then.
                 Some(_) => 1,
                 None => options.runs.max(1),
             };

@@ -1,7 +1,7 @@
 //! General compressors over a whole corpus, in-process, with the presets of their command line tools.
 //!
 //! Each is one thread and one stream over the files in order of name: what `cat corpus/* | tool` writes, counted and
-//! thrown away. They say how small text gets when nobody has to query it.
+//! thrown away. They show how small text gets when it need not be queried.
 
 use std::io::{self, Read, Write};
 

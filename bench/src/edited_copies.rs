@@ -2,10 +2,10 @@
 //!
 //! The invariant: a copy depends on the text and the seed alone. It knows no corpus and no file.
 
-/// Of so many lines one is left out, and one comes twice.
+/// One line in LINES is left out, and one comes twice.
 const LINES: u64 = 64;
 
-/// Of so many words one is another of the last words, and of as many of these one is new.
+/// One word in WORDS is replaced by one of the last words, and one in WORDS of these is new.
 const WORDS: u64 = 64;
 
 /// The last words that one is drawn of.
@@ -15,7 +15,7 @@ const RECENT_WORDS: usize = 1024;
 pub struct Random(u64);
 
 impl Random {
-    /// Those of a seed.
+    /// The numbers of a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
@@ -57,9 +57,10 @@ pub fn edited(text: &[u8], seed: u64) -> Vec<u8> {
                 } else {
                     copy.extend_from_slice(format!("w{:x}", random.below(1 << 30)).as_bytes());
                 }
-                match recent.len() < RECENT_WORDS {
-                    true => recent.push(word),
-                    false => recent[random.below(RECENT_WORDS as u64) as usize] = word,
+                if recent.len() < RECENT_WORDS {
+                    recent.push(word)
+                } else {
+                    recent[random.below(RECENT_WORDS as u64) as usize] = word;
                 }
             }
         }

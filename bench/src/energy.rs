@@ -12,7 +12,7 @@ use zipfdb_bench_kernels::EnergyMeter;
 
 use crate::Result;
 
-/// Counters are updated every millisecond, or every tenth of a second, so work is repeated for so long.
+/// Seconds that work is repeated: counters are updated every millisecond, or every tenth of a second.
 const SECONDS_MIN: f64 = 1.0;
 
 /// Counters of this machine.
@@ -32,9 +32,9 @@ struct Zone {
 /// Joules of one run.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Joules {
-    /// Of all packages and their memory; none where RAPL is not readable.
+    /// Joules of all packages and their memory; none where RAPL is not readable.
     pub cpu: Option<f64>,
-    /// Of the device; none where there is none.
+    /// Joules of the device; none without one.
     pub device: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ impl Meter {
         !self.zones.is_empty() || self.device.is_some()
     }
 
-    /// Joules of a run, the mean of as many as take a second; none without counters, and then nothing runs.
+    /// Joules of a run, the mean over one second of runs; none without counters, and then nothing runs.
     pub fn measure(&self, mut run: impl FnMut() -> Result<()>) -> Result<Option<Joules>> {
         if !self.is_readable() {
             return Ok(None);

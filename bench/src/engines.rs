@@ -37,7 +37,7 @@ impl Engine {
     /// All of them, in the order of the table.
     pub const ALL: [Engine; 3] = [Engine::Ours, Engine::Fts5, Engine::Tantivy];
 
-    /// Those that text is given to, in the order of the table.
+    /// Engines that text is given to, in the order of the table.
     pub const INGESTING: [Engine; 4] =
         [Engine::Ours, Engine::Packed, Engine::Fts5, Engine::Tantivy];
 
@@ -102,7 +102,7 @@ pub struct Job {
     pub threads: usize,
 }
 
-/// What an engine tells about its own run.
+/// What an engine reports about its own run.
 #[derive(Default)]
 pub struct Account {
     /// Seconds of the stages it has, in order.
@@ -127,7 +127,8 @@ pub struct Outcome {
     pub parts: Vec<(String, u64)>,
     /// Largest resident set.
     pub memory_max: u64,
-    /// Bytes that came from the disk and not from the page cache; none where the system does not tell.
+    /// Bytes that came from the disk and not from the page cache; none where the system does not report
+    /// it.
     pub disk_bytes_read: Option<u64>,
 }
 

@@ -144,7 +144,7 @@ fn notes(options: &Options, run_count: usize, results: &[Runs]) -> Vec<String> {
              files included."
         ),
         format!(
-            "The page cache was told to drop the corpus before each run; {cold} of {} runs then read all of it from the disk.",
+            "The corpus was dropped from the page cache before each run; {cold} of {} runs then read all of it from the disk.",
             all_runs.len()
         ),
     ];

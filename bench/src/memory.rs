@@ -27,7 +27,7 @@ const LOOKUPS: usize = 25_000;
 /// The limit of memory on the large database.
 const LARGE_LIMIT: &str = "256MiB";
 
-/// What is recompressed there: edits of so many bytes, one in each of as many files.
+/// Text and number of the edits that are recompressed there, each in a file of its own.
 const EDIT: &str = " an inserted sentence with words.";
 const EDITS: usize = 1_000;
 
@@ -36,10 +36,10 @@ const EDITS: usize = 1_000;
 pub struct MemoryOptions {
     #[command(flatten)]
     options: Options,
-    /// Also measures a database of so many copies of all corpora together, each edited another way.
+    /// Also measures a database of this number of copies of all corpora together, each edited another way.
     #[arg(long, default_value_t = 0, value_name = "N")]
     copies: u64,
-    /// Such a database that is there already, or with `--copies` where it is to be made and stay. It is recompressed.
+    /// Such an existing database, or with `--copies` where it is made and stays. It is recompressed.
     #[arg(long, value_name = "DIR")]
     large: Option<PathBuf>,
 }

@@ -102,7 +102,8 @@ struct Figure {
     device: Option<f64>,
     /// Kernels alone.
     resident: Option<f64>,
-    /// Of tasks: of TADOC, and of ZipfDB on one thread, on all and on a device, as far as they can be measured.
+    /// Joules of tasks: of TADOC, and of ZipfDB on one thread, on all and on a device, as far as they can be
+    /// measured.
     joules: Vec<Joules>,
 }
 
@@ -195,9 +196,10 @@ pub fn run(tadoc: &TadocOptions) -> Result<()> {
         for part in [Part::Tasks, Part::Lookups, Part::Edits] {
             table(&runs, part, options.threads).print(&[]);
         }
-        match runs.runs.iter().any(|run| run.has_energy) {
-            true => energy_table(&runs, options.threads).print(&[]),
-            false => println!("Energy: not readable\n"),
+        if runs.runs.iter().any(|run| run.has_energy) {
+            energy_table(&runs, options.threads).print(&[])
+        } else {
+            println!("Energy: not readable\n")
         }
         results.push(runs);
     }
@@ -531,12 +533,13 @@ fn table(runs: &Runs, part: Part, threads: usize) -> Table {
             cells.push(ours(value(|figure| figure.first)));
         }
         cells.push(ours(value(|figure| figure.all)));
-        cells.extend(match has_device {
-            true => [
+        cells.extend(if has_device {
+            [
                 ours(value(|figure| figure.device)),
                 ours(value(|figure| figure.resident)),
-            ],
-            false => ["skipped: no CUDA device".to_owned(), String::new()],
+            ]
+        } else {
+            ["skipped: no CUDA device".to_owned(), String::new()]
         });
         table.row(&figure.name, cells);
     }

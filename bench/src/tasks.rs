@@ -56,7 +56,7 @@ impl Task {
     }
 }
 
-/// Who does tasks.
+/// The engines that do tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Subject {
@@ -141,7 +141,7 @@ struct Run {
 struct TaskRun {
     task: Task,
     seconds: f64,
-    /// Of the first run, which makes what later ones read.
+    /// Seconds of the first run, which makes what later ones read.
     first: f64,
     answer: Answer,
 }
@@ -152,11 +152,12 @@ impl Run {
     }
 }
 
-/// A task is timed so often in a run, or until it took so many seconds.
+/// A task is timed this number of times in a run, or until it took REPETITION_SECONDS.
 const REPETITIONS_MAX: usize = 5;
 const REPETITION_SECONDS: f64 = 0.5;
 
-/// So long a task is repeated untimed where what later runs read is only made once it was asked for a while.
+/// Seconds of untimed runs before a task whose later runs read structures that are only built after repeated
+/// use.
 const WARM_SECONDS: f64 = 4.0;
 
 /// Runs a task once untimed and then timed, short ones several times; the median counts.
@@ -168,7 +169,7 @@ fn time<T>(
     time_after(task, 0.0, run, answer)
 }
 
-/// Likewise, with so many seconds of untimed runs between.
+/// The same, after `warm` seconds of untimed runs.
 fn time_after<T>(
     task: Task,
     warm: f64,

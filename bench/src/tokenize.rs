@@ -1,7 +1,7 @@
 //! Suite `tokenize`: how fast text becomes tokens, on one thread, for each tokenizer, with and without interning.
 //!
 //! All files of a corpus are read into memory before. Reading is not timed; times are those that the thread ran, where the
-//! system tells, so that other work on the machine does not count.
+//! system reports it, so that other work on the machine does not count.
 
 use std::fs;
 use std::hint::black_box;
@@ -145,7 +145,8 @@ fn median(runs: usize, mut run: impl FnMut()) -> f64 {
     seconds[runs / 2]
 }
 
-/// Seconds that this thread has run, or since `start` where the system does not tell.
+/// Seconds that this thread has run, or since `start` where the system does not
+/// report it.
 pub fn thread_seconds(start: Instant) -> f64 {
     let times = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = times.and_then(|times| times.split(' ').next()?.parse::<f64>().ok());

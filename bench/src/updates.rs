@@ -224,7 +224,7 @@ fn notes(updates: &UpdateOptions) -> Vec<String> {
         ),
         format!(
             "{} ZipfDB: `insert_many`, `mixed_many` with inserts only, `append_many`; recompression is held back by a large \
-             threshold. `1 % pending`: so many inserts in batch that their texts are 1 % of the corpus; times with them over \
+             threshold. `1 % pending`: inserts in batch whose texts are 1 % of the corpus; times with them over \
              times without, the best of five, after an untimed first. All texts were compared with plain ones.",
             Engine::Ours.configuration(threads)
         ),

@@ -16,7 +16,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::Result;
 use crate::corpus::Corpus;
 
-/// Files are cut at the first line end behind so many bytes, so that threads share the work on a large one.
+/// Files are cut at the first line end behind this number of bytes, so that threads share the work on a large one.
 const PIECE_SIZE: usize = 1 << 20;
 
 /// Whole lines of a file, as they are or compressed.

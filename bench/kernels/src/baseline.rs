@@ -19,7 +19,7 @@ pub(crate) static SOURCE: Source = Source {
     constants: &[("BASELINE_THREADS", THREADS as u64)],
 };
 
-/// Bits of the words of a key; one more tells windows that are none.
+/// Bits of the words of a key; one more marks positions without a window.
 const KEY_BITS: u32 = u64::BITS - 1;
 
 /// The words of some files on a device, one after the other: a grammar without rules.

@@ -1,4 +1,4 @@
-// coded_lists.cu: as intersect.cu on lists that stay encoded: only ids that are looked at are decoded, or blocks of gaps.
+// coded_lists.cu: as intersect.cu on lists that stay encoded: only ids that are examined are decoded, or blocks of gaps.
 // In     words [words] u32       bytes of lists as they are stored, each from a word on; two words more at the end
 //        lists [lists]           where the numbers of each list lie, resident
 //        heads [heads] u32       H of the paper: the first id of each block, of which a list has its own; or all ids
@@ -16,7 +16,7 @@
 
 constexpr u32 THREADS = CODED_THREADS;
 constexpr u32 WARPS = THREADS / WARP_THREADS;
-// Ids of a block, but for buckets, and gaps that share a header.
+// Ids of a block, except for buckets, and gaps that share a header.
 constexpr u32 BLOCK_IDS = CODED_BLOCK_IDS;
 constexpr u32 GAP_SEGMENT = CODED_GAP_SEGMENT;
 // Bits of slopes behind the point.
@@ -50,7 +50,7 @@ struct CodedList {
     u32 kind;
     u32 head_first;
     u32 blocks;
-    // Bits of an id that its bucket does not tell.
+    // Low bits of an id, which its bucket leaves open.
     u32 shift;
     u32 unused;
 };

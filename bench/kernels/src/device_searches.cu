@@ -17,7 +17,7 @@ constexpr u32 THREADS = SEARCHES_THREADS;
 constexpr u32 LOCAL_IDS = SEARCHES_LOCAL_IDS;
 constexpr u32 PARTS = SEARCHES_PARTS;
 
-// Everything a search may look at.
+// Everything a search may examine.
 struct Resident {
     const u32* ids;
     const PlainList* lists;

@@ -89,13 +89,13 @@ impl SearchedLists {
         ids: &[u32],
         universe: u32,
     ) -> Result<SearchedLists, GpuError> {
-        // One bucket a list: nothing here looks at it.
+        // One bucket a list: nothing here examines it.
         let lists = DeviceLists::new(gpu, offsets, ids, universe, usize::MAX)?;
         let (mut lines, mut local_firsts, mut local_lines) = (Vec::new(), Vec::new(), Vec::new());
         for bounds in offsets.windows(2) {
             let own = &ids[bounds[0] as usize..bounds[1] as usize];
             lines.push(line_numbers(own));
-            // There are fewer than ids.
+            // The number of lines is below that of ids.
             local_firsts.push(local_lines.len() as u32);
             local_lines.extend(own.chunks(LOCAL_IDS).map(line_numbers));
         }

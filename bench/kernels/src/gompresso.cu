@@ -101,7 +101,7 @@ __device__ __forceinline__ u32 take(BitStream& stream, u32 count) {
     return bits;
 }
 
-// Bytes that are stored as words, but for those that share a word with others' bytes.
+// Bytes that are stored as words, except for those that share a word with others' bytes.
 struct ByteSink {
     u8* bytes;
     u32 begin;
@@ -379,7 +379,7 @@ struct TextShared {
     Vector<u32> vectors[RING / VECTOR];
 };
 
-// Bytes from `from` on, as many as are wanted, at most 4; `load` gives words by index. Touches no word without a wanted byte.
+// `wanted` bytes from `from` on, at most 4; `load` gives words by index. Touches no word without a wanted byte.
 template <typename Load>
 __device__ __forceinline__ u32 gather(u32 from, u32 wanted, Load load) {
     const u32 shift = from % WORD;

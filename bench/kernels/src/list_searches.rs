@@ -11,7 +11,7 @@ use zipfdb_kernels::postings::building_blocks::{count_below, keep_common, keep_m
 pub enum SearchMethod {
     /// Binary search of the whole list (4.2).
     Binary,
-    /// Interpolation search: few steps where ids are spread evenly, else as many as there are ids (4.3).
+    /// Interpolation search: few steps where ids are spread evenly, in the worst case a step for each id (4.3).
     Interpolation,
     /// Binary search where a least-squares line says that an id can be (4.3).
     Line,
@@ -277,9 +277,10 @@ fn count_parts(ids: &[u32], parts: usize, id: u32) -> usize {
     let (mut low, mut high) = (0, parts);
     while low < high {
         let middle = low + (high - low) / 2;
-        match ids[middle * LOCAL_IDS] <= id {
-            true => low = middle + 1,
-            false => high = middle,
+        if ids[middle * LOCAL_IDS] <= id {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
     low

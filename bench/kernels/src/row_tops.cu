@@ -35,7 +35,7 @@ top_lengths_kernel(const u32* offsets, u32 rows, u32 k, u32* lengths) {
     }
 }
 
-// The entries numbers[offsets[row] ..] of each row, as many as there is room for in the offsets of the result.
+// The first entries numbers[offsets[row] ..] of each row, up to the room in the offsets of the result.
 extern "C" __global__ void __launch_bounds__(THREADS)
 top_entries_kernel(const u64* entries, const u32* offsets, const u32* numbers, const u32* rows_out,
                    const u32* offsets_out, u64 count_out, u64* entries_out) {

@@ -20,13 +20,12 @@ pub fn intersect(lists: &[PostingsList<'_>], output: &mut Vec<u32>) {
             return;
         }
         let is_long = list.len() / SEEK_RATIO > output.len() - begin;
-        let kept = match is_long {
-            true => keep_sought(&mut output[begin..], list.cursor()),
-            false => {
-                let mut ids = Vec::new();
-                list.append(&mut ids);
-                keep_common(&mut output[begin..], &ids)
-            }
+        let kept = if is_long {
+            keep_sought(&mut output[begin..], list.cursor())
+        } else {
+            let mut ids = Vec::new();
+            list.append(&mut ids);
+            keep_common(&mut output[begin..], &ids)
         };
         output.truncate(begin + kept);
     }

@@ -40,7 +40,7 @@ pub fn encode_shared_lists(offsets: &[u32], ids: &[u32], bytes: &mut Vec<u8>) {
     gaps.dedup();
     for token in &mut tokens {
         let index = gaps.binary_search(token);
-        // There are not more gaps than tokens.
+        // The number of gaps is at most that of tokens.
         *token = index.expect("gaps are those of all tokens") as u32;
     }
     let terminals = gaps.len() as u32;
@@ -266,9 +266,10 @@ impl<'a> SharedLists<'a> {
     /// Whether a symbol's ids are below the universe.
     fn check_span(&self, next: u32, symbol: u32) -> Result<(), MalformedPostings> {
         let end = next.checked_add(self.spans[symbol as usize]);
-        match end.is_some_and(|end| end <= self.universe) {
-            true => Ok(()),
-            false => Err(MalformedPostings),
+        if end.is_some_and(|end| end <= self.universe) {
+            Ok(())
+        } else {
+            Err(MalformedPostings)
         }
     }
 

@@ -9,10 +9,10 @@ use super::{Account, Job, Purpose};
 use crate::Result;
 use crate::corpus::{Corpus, ROW_SIZE_MAX};
 
-/// Page cache, negative as SQLite counts KiB.
+/// Size of SQLite's page cache; a negative number counts KiB.
 const CACHE_KIBIBYTES: i64 = -262_144;
 
-/// Of the database as it is read.
+/// Bytes of the database that SQLite maps into memory.
 const MAPPED_BYTES: i64 = 1 << 30;
 
 /// How it is run, for the table.
@@ -60,7 +60,7 @@ pub struct Reader {
     pub connection: Connection,
 }
 
-/// A word of the index with a row that it occurs in and how often: what `fts5vocab` tells, occurrence by occurrence.
+/// A word of the index with a row that it occurs in and how often: an occurrence of `fts5vocab`.
 pub struct Posting<'a> {
     pub term: &'a str,
     /// As they were filled in, from 0.
@@ -206,7 +206,7 @@ impl MatchTable {
         words.collect::<Vec<String>>().join(" AND ")
     }
 
-    /// What tells how many documents a query finds.
+    /// Counts the documents that a query finds.
     pub fn counter(&self) -> Result<impl FnMut(&str) -> Result<u64>> {
         let sql = "SELECT count(*) FROM words WHERE words MATCH ?1";
         let mut statement = self.connection.prepare(sql)?;

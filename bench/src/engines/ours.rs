@@ -9,7 +9,7 @@ use super::{Account, Job, files_below};
 use crate::Result;
 use crate::corpus::Corpus;
 
-/// Its name in the directory of a job.
+/// Name of the database in the directory of a job.
 const FILE: &str = "corpus.zdb";
 
 /// How it is run, for the table.

@@ -92,9 +92,10 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_folder(&entry.path(), &target)?,
-            false => drop(fs::copy(entry.path(), target)?),
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?
+        } else {
+            drop(fs::copy(entry.path(), target)?)
         }
     }
     Ok(())

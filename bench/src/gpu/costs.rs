@@ -1,7 +1,7 @@
 //! What device work costs, for `calibrate`.
 //!
 //! Nanoseconds of the wall clock, as a query waits for them: with copies of what is found, and of grammars where the
-//! constant says so. A task takes some time however small it is, which the same task on a few tokens tells.
+//! constant says so. A task takes some time however small it is, which the same task on a few tokens measures.
 
 use std::hint::black_box;
 use std::time::Instant;

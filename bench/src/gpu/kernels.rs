@@ -2,10 +2,10 @@
 //!
 //! Prints for each stage and kernel: launches and microseconds of a pass, the longest launch, and, where the wrapper says what
 //! a launch must read and write at least, the bytes, the speed and its part of what a copy of large arrays moves a second on an
-//! H200: arrays that are gone through, not what is looked up in others. None are told of kernels whose work is not known before
+//! H200: arrays that are gone through, not what is looked up in others. Kernels have none whose work is not known before
 //! it is done: those that follow bodies or lists (`ends`, `windows`, `lengths`, `row_lengths`, `level_words`, `copy_texts`,
 //! `extract`, `merge`, `word_rows`, `small_levels`, `rank`, `sort_tile`, `measure_level`), search (`search_step`), fill hash
-//! tables (`level_weights`), or write as many rows or names as they find (`window_rows`, `run_firsts`, `run_entries`, `name`,
+//! tables (`level_weights`), or write the rows or names that they find (`window_rows`, `run_firsts`, `run_entries`, `name`,
 //! `number`, `add_over`); nor of `row_bounds` and `level_offset`, a few numbers each. Events around a launch take about 2 us, which short ones seem to take longer. `scripts/gpu-profile.sh` has the same from
 //! hardware counters, and why a kernel is slow.
 
@@ -209,7 +209,7 @@ pub struct Batches<'a> {
     long_extracts: Vec<Extract>,
     /// Bytes of each file.
     pub sizes: Vec<u64>,
-    /// Of 64 bytes, anywhere.
+    /// Inserts of 64 bytes, anywhere.
     pub inserts: Vec<Insert>,
     appends: Vec<Insert>,
 }

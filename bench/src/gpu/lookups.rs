@@ -262,7 +262,7 @@ pub fn draw_inserts(starts: &[u64], numbers: &mut Numbers) -> (Vec<Insert>, Vec<
     (inserts.clone(), ends.collect())
 }
 
-/// Inserts of 64 bytes: where they come to stand.
+/// Inserts of 64 bytes: the places of their texts.
 fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<()> {
     let starts = &lengths.file_starts;
     let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();

@@ -118,9 +118,10 @@ fn draw<'a>(
         let of_word = &arrays.files[question.file as usize];
         // The first of its tokens is without a space.
         let word = arrays.token(question.word.first);
-        let word = match question.word.spaced > question.word.first {
-            true => word,
-            false => word.strip_prefix(b" ").unwrap_or(word),
+        let word = if question.word.spaced > question.word.first {
+            word
+        } else {
+            word.strip_prefix(b" ").unwrap_or(word)
         };
         match numbers.below(5) {
             0 => Operation::Count {

@@ -34,7 +34,7 @@ pub fn run(device: &Gpu, arrays: &Arrays) -> Result<()> {
     answer(&gpu, DeviceGrammar::upload(&gpu, view)?, true)?;
     let used = gpu.take_memory_used_max();
     let grammar = DeviceGrammar::upload(&gpu, view)?.bytes();
-    // Memory that was freed is given to others who ask for a little less.
+    // Freed memory also serves slightly smaller requests.
     let limit = (used + grammar) * 4 / 3;
     let gpu = device.with_memory_limit(limit);
     let copied = |gpu: &Gpu| {
@@ -53,9 +53,10 @@ pub fn run(device: &Gpu, arrays: &Arrays) -> Result<()> {
         let mut next = Some(copied(&gpu)?);
         for segment in 1..=SEGMENTS {
             let Some(grammar) = next.take() else { break };
-            let coming = match segment < SEGMENTS {
-                true => Some(ComingGrammar::begin(&gpu, view)?),
-                false => None,
+            let coming = if segment < SEGMENTS {
+                Some(ComingGrammar::begin(&gpu, view)?)
+            } else {
+                None
             };
             let (done, coming) = thread::scope(|scope| {
                 let copy = scope.spawn(|| {

@@ -30,7 +30,7 @@ const DRAWN: usize = 250;
 /// Files in a folder of a corpus that is cut.
 const FOLDER_FILES: usize = 1000;
 
-/// Queries that are told about together, as words of a list.
+/// Queries that are reported together, as words of a list.
 struct Group {
     name: String,
     queries: Vec<Vec<u32>>,
@@ -183,7 +183,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// Asks everything once, which has to give the same numbers, and then so often as there are runs: for each query the median.
+    /// Asks everything once, which has to give the same numbers, and then once for each run: for each query the median.
     fn latencies(
         &self,
         name: &str,
@@ -313,7 +313,7 @@ fn number(database: &Database, sql: &str) -> Result<i64> {
     }
 }
 
-/// Cuts texts at ends of lines into pieces of at least `size` bytes, but for the last of a text, and writes each piece as a file.
+/// Cuts texts at ends of lines into pieces of at least `size` bytes, except for the last of a text, and writes each piece as a file.
 fn cut(texts: &[Vec<u8>], size: usize, directory: &Path) -> Result<()> {
     let mut count = 0;
     for text in texts {

@@ -19,7 +19,7 @@ use crate::report::Table;
 /// Candidates of a batch, of the paper's tables (section 6.1).
 const THRESHOLD: usize = 1 << 20;
 
-/// Those that are swept (figures 5 and 6).
+/// Candidates of a batch, from small to large (figures 5 and 6).
 const THRESHOLDS: [usize; 6] = [1 << 14, 1 << 16, 1 << 17, 1 << 18, 1 << 20, 1 << 21];
 
 /// Numbers of words of a query that have a column of their own.

@@ -130,9 +130,10 @@ pub fn tantivy(job: &Job, questions: &Questions) -> Result<Run> {
     };
     let mut ask = |question: usize, with_hits: bool| -> Result<u64> {
         let (file, word) = &questions.words[question];
-        let option = match with_hits {
-            true => IndexRecordOption::WithFreqsAndPositions,
-            false => IndexRecordOption::WithFreqs,
+        let option = if with_hits {
+            IndexRecordOption::WithFreqsAndPositions
+        } else {
+            IndexRecordOption::WithFreqs
         };
         let Some(mut postings) = postings(word, option)? else {
             return Ok(0);

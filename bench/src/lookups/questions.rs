@@ -47,7 +47,7 @@ pub struct Questions {
 pub struct Answers {
     pub counts: Vec<u64>,
     pub phrases: Vec<u64>,
-    /// Of the first questions only.
+    /// Answers of the first questions only.
     pub searches: Vec<Vec<u64>>,
     pub short: Vec<Vec<u8>>,
     pub long: Vec<Vec<u8>>,

@@ -21,7 +21,7 @@ const EDIT_BYTES: usize = 64;
 /// Bytes of an extract behind edits.
 const EXTRACT_BYTES: u64 = 64;
 
-/// Pending edits never reach it.
+/// A threshold in bytes that pending edits never reach.
 const NO_RECOMPRESSION: u64 = 1 << 40;
 
 /// Runs of each kind; the median counts.

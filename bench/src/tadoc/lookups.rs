@@ -17,7 +17,7 @@ use crate::lookups::questions::{Answers, BATCH_MAX, LONG, Questions, SHORT};
 /// Answers that are compared.
 const COMPARED: usize = 2_000;
 
-/// So often a batch is asked at most.
+/// Most repetitions of a batch.
 const BATCHES_MAX: usize = 100;
 
 /// TADOC with the names of files and words.
@@ -99,7 +99,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asks questions of one kind singly, and in one batch the first ones: as many as TADOC answers within the budget, and at
+    /// Asks questions of one kind singly, and in one batch the first ones: those that TADOC answers within the budget, at
     /// most `batch_max`. `expected` are the first answers.
     #[expect(
         clippy::too_many_arguments,
@@ -117,13 +117,14 @@ impl Asking<'_> {
     ) -> Result<[Figure; 2]> {
         eprintln!("  {name}");
         let compare = |who: &str, found: &[A], expected: &[A]| -> Result<()> {
-            match found
+            if found
                 .iter()
                 .zip(expected)
                 .all(|(found, expected)| found == expected)
             {
-                true => Ok(()),
-                false => Err(format!("{name}: {who} answers otherwise").into()),
+                Ok(())
+            } else {
+                Err(format!("{name}: {who} answers otherwise").into())
             }
         };
         let (answers, tadoc_single) = self.single(questions, |question| Ok(tadoc(question)))?;

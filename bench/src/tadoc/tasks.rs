@@ -16,7 +16,8 @@ use crate::energy::Meter;
 const REPETITIONS_MAX: usize = 5;
 const REPETITION_SECONDS: f64 = 1.0;
 
-/// So long sequences are repeated untimed, for what later runs read is only made once it was asked for a while.
+/// Seconds of untimed runs of sequences, since later runs read structures that are only built after repeated
+/// use.
 const WARM_SECONDS: f64 = 4.0;
 
 /// Times all tasks.
@@ -125,7 +126,7 @@ fn is_same_ranking(
         })
 }
 
-/// The numbers of words, if there are as many as a sequence has.
+/// The numbers of the first words of a sequence, if it is complete.
 fn sequence<'a>(
     numbers: &HashMap<&[u8], u32>,
     words: impl Iterator<Item = &'a [u8]>,

@@ -1,4 +1,4 @@
-//! What an answer amounts to: enough to tell two answers apart, without keeping either.
+//! A digest of an answer: enough to compare two answers without keeping either.
 //!
 //! The invariant: equal answers have equal sums whatever the order of their rows and the numbers of their words, since
 //! words count by their bytes. Order within a row counts, and that of [`Answer::of_sequence`].
@@ -18,7 +18,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Of words with their counts, in any order.
+    /// The answer of words with their counts, in any order.
     pub fn of_words<'a>(words: impl Iterator<Item = (&'a [u8], u64)>) -> Answer {
         let mut answer = Answer::default();
         for (word, count) in words {
@@ -27,7 +27,7 @@ impl Answer {
         answer
     }
 
-    /// Of words with their counts, in this order.
+    /// The answer of words with their counts, in this order.
     pub fn of_sequence<'a>(words: impl Iterator<Item = (&'a [u8], u64)>) -> Answer {
         let mut answer = Answer::default();
         for (index, (word, count)) in words.enumerate() {

@@ -17,7 +17,7 @@ use crate::corpus::Corpus;
 /// How long readers are timed without a recompression.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// So much may be pending when a recompression begins, unless a part of the corpus is more.
+/// Bytes pending when a recompression begins, unless a part of the corpus is more.
 const THRESHOLD: u64 = 1 << 18;
 
 /// Files and commits of the corpus that grows: bytes, and how many.
@@ -43,7 +43,7 @@ pub fn readers(target: &Target, names: &[&str], words: &[String]) -> Result<Vec<
     let alone = read(target, names, words, || start.elapsed() < ALONE)?;
     target.set_recompress_threshold(THRESHOLD)?;
     let beside = thread::scope(|scope| {
-        // It waits until what is pending is merged.
+        // The writer waits until what is pending is merged.
         let writer = scope.spawn(|| target.append_many(&[(names[0], "the last one")]));
         let beside = read(target, names, words, || !writer.is_finished());
         writer.join().map_err(|_| "the writer panicked")??;

@@ -12,7 +12,7 @@ use super::{COMMITS, EDIT_BYTES, Edits, Figure, Unit, per_second, seconds};
 use crate::Result;
 use crate::corpus::Corpus;
 
-/// Pending edits never reach it.
+/// A threshold in bytes that pending edits never reach.
 const NO_RECOMPRESSION: u64 = 1 << 40;
 
 /// Bytes of edits in the log that is replayed.
@@ -209,7 +209,7 @@ fn words_of(snapshot: &Snapshot) -> Result<Vec<String>> {
     Ok(words.collect())
 }
 
-/// What is timed lasts about so long at least; shorter queries are asked several times, for waking a thread takes longer.
+/// Seconds that a timed loop lasts at least; shorter queries are repeated, since waking a thread takes longer than one.
 const SECONDS_MIN: f64 = 2e-3;
 
 /// Seconds of each kind of query, the best of five.

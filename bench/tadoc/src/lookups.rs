@@ -131,7 +131,7 @@ impl<'a> Lookups<'a> {
         found
     }
 
-    /// `length` bytes of a file from `offset` on, or as many as there are.
+    /// `length` bytes of a file from `offset` on, or all up to its end.
     pub fn extract(&self, file: usize, offset: u64, length: u64) -> Vec<u8> {
         let mut text = Vec::new();
         self.extract_into(file, offset, length, &mut text);
@@ -198,7 +198,7 @@ impl<'a> Dictionary<'a> {
     }
 }
 
-/// Those of ascending places that lie in a file.
+/// Of ascending places, those that lie in a file.
 fn within(places: &[u32], (start, end): (u32, u32)) -> &[u32] {
     let first = places.partition_point(|&place| place < start);
     let length = places[first..].partition_point(|&place| place < end);

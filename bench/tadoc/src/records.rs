@@ -84,7 +84,7 @@ impl<'a> Records<'a> {
         self.insert(file, u64::MAX, text);
     }
 
-    /// `length` bytes of a file from `offset` on, or as many as there are.
+    /// `length` bytes of a file from `offset` on, or all up to its end.
     pub fn extract(&self, file: usize, offset: u64, length: u64) -> Vec<u8> {
         let mut text = Vec::new();
         let (mut skipped, mut missing) = (offset, length);
@@ -103,12 +103,11 @@ impl<'a> Records<'a> {
                 }
                 let start = piece.start + skipped;
                 let length = missing.min(piece.length - skipped);
-                match piece.is_record {
+                if piece.is_record {
                     // The log is in memory.
-                    true => {
-                        text.extend_from_slice(&self.log[start as usize..(start + length) as usize])
-                    }
-                    false => self.lookups.extract_into(file, start, length, &mut text),
+                    text.extend_from_slice(&self.log[start as usize..(start + length) as usize]);
+                } else {
+                    self.lookups.extract_into(file, start, length, &mut text);
                 }
                 (skipped, missing) = (0, missing - length);
             }

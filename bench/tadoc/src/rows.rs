@@ -47,7 +47,7 @@ pub struct CountedRows {
 }
 
 impl CountedRows {
-    /// Of rows, whose memory is given back one by one.
+    /// Makes the table of rows, whose memory is given back one by one.
     pub fn of_rows(rows: Vec<Vec<(u32, u32)>>) -> CountedRows {
         let entries = rows.iter().map(Vec::len).sum();
         let mut counted = CountedRows {

@@ -74,7 +74,7 @@ impl Sequitur {
                 break;
             }
             for at in singles {
-                // Those before may have changed it.
+                // The steps before may have changed it.
                 if self.is_single(at) {
                     self.inline(at);
                 }
@@ -398,9 +398,10 @@ mod tests {
 
     fn expand(bodies: &[Vec<u32>], rule: usize, text: &mut Vec<u32>) {
         for &symbol in &bodies[rule] {
-            match symbol >= RULE {
-                true => expand(bodies, (symbol - RULE) as usize, text),
-                false => text.push(symbol),
+            if symbol >= RULE {
+                expand(bodies, (symbol - RULE) as usize, text)
+            } else {
+                text.push(symbol)
             }
         }
     }
