@@ -68,7 +68,7 @@ def main():
         importing = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         killer = Killer(workers, start, kills - killed, every, random.Random(seed + rounds))
         killer.asked = importing
-        # The first round is left alone: it tells how long an import takes.
+        # The first round is left alone: it measures how long an import takes.
         if took is not None:
             killer.start()
         is_ended = rounds % 5 == 4

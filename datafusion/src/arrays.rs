@@ -97,12 +97,13 @@ fn blobs(column: BatchColumn, field: &Field) -> Result<ArrayRef> {
             let mut bytes = Vec::new();
             for row in 0..column.len() {
                 bytes.clear();
-                match column.write_text(row, &mut bytes) {
-                    true => blobs.append_value(&bytes),
-                    false => match column.value(row) {
+                if column.write_text(row, &mut bytes) {
+                    blobs.append_value(&bytes)
+                } else {
+                    match column.value(row) {
                         Value::Null => blobs.append_null(),
                         other => return mistyped(field, &other),
-                    },
+                    }
                 }
             }
             Ok(Arc::new(blobs.finish()))

@@ -1,7 +1,7 @@
 //! Conditions that DataFusion learns while a query runs, such as the keys of a join's build side, as conditions on a scan.
 //!
 //! Invariant: a condition here is true wherever the one of DataFusion is. It may be true for more rows, because the operator
-//! that the condition comes from looks at each row again; so parts of an AND that cannot be said are left out.
+//! that the condition comes from examines each row again; so parts of an AND that cannot be expressed are left out.
 
 use std::sync::Arc;
 

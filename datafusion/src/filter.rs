@@ -1,7 +1,7 @@
 //! Conditions of DataFusion as conditions of ZipfDB's dialect.
 //!
 //! Invariant: what is translated is true, false and NULL for the same rows in both. Nothing else is translated, so that
-//! DataFusion need not look at those rows again. What differs: LIKE of ZipfDB ignores the case of ASCII letters, so GLOB stands
+//! DataFusion need not examine those rows again. What differs: LIKE of ZipfDB ignores the case of ASCII letters, so GLOB stands
 //! for it; a literal that is compared with an n-gram is cut into words, unless the other side is an expression.
 
 use datafusion::arrow::datatypes::DataType;
@@ -12,9 +12,9 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, Operator};
 use crate::relation::Relation;
 use crate::statement::{quoted_name, quoted_text};
 
-/// Conditions within each other. ZipfDB takes 32.
+/// Most levels of nested conditions. ZipfDB takes 32.
 const DEPTH_MAX: usize = 12;
-/// Bytes of a pattern of LIKE, which escapes can make three times as long. ZipfDB takes 50,000.
+/// Most bytes of a pattern of LIKE; escapes can triple them. ZipfDB takes 50,000.
 const PATTERN_BYTES_MAX: usize = 16_000;
 
 /// What the conditions of one call may take. DataFusion offers what was left over again in each of its three passes, so this
@@ -111,7 +111,7 @@ impl<'a> Translator<'a> {
         let Expr::Column(column) = expression else {
             return None;
         };
-        // Values of a view are looked at by DataFusion, which finds out if one is of another type than the first ones.
+        // Values of a view are examined by DataFusion, which finds out if one is of another type than the first ones.
         if self.relation.is_view {
             return None;
         }

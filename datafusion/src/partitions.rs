@@ -16,9 +16,9 @@ use crate::statement::quoted_text;
 /// A range of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WordRange {
-    /// Of all files from a name on and before another one; none for the first and behind the last.
+    /// Words of all files from a name on and before another one; none for the first and behind the last.
     Files(Option<String>, Option<String>),
-    /// Of one file, by their positions.
+    /// Words of one file, by their positions.
     Positions(String, Range<u64>),
 }
 
@@ -169,7 +169,7 @@ mod tests {
             ranges,
             [WordRange::Files(None, c.clone()), WordRange::Files(c, None)]
         );
-        // What is behind the parts could not be told.
+        // The end of the parts is unknown.
         assert_eq!(
             even(vec![(Some("a".into()), 9), (None, 1)], 3, true),
             [WordRange::Files(None, None)]

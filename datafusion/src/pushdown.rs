@@ -140,9 +140,10 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let mut fields: Vec<Field> = Vec::new();
     for (index, key) in keys.iter().enumerate() {
         // The same key twice needs two names.
-        let name = match keys[..index].contains(key) {
-            false => columns.field(*key).name().clone(),
-            true => format!("key_{index}"),
+        let name = if keys[..index].contains(key) {
+            format!("key_{index}")
+        } else {
+            columns.field(*key).name().clone()
         };
         fields.push(columns.field(*key).clone().with_name(name));
     }
@@ -167,9 +168,10 @@ fn grouped(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let column = |field: &Arc<Field>| Expr::Column(Column::new(Some(name.clone()), field.name()));
     let columns: Vec<Expr> = schema.fields().iter().map(column).collect();
     let scan = LogicalPlan::TableScan(scan);
-    let (plan, columns) = match is_added {
-        false => (scan, columns),
-        true => added_up(scan, columns, keys.len())?,
+    let (plan, columns) = if is_added {
+        added_up(scan, columns, keys.len())?
+    } else {
+        (scan, columns)
     };
     let named = (columns.into_iter().zip(aggregate.schema.iter()))
         .map(|(column, (qualifier, named))| {

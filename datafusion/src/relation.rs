@@ -14,7 +14,7 @@ use zipfdb::{Database, Value};
 
 use crate::statement::{quoted_name, quoted_text};
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ColumnKind {
     Integer,
@@ -75,7 +75,7 @@ const WORDS: &[ColumnDefinition] = &[
     ColumnDefinition::new("length", ColumnKind::Integer),
 ];
 
-/// Rows of a view that tell the types of its columns.
+/// Rows of a view that decide the types of its columns.
 const SAMPLE_ROWS: usize = 1024;
 
 /// How the rows of a relation can be counted without reading them.
@@ -188,7 +188,7 @@ impl Relation {
         })
     }
 
-    /// The same, whose rows can be counted.
+    /// The relation with a way to count its rows.
     pub(crate) fn counted(
         mut self,
         corpus: Option<&str>,
@@ -213,7 +213,7 @@ impl Relation {
         Ok(self)
     }
 
-    /// The same, all rows of which are of files of a corpus.
+    /// The relation, all rows of which are of files of a corpus.
     pub(crate) fn by_files(self, corpus: Option<&str>) -> Relation {
         Relation {
             corpus: corpus.map(str::to_owned),

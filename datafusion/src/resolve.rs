@@ -1,4 +1,4 @@
-//! Which column of a scan an expression above it shows.
+//! Resolves expressions above a scan to columns of it.
 //!
 //! Invariant: only plans that pass rows on one by one are seen through: projections and aliases.
 

@@ -1,7 +1,8 @@
 //! `ScanExec`: the rows of a statement of ZipfDB as a stream of Arrow batches.
 //!
-//! Invariant: the statement runs on a thread that may block, a few batches ahead of who reads them, on whose thread they become
-//! arrays; who drops the stream interrupts it. It starts when the stream is first read, with the dynamic filters as they are then.
+//! Invariant: the statement runs on a thread that may block, a few batches ahead of the reader of the stream, on whose thread they
+//! become arrays; dropping the stream interrupts it. It starts when the stream is first read, with the dynamic filters as they are
+//! then.
 
 use std::fmt;
 use std::pin::Pin;
@@ -44,7 +45,7 @@ use crate::source::CorpusSource;
 use crate::statement::{Select, quoted_name};
 use crate::workers;
 
-/// Batches that may wait for who reads them. With fewer, one of the two threads waits for the other at nearly every batch.
+/// Batches that may wait for the reader. With fewer, one of the two threads waits for the other at nearly every batch.
 const BATCHES_AHEAD: usize = 16;
 /// The same of batches that have contents of files, which may be large.
 const CONTENT_BATCHES_AHEAD: usize = 2;
@@ -227,7 +228,7 @@ impl ExecutionPlan for ScanExec {
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
         let offered = offered.parent_filters.into_iter().map(|offer| offer.filter);
         let offered: Vec<_> = offered.collect();
-        // The scan may give more rows than pass, so who offers looks at each of them.
+        // The scan may give more rows than pass, so the plan above keeps its filters.
         let answer = vec![PushedDown::No; offered.len()];
         let answer = FilterPushdownPropagation::with_parent_pushdown_result(answer);
         let mut dynamic = self.dynamic.clone();
@@ -245,9 +246,10 @@ impl ExecutionPlan for ScanExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.is_empty() {
-            true => Ok(self),
-            false => internal_err!("a scan reads no other plan"),
+        if children.is_empty() {
+            Ok(self)
+        } else {
+            internal_err!("a scan reads no other plan")
         }
     }
 
@@ -265,13 +267,14 @@ impl ExecutionPlan for ScanExec {
         }
         let has_contents = has_contents(&self.schema);
         let batch_size = context.session_config().batch_size();
-        let batch_rows = match has_contents {
-            true => batch_size.min(CONTENT_ROWS),
-            false => batch_size,
+        let batch_rows = if has_contents {
+            batch_size.min(CONTENT_ROWS)
+        } else {
+            batch_size
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let (scan, part) = (self.clone(), part.clone());
-        // Who reads the stream knows by then what it can know, such as the keys of a join.
+        // By then all dynamic filters, such as the keys of a join, have their values.
         let begun = stream::once(async move {
             let sql = with_dynamic(select, &scan.dynamic, &scan.relation)?.to_string();
             let ScanPart::Segments(worker, segments) = part else {
@@ -322,9 +325,10 @@ pub(crate) struct ScanRun {
 impl ScanRun {
     /// Starts the statement.
     pub(crate) fn begin(self) -> ScanStream {
-        let ahead = match has_contents(&self.schema) {
-            true => CONTENT_BATCHES_AHEAD,
-            false => BATCHES_AHEAD,
+        let ahead = if has_contents(&self.schema) {
+            CONTENT_BATCHES_AHEAD
+        } else {
+            BATCHES_AHEAD
         };
         let (sender, batches) = mpsc::channel(ahead);
         let ending = Arc::new(Ending::default());

@@ -33,7 +33,7 @@ impl CorpusSource {
         }
     }
 
-    /// The same, all statements of which see one snapshot of each corpus.
+    /// A source of the same database all of whose statements see one snapshot of each corpus.
     pub(crate) fn frozen(&self) -> CorpusSource {
         CorpusSource {
             database: self.database.frozen(),

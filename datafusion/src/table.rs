@@ -47,7 +47,7 @@ pub(crate) struct Grouping {
     pub(crate) order: Vec<(usize, &'static str)>,
     /// Groups at most, the first of that order.
     pub(crate) limit: Option<usize>,
-    /// Whether groups of some files are groups of all, or are added up by who reads them.
+    /// Whether groups of some files are groups of all, or are added up above the scan.
     pub(crate) is_by_files: bool,
 }
 
@@ -144,9 +144,10 @@ impl ZipfTable {
         };
         let source = self.source.clone();
         let rows = blocking(move || count(&source.database, &sql)).await?;
-        Ok(match has_filters {
-            false => Precision::Exact(rows),
-            true => Precision::Inexact(rows),
+        Ok(if has_filters {
+            Precision::Inexact(rows)
+        } else {
+            Precision::Exact(rows)
         })
     }
 
@@ -260,9 +261,10 @@ impl TableProvider for ZipfTable {
     }
 
     fn table_type(&self) -> TableType {
-        match self.relation.is_view {
-            true => TableType::View,
-            false => TableType::Base,
+        if self.relation.is_view {
+            TableType::View
+        } else {
+            TableType::Base
         }
     }
 
@@ -314,9 +316,10 @@ impl TableProvider for ZipfTable {
         };
         let (source, relation) = (self.source.clone(), self.relation.clone());
         let scan = ScanExec::new(source, relation, select, schema, limit, rows);
-        Ok(Arc::new(match partitions.is_empty() {
-            true => scan,
-            false => scan.parted(partitions),
+        Ok(Arc::new(if partitions.is_empty() {
+            scan
+        } else {
+            scan.parted(partitions)
         }))
     }
 

@@ -54,9 +54,10 @@ impl TextArrays {
         };
         let taken = take(&texts, &UInt32Array::from(indices.to_vec()), None)?;
         // Long texts are copied, so that a batch holds no more than its own.
-        Ok(Some(match texts.data_buffers().is_empty() {
-            true => taken,
-            false => Arc::new(taken.as_string_view().gc()),
+        Ok(Some(if texts.data_buffers().is_empty() {
+            taken
+        } else {
+            Arc::new(taken.as_string_view().gc())
         }))
     }
 

@@ -1122,9 +1122,10 @@ async fn what_is_pushed_down_changes_no_answer() {
     let mut pushed = 0;
     for round in 0..160 {
         let is_ngrams = round % 3 == 0;
-        let (key, table, relation) = match is_ngrams {
-            true => ("ngram", "pairs", "ngrams('pets', 2)"),
-            false => ("word", "words", "pets"),
+        let (key, table, relation) = if is_ngrams {
+            ("ngram", "pairs", "ngrams('pets', 2)")
+        } else {
+            ("word", "words", "pets")
         };
         let mut conditions = Conditions {
             numbers: Numbers(round),

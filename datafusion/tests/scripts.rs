@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use zipfdb::{Database, Value};
 
-/// What became of the SELECTs of all scripts.
+/// The outcome of the SELECTs of all scripts.
 #[derive(Default)]
 struct Outcome {
     same: usize,
@@ -99,11 +99,10 @@ impl Session<'_> {
                 let mut expected: Vec<String> = rows.iter().map(|row| shown(row)).collect();
                 expected.sort();
                 found.sort();
-                match found == expected {
-                    true => outcome.same += 1,
-                    false => {
-                        outcome.differ.insert(ascii(&line));
-                    }
+                if found == expected {
+                    outcome.same += 1;
+                } else {
+                    outcome.differ.insert(ascii(&line));
                 }
             }
         }
@@ -131,9 +130,12 @@ fn unescaped(text: &str) -> Vec<u8> {
 
 /// A text with escapes for what is not ASCII.
 fn ascii(text: &str) -> String {
-    let escaped = |character: char| match character.is_ascii() {
-        true => character.to_string(),
-        false => character.escape_unicode().to_string(),
+    let escaped = |character: char| {
+        if character.is_ascii() {
+            character.to_string()
+        } else {
+            character.escape_unicode().to_string()
+        }
     };
     text.chars().map(escaped).collect()
 }

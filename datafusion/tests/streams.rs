@@ -1,6 +1,6 @@
 //! Streams of rows that are dropped half way: the work behind them ends.
 //!
-//! Four things tell: tasks of the runtime, bytes in the memory pool, rows that scans gave, and the lock of a database, which the
+//! Four things show it: tasks of the runtime, bytes in the memory pool, rows that scans gave, and the lock of a database, which the
 //! last handle gives back; a statement that still runs has one. No test depends on how long something takes: what is waited for comes, or the
 //! test fails after a time that no machine needs.
 #![allow(clippy::unwrap_used)]

@@ -230,7 +230,7 @@ async fn a_view_that_cannot_be_a_table_says_why() {
     );
     let error = failure(&context, "SELECT word FROM lost").await;
     assert!(error.contains("gone"), "{error}");
-    // What the first rows do not tell is an error where it is read.
+    // A value that does not fit the type of the first rows is an error where it is read.
     let corpus = database.corpus("pets").unwrap();
     corpus.append_many(&[("c.txt", "w ".repeat(2001))]).unwrap();
     for sql in [
@@ -249,7 +249,7 @@ async fn a_view_that_cannot_be_a_table_says_why() {
 async fn words_that_are_not_utf8_are_read_through_a_view() {
     let database = pets();
     let context = zipfdb_datafusion::context(&database);
-    // They are counted, filtered and joined by other columns; only where such a word itself is wanted it is an error.
+    // Such words are counted, filtered and joined by other columns; only reading one is an error.
     for sql in [
         "SELECT COUNT(*) FROM raw",
         "SELECT file, COUNT(*) FROM raw GROUP BY file",

@@ -250,7 +250,7 @@ async fn a_worker_that_dies_within_its_answer_is_replaced() {
 async fn a_worker_that_is_silent_or_slow_is_replaced() {
     let published = publish(300);
     let healthy = published.worker(None).await;
-    // It takes connections and says nothing.
+    // This worker takes connections and answers nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = [silent.local_addr().unwrap().to_string(), healthy.clone()];
     tokio::spawn(async move {
@@ -453,7 +453,7 @@ fn processes_that_are_killed_or_stopped_do_not_change_answers() {
         for (asked, expected) in asked.into_iter().zip(expected.iter().cycle()) {
             assert_eq!(asked.join().unwrap(), *expected, "{signal}");
         }
-        // It comes back where it was.
+        // The worker comes back where it was.
         let address = workers[round].address.clone();
         workers[round].signal("-KILL");
         workers[round].child.wait().unwrap();

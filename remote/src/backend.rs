@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// Bytes of one request at most.
 const REQUEST_BYTES: u64 = 8 << 20;
 
-/// How often a block is fetched that does not have its checksum.
+/// Most fetches of a block that does not have its checksum.
 const ATTEMPTS: u32 = 3;
 
 /// Files whose beginnings and ends are fetched at once.
@@ -95,7 +95,7 @@ impl RemoteFile {
             return Ok(sums);
         }
         let blocks = block_count(self.size);
-        // Of no block's number.
+        // The name of no block: its number is behind the last.
         let name: BlockName = (self.object.clone(), blocks);
         let is_right = |sums: &[u8]| crc32fast::hash(sums) == self.sums_crc32;
         let found = match self.cache.get(&name, is_right) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use zipfdb_storage::BackendReader;
 
-/// Bytes of a block, but for the last one of a file.
+/// Bytes of a block, except for the last one of a file.
 pub(crate) const BLOCK_BYTES: u64 = 128 << 10;
 
 /// Bytes of a checksum.

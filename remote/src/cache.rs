@@ -19,11 +19,11 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::io_error;
 
-/// Ends the name of a file of the cache.
+/// The end of the name of a file of the cache.
 const SUFFIX: &str = ".block";
-/// Ends the name of a file that is being written.
+/// The end of the name of a file that is being written.
 const TEMPORARY_SUFFIX: &str = ".tmp";
-/// A file that was begun so long ago is left over from a process that was killed.
+/// A file begun longer ago than this is left over from a process that was killed.
 const LEFT_OVER_AFTER: Duration = Duration::from_hours(1);
 
 /// How blocks are kept.
@@ -266,7 +266,7 @@ impl Folder {
             found.push((meta.modified()?, name, meta.len()));
         }
         found.sort_by_key(|(modified, ..)| *modified);
-        // Those that are known were used here: they come last.
+        // Known blocks were used here: they come last.
         let (known, new): (Vec<_>, Vec<_>) = found
             .into_iter()
             .partition(|(_, name, _)| state.known.items.contains_key(name));

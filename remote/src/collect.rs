@@ -1,9 +1,10 @@
 //! Garbage collection: removes versions that were replaced longer ago than a grace time, and objects that no version names.
 //!
-//! Invariant: the newest version and all it names stays, as does each that was replaced less than the grace time ago, and what a
-//! publication that is going on has written. Objects are listed before publications, and these before versions: whatever
-//! comes to be needed between two lists is in the later one, or was written later than the first. A publication that is taken
-//! for dead can succeed no more: another version was published after the one it follows. Names of objects are never used twice.
+//! Invariant: the newest version and all it names stays, as does each that was replaced less than the grace time ago, and
+//! what a publication that is going on has written. Objects are listed before publications, and these before versions: what
+//! becomes needed between two lists is in the later one, or was written later than the first. A publication that is taken
+//! for dead can succeed no more: another version was published after the one it follows. Names of objects are never used
+//! twice.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -29,7 +30,7 @@ pub struct Collected {
 }
 
 impl RemoteStore {
-    /// Removes versions that were replaced more than `grace` ago, and objects that no version names any more. Who has opened a
+    /// Removes versions that were replaced more than `grace` ago, and objects that no version names any more. A reader that has opened a
     /// version can go on reading it for the grace time after it was replaced; later its queries fail. A publication is taken for dead if
     /// it has said nothing for the grace time: an hour is short, a day is plenty. Times are compared with the clock of this
     /// machine.
@@ -43,11 +44,11 @@ impl RemoteStore {
         let (dead, mut living): (Vec<_>, Vec<_>) = (self.list(PUBLISHING)?.into_iter())
             .partition(|(_, meta)| is_old(meta.last_modified.into()));
         if !dead.is_empty() {
-            match self.fence()? {
-                true => dead
-                    .iter()
-                    .try_for_each(|(name, _)| self.remove(&format!("{PUBLISHING}/{name}")))?,
-                false => living.extend(dead),
+            if self.fence()? {
+                dead.iter()
+                    .try_for_each(|(name, _)| self.remove(&format!("{PUBLISHING}/{name}")))?
+            } else {
+                living.extend(dead)
             }
         }
         let versions = self.version_objects()?;

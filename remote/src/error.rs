@@ -1,4 +1,4 @@
-//! What can go wrong with a database on an object store.
+//! Errors of databases on object stores.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum Error {
     Url {
         /// As it was given.
         url: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The object store refused or failed, after retries.
@@ -25,7 +25,7 @@ pub enum Error {
         url: String,
         /// The object in it.
         object: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// What the store says.
         source: Box<object_store::Error>,
@@ -39,7 +39,7 @@ pub enum Error {
         url: String,
         /// The object in it.
         object: String,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// How long it was waited for.
         waited: Duration,
@@ -51,10 +51,10 @@ pub enum Error {
         url: String,
         /// The object in it.
         object: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
-    /// There is no such version.
+    /// The version does not exist.
     #[error("{url}: {}; hint: `versions` lists what there is", match version {
         Some(version) => format!("there is no version {version}, or it was collected"),
         None => "there is no database".into(),
@@ -91,9 +91,9 @@ pub enum Error {
     Io {
         /// Where.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The local database that is copied.
@@ -113,7 +113,7 @@ impl Error {
         let kind = match &self {
             Error::TimedOut { .. } => io::ErrorKind::TimedOut,
             Error::Corrupt { .. } => io::ErrorKind::InvalidData,
-            // Not NotFound: who misses a file of a version reads a version that was collected.
+            // Not NotFound: a missing file of a version means that the version was collected.
             _ => io::ErrorKind::Other,
         };
         io::Error::new(kind, self)

@@ -1,4 +1,4 @@
-//! An import by many: parts of what is imported are made by others, and all of them become one version.
+//! A distributed import: workers make segments of its parts, and all of them become one version.
 //!
 //! Invariant: the version has all parts or is not there. Each attempt at a part has numbers for segments of its own, so whatever
 //! comes back from however many attempts, segments never have the same. What an attempt wrote that was not taken lies under the
@@ -25,13 +25,13 @@ use crate::{Error, Result};
 /// Numbers that are reserved for the segments of an attempt, which are far fewer.
 const ATTEMPT_NUMBERS: u64 = 1 << 20;
 
-/// What the names of folders begin with in which parts are made.
+/// The beginning of the names of folders in which parts are made.
 const SCRATCH: &str = "zipfdb-import-";
 
-/// A folder older than this is of a process that was killed: no part takes so long.
+/// A folder older than this is left over from a process that was killed: no part takes this long.
 const LEFT_OVER: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
-/// A corpus that is there for its number, in the database in which a part is made.
+/// A corpus whose only purpose is its number, in the database in which a part is made.
 const NUMBERING: &str = "numbers from here";
 
 /// An import that is going on. Nothing is collected of what is written for it as long as it lives.
@@ -83,7 +83,7 @@ pub struct PartMeans<'a> {
     pub statements: &'a [String],
 }
 
-/// What came of a part.
+/// The outcome of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedPart {
     /// Numbers of segments.
@@ -240,8 +240,8 @@ impl Import {
         self.before.number
     }
 
-    /// Cuts what is at a path into parts of some files each. `part_bytes` is told all bytes, and gives what says how many bytes a
-    /// part has, about, of so many that are left.
+    /// Cuts what is at a path into parts of some files each. `part_bytes` gets the number of all bytes, and returns the function
+    /// that maps the bytes that are left to the bytes of the next part, about.
     ///
     /// # Errors
     /// [`Error::Import`] if there are no files, the corpus has one of them already, or changes that are no segments yet;

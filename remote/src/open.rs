@@ -77,7 +77,7 @@ impl RemoteStore {
             sync_directory(target.parent().unwrap_or(Path::new("")))
         });
         if pulled.is_err() {
-            // The error before is the one to tell.
+            // The error before is the one to report.
             let _ = fs::remove_dir_all(&partial);
         }
         pulled.map(|()| version.number)

@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// Files that are uploaded at once.
 pub(crate) const FILES_AT_ONCE: usize = 4;
 
-/// How often a publication says that it is still going on.
+/// Interval at which a publication reports that it is going on.
 const RENEWED: Duration = Duration::from_secs(30);
 
 /// What was published.

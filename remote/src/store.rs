@@ -1,7 +1,7 @@
 //! The object store that a database lies on, asked from threads that wait.
 //!
 //! Invariant: every request ends, with an answer or an error, within the time that is allowed for it. Requests run on an async
-//! runtime of this crate; who asks waits on a channel, so any thread may ask, one of another async runtime too.
+//! runtime of this crate; the calling thread waits on a channel, so any thread may call, one of another async runtime too.
 
 use std::fmt;
 use std::future::Future;
@@ -32,16 +32,16 @@ pub(crate) const PART_BYTES: usize = 16 << 20;
 /// Parts that are on their way at once.
 const PARTS_AT_ONCE: usize = 4;
 
-/// How often a request is made that fails, each time with the retries of the store's client.
+/// Most attempts of a request, each with the retries of the store's client.
 const ATTEMPTS: u32 = 3;
 
-/// Where versions lie, below the database.
+/// Directory of versions, below the database.
 const VERSIONS: &str = "versions";
 
-/// Where the contents of files lie.
+/// Directory of the contents of files.
 pub(crate) const OBJECTS: &str = "objects";
 
-/// Where who is publishing says so.
+/// Directory of the marks of publications that are going on.
 pub(crate) const PUBLISHING: &str = "publishing";
 
 /// A database on an object store.
@@ -224,12 +224,13 @@ impl RemoteStore {
         });
         match created {
             Ok(true) => Ok(true),
-            // An attempt whose answer was lost may have published it: a version tells whose it is.
+            // An attempt whose answer was lost may have published it: a version names its publication.
             unclear => {
                 let found = self.version(version.number)?;
-                match found.is_some_and(|found| found.publication == version.publication) {
-                    true => Ok(true),
-                    false => unclear,
+                if found.is_some_and(|found| found.publication == version.publication) {
+                    Ok(true)
+                } else {
+                    unclear
                 }
             }
         }
@@ -301,7 +302,7 @@ impl RemoteStore {
                 Ok(Some(part)) => part,
                 Ok(None) => break,
                 Err(error) => {
-                    // What is there of it is garbage that costs money; the error before is the one to tell.
+                    // What is there of it is garbage that costs money; the error before is the one to report.
                     let _ = self.wait(name, "give up", upload.abort());
                     return Err(error);
                 }
@@ -383,7 +384,7 @@ impl RemoteStore {
         let (sender, receiver) = mpsc::channel();
         let waited = self.timeout;
         runtime().spawn(async move {
-            // Nobody waits any more if the thread has gone.
+            // Without a receiver the calling thread has gone.
             let _ = sender.send(timeout(waited, request).await);
         });
         let (url, object) = (self.url().to_owned(), object.to_owned());

@@ -27,7 +27,7 @@ pub(crate) struct Version {
     pub(crate) number: u64,
     /// The version whose files these are: this one, or the one before that it repeats.
     pub(crate) content: u64,
-    /// The name of the publication that made it: nobody else's version has the same.
+    /// The name of the publication that made it, unique to this version.
     pub(crate) publication: String,
     /// Ascending by path.
     pub(crate) files: Vec<VersionFile>,
@@ -79,7 +79,7 @@ impl Version {
     /// What an object of this number holds.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub(crate) fn decode(number: u64, bytes: &[u8]) -> Result<Version, String> {
         /// A line break, eight digits, a line break.
         const TAIL_SIZE: usize = 10;

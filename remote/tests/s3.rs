@@ -1,4 +1,4 @@
-//! A database on an S3 server that is started here: a real one over HTTP, which refuses, hangs and cuts off as it is told.
+//! A database on an S3 server that is started here: a real one over HTTP, which refuses, hangs and cuts off on request.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,9 +34,9 @@ struct Server {
 #[derive(Default)]
 struct Faults {
     requests: AtomicU64,
-    /// Of so many requests one is answered with an error; 0 for none.
+    /// One request in this many is answered with an error; 0 for none.
     refuse_each: AtomicU64,
-    /// Of so many requests one is cut off in the middle of its answer, or of what it sends; 0 for none.
+    /// One request in this many is cut off in the middle of its answer, or of what it sends; 0 for none.
     cut_each: AtomicU64,
     /// More than 0: no request is answered.
     hangs: AtomicU64,

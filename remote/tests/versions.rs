@@ -1,4 +1,4 @@
-//! Versions of a remote database: readers see whole ones only, whoever publishes, fails or collects meanwhile.
+//! Versions of a remote database: readers see whole ones only, whatever publishes, fails or collects meanwhile.
 
 #![allow(clippy::unwrap_used)]
 
@@ -149,7 +149,7 @@ fn a_publisher_that_dies_at_any_request_leaves_the_version_before() {
         if is_through {
             break;
         }
-        // Nobody else has published.
+        // No other process has published.
         store.push(&path, false).unwrap();
         published = answers(&database);
         assert_eq!(answers(&open(&store, None)), published, "{requests}");

@@ -41,7 +41,7 @@ struct Arguments {
     /// A directory, or the URL of a database on an object store, which is opened for reading: s3://BUCKET/PATH
     #[arg(required = true)]
     database: Option<String>,
-    /// Who answers
+    /// The engine that answers
     #[arg(long, value_enum, default_value = "datafusion")]
     engine: Engine,
     /// The statements
@@ -78,15 +78,15 @@ struct WorkerAddresses {
     /// Certificates (PEM) that sign those of workers; connections are encrypted with them
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// A worker that is silent for so long is given up
+    /// Silence after which a worker is given up
     #[arg(long, value_name = "TIME", default_value = "6s", value_parser = humantime::parse_duration)]
     worker_silence: Duration,
-    /// After so long without rows another worker is asked too
+    /// Time without rows after which another worker is asked too
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = humantime::parse_duration)]
     worker_patience: Duration,
 }
 
-/// Who answers.
+/// The engine that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Engine {
     Own,
@@ -123,18 +123,18 @@ enum RemoteCommand {
         #[command(flatten)]
         workers: WorkerAddresses,
     },
-    /// Answer for segments of a database on an object store, until the process is told to end
+    /// Answer for segments of a database on an object store, until the process is terminated
     Worker(WorkerArguments),
     /// Remove versions that were replaced long ago, and what belongs to none
     Collect {
         url: String,
-        /// Leave what was needed so long ago: 90min, 2days
+        /// Keep what was needed within this time: 90min, 2days
         #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
         grace: Duration,
     },
 }
 
-/// What a worker is told.
+/// Arguments of a worker.
 #[derive(Args)]
 struct WorkerArguments {
     /// Where it waits for coordinators; port 0 takes a free one, which is printed
@@ -149,7 +149,7 @@ struct WorkerArguments {
     /// Bytes in that folder at most
     #[arg(long, value_name = "MIB", default_value = "4096")]
     cache_mib: u64,
-    /// Threads, if not as many as the machine has cores
+    /// Threads; default: the number of cores of the machine
     #[arg(long, value_name = "NUMBER")]
     threads: Option<NonZero<u16>>,
     /// Memory of what is decoded and of queries, as SET memory_limit takes it: 512MiB
@@ -161,7 +161,7 @@ struct WorkerArguments {
     /// A folder in which segments are made before they are stored, if not the system's one for temporary files
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
-    /// A file with the token that coordinators have to tell
+    /// A file with the token that coordinators must send
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The certificate of this worker, and what signs it (PEM)
@@ -226,8 +226,8 @@ fn remote(command: RemoteCommand) -> Result<(), Box<dyn Error>> {
             let pool = Arc::new(worker_pool(&store, None, &workers)?);
             let path =
                 fs::canonicalize(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let told = |done, all| eprintln!("{done} of {all} parts");
-            let imported = zipfdb_datafusion::import(&store, &pool, &corpus, &path, told);
+            let progress = |done, all| eprintln!("{done} of {all} parts");
+            let imported = zipfdb_datafusion::import(&store, &pool, &corpus, &path, progress);
             let imported = tokio::runtime::Runtime::new()?.block_on(imported)?;
             for notice in &imported.notices {
                 eprintln!("notice: {notice}");
@@ -280,13 +280,14 @@ fn open(arguments: &Arguments) -> Result<Opened, Box<dyn Error>> {
     }
     let cache = cache_options(arguments.cache.clone(), arguments.cache_mib);
     let store = RemoteStore::new(name)?;
-    let workers = match arguments.workers.workers.is_empty() {
-        true => None,
-        false => Some(Arc::new(worker_pool(
+    let workers = if arguments.workers.workers.is_empty() {
+        None
+    } else {
+        Some(Arc::new(worker_pool(
             &store,
             arguments.at,
             &arguments.workers,
-        )?)),
+        )?))
     };
     let at = workers.as_ref().map(|workers| workers.version().number);
     let database = store.open(at.or(arguments.at), Database::options(), &cache)?;
@@ -339,7 +340,7 @@ fn token(path: &Path) -> Result<String, Box<dyn Error>> {
     }
 }
 
-/// Answers coordinators until the process is told to end.
+/// Answers coordinators until the process is terminated.
 fn work(arguments: WorkerArguments) -> Result<(), Box<dyn Error>> {
     let mut limits = WorkerLimits::default();
     limits.cache = cache_options(arguments.cache, arguments.cache_mib);
@@ -356,7 +357,7 @@ fn work(arguments: WorkerArguments) -> Result<(), Box<dyn Error>> {
         _ => None,
     };
     let store = RemoteStore::new(&arguments.database)?;
-    // What cannot be read now is told now.
+    // A database that cannot be read is an error at the start.
     let version = store.published(None)?.number;
     let worker = Worker::new(store, limits, token.as_deref())?;
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -377,10 +378,10 @@ async fn ended() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut told) = signal(SignalKind::terminate()) {
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
             tokio::select! {
                 _ = interrupted => {}
-                _ = told.recv() => {}
+                _ = terminated.recv() => {}
             }
             return;
         }

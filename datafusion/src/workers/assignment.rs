@@ -1,4 +1,4 @@
-//! Which worker answers for which segments.
+//! The assignment of segments to workers.
 //!
 //! Rendezvous hashing with bounded loads: each partition has an order of workers of its own, by a hash of both, and goes to
 //! the first that has room. So a partition meets the same worker, and its warm cache, from query to query, and few move when a worker

@@ -1,7 +1,7 @@
 //! Rows of a task, whichever workers give them.
 //!
-//! Invariant: each row comes once, in the order of the task's statement, or there is an error. Who takes over from another
-//! worker does the whole task again; the rows that were read before are compared by a digest and left out.
+//! Invariant: each row comes once, in the order of the task's statement, or there is an error. A worker that replaces another
+//! does the whole task again; the rows that were read before are compared by a digest and left out.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ use tonic::{Code, Request, Status};
 use super::pool::WorkerPool;
 use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
 
-/// How often each worker is asked for a task before that is an error.
+/// Rounds in which each worker is asked for a task before it fails.
 pub(super) const ROUNDS: usize = 3;
 
 /// The wait before all workers are asked again.
@@ -158,9 +158,10 @@ impl Attempt {
     async fn next(&mut self, read: &RowDigest) -> Result<Option<RecordBatch>, Failure> {
         loop {
             let Some(batch) = self.batches.next().await.transpose()? else {
-                return match self.passed.rows >= read.rows {
-                    true => Ok(None),
-                    false => Err(self.differs()),
+                return if self.passed.rows >= read.rows {
+                    Ok(None)
+                } else {
+                    Err(self.differs())
                 };
             };
             // Rows of a batch are counted by usize.
@@ -195,7 +196,7 @@ struct RowDigest {
 
 impl RowDigest {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        /// Any odd number with bits all over.
+        /// The multiplier of the digest: odd, with bits all over.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         self.rows += batch.num_rows() as u64;
         if batch.num_columns() == 0 {

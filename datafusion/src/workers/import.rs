@@ -21,13 +21,13 @@ use super::pool::{OUT_TIME, WorkerPool};
 use super::task::{ImportTask, RELEASE};
 use crate::source::blocking;
 
-/// A part has at most so much text: as much as a segment has if nothing else is said.
+/// Most bytes of text of a part: the default size of a segment.
 const PART_BYTES_MAX: u64 = 1 << 30;
 
-/// However little there is to import, a part has so much,
+/// Lower bound of the bytes of text of a part where there is little to import.
 const PART_BYTES_MIN: u64 = 16 << 20;
 
-/// and if there is enough for all workers, so much: segments of less text are larger together.
+/// Lower bound of the bytes of text of a part where there is much to import: segments of less text take more space in all.
 const SMALL_PART_BYTES: u64 = 64 << 20;
 
 /// A part is this part of what is left, by workers: the last parts are small, so that all workers end at about the same time.
@@ -39,7 +39,7 @@ fn part_bytes(all: u64, left: u64, workers: u64) -> u64 {
     (left / (PARTS_LEFT * workers)).clamp(least, PART_BYTES_MAX)
 }
 
-/// What came of an import.
+/// The outcome of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The version that has it.
@@ -109,7 +109,7 @@ impl Shared {
 }
 
 /// Imports what is at `path`, which all workers have, to a corpus of the database of a store: workers of a pool make the segments, and
-/// all of them become the next version. `progress` is told how many parts are done, of how many.
+/// all of them become the next version. `progress` gets the number of parts that are done and of all parts.
 ///
 /// # Errors
 /// If the pool is of another version than the newest, the corpus has one of the files or changes that are pending, a path
@@ -122,10 +122,10 @@ pub async fn import(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Imported> {
     let (begun, name, from) = (store.clone(), corpus.to_owned(), path.to_owned());
-    let (workers, told) = (pool.len() as u64, pool.options().part_bytes);
+    let (workers, part_size) = (pool.len() as u64, pool.options().part_bytes);
     let (import, parts) = blocking(move || {
         let import = begun.begin_import(&name).map_err(failed)?;
-        let share = |all| move |left| told.unwrap_or_else(|| part_bytes(all, left, workers));
+        let share = |all| move |left| part_size.unwrap_or_else(|| part_bytes(all, left, workers));
         let parts = import.parts(&from, share).map_err(failed)?;
         Ok((import, parts))
     })
@@ -146,14 +146,14 @@ pub async fn import(
     });
     let work = |worker| work_with(pool, worker, &parts, &shared);
     let mut working: FuturesUnordered<_> = (0..pool.len()).map(work).collect();
-    let mut told = 0;
+    let mut reported = 0;
     progress(0, parts.len());
     loop {
         let ended = tokio::time::timeout(ROUND_PAUSE, working.next()).await;
         let state = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let done = state.done.iter().flatten().count();
-        if done > told {
-            told = done;
+        if done > reported {
+            reported = done;
             progress(done, parts.len());
         }
         match ended {
@@ -221,9 +221,10 @@ async fn work_with(
                 let mut state = lock();
                 state.fail(worker, part, format!("{}: {reason}", pool.address(worker)));
                 state.out[worker] = failures >= ROUNDS;
-                let pause = match state.out[worker] {
-                    false => ROUND_PAUSE,
-                    true => OUT_TIME,
+                let pause = if state.out[worker] {
+                    OUT_TIME
+                } else {
+                    ROUND_PAUSE
                 };
                 asked_again = Instant::now() + pause;
             }

@@ -17,7 +17,7 @@ use zipfdb_remote::PublishedVersion;
 use super::assignment::{assign, preference};
 use super::task::{RELEASE, Task, TaskColumn};
 
-/// A worker that failed gets no new tasks for so long.
+/// A worker that failed gets no new tasks for this time.
 pub(super) const OUT_TIME: Duration = Duration::from_secs(10);
 
 /// A worker, by its place, and the numbers of the segments that it answers for.
@@ -27,16 +27,15 @@ pub(crate) type WorkerSegments = (usize, Vec<u64>);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct WorkerOptions {
-    /// What workers want to be told.
+    /// The token that workers require.
     pub token: Option<String>,
     /// The certificates that sign those of workers, as PEM; with them connections are encrypted.
     pub certificates: Option<Vec<u8>>,
-    /// A worker that does not answer a ping for so long is given up. Half of it is the time between pings.
+    /// A worker that does not answer a ping within this time is given up. Half of it is the time between pings.
     pub silence: Duration,
-    /// After so long without rows another worker is asked too, and the faster one is taken.
+    /// After this time without rows another worker is asked too, and the faster one is taken.
     pub patience: Duration,
-    /// Bytes of text that a worker imports at a time, about; if none is said, as many as a segment has, or as let all workers take
-    /// part.
+    /// Bytes of text that a worker imports at a time, about; `None`: the size of a segment, or less so that all workers take part.
     pub part_bytes: Option<u64>,
 }
 
@@ -202,7 +201,7 @@ impl WorkerPool {
         let mut others = preference(&self.addresses, key);
         others.retain(|&other| other != worker);
         let out = self.are_out();
-        // Those that failed lately come last.
+        // Workers that failed lately come last.
         others.sort_by_key(|&other| out[other]);
         let round: Vec<Option<usize>> = [worker].into_iter().chain(others).map(Some).collect();
         vec![round; rounds].join(&None)

@@ -52,13 +52,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The time between two interrupts of an import whose coordinator has gone.
 const INTERRUPTED_AGAIN: Duration = Duration::from_millis(200);
 
-/// What a worker may take.
+/// The limits of a worker.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct WorkerLimits {
     /// What is kept of the object store.
     pub cache: CacheOptions,
-    /// Threads; as many as the machine has cores if none is said.
+    /// Threads; `None`: the number of cores of the machine.
     pub threads: Option<usize>,
     /// Statements of ZipfDB's dialect that a database begins with: `SET memory_limit = '1GiB'`.
     pub settings: Vec<String>,
@@ -102,7 +102,7 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A worker on the database of a store. With a token only who tells that is answered.
+    /// A worker on the database of a store. With a token only coordinators that send it are answered.
     ///
     /// # Errors
     /// If the token has other characters than ASCII has.
@@ -117,7 +117,8 @@ impl Worker {
         })
     }
 
-    /// Answers who connects to `listener` until `end` is there, and then what has been begun. With `identity`, a
+    /// Answers connections to `listener` until `end` completes, and then finishes what has begun. With
+    /// `identity`, a
     /// certificate and its key as PEM, connections are encrypted.
     ///
     /// # Errors
@@ -150,18 +151,21 @@ impl Worker {
         let Some(token) = &self.inner.token else {
             return Ok(());
         };
-        let told = metadata
+        let given = metadata
             .get(AUTHORIZATION)
-            .map_or(&b""[..], |told| told.as_bytes());
+            .map_or(&b""[..], |given| given.as_bytes());
         let wanted = token.as_bytes();
-        // All bytes are looked at: the time tells nothing.
-        let pairs = told.iter().zip(wanted);
-        let difference = pairs.fold(0, |difference, (told, wanted)| difference | (told ^ wanted));
-        match told.len() == wanted.len() && difference == 0 {
-            true => Ok(()),
-            false => Err(Status::unauthenticated(
+        // The comparison reads all bytes, so its time reveals nothing.
+        let pairs = given.iter().zip(wanted);
+        let difference = pairs.fold(0, |difference, (given, wanted)| {
+            difference | (given ^ wanted)
+        });
+        if given.len() == wanted.len() && difference == 0 {
+            Ok(())
+        } else {
+            Err(Status::unauthenticated(
                 "the token is not the one of this worker; hint: give the same to coordinator and workers",
-            )),
+            ))
         }
     }
 
@@ -320,9 +324,10 @@ fn index_statements(database: &Database, corpus: &str) -> zipfdb::Result<Vec<Str
                 Some(format!("{option} = {}", quoted_text(&value)))
             });
         let options: Vec<String> = options.collect();
-        let with = match options.is_empty() {
-            true => String::new(),
-            false => format!(" WITH ({})", options.join(", ")),
+        let with = if options.is_empty() {
+            String::new()
+        } else {
+            format!(" WITH ({})", options.join(", "))
         };
         let index = quoted_name(&index);
         Ok(format!("CREATE INDEX {index} ON {name} USING {kind}{with}"))
@@ -381,7 +386,7 @@ fn recent<K: PartialEq, V>(entries: &Recent<K, V>, key: K, max: usize) -> Arc<On
     value
 }
 
-/// An error as a coordinator is told: whether another worker may do better.
+/// An error as sent to a coordinator: it says whether another worker may do better.
 fn of_error(error: &DataFusionError) -> Status {
     let message = error.strip_backtrace();
     let DataFusionError::External(cause) = error.find_root() else {

@@ -1,4 +1,4 @@
-//! `Task`: what a worker is asked, as it travels.
+//! `Task`: a request to a worker, as it is sent.
 //!
 //! Invariant: a task means the same to both sides, or is refused: it names the release and the publication it is about.
 
@@ -19,7 +19,7 @@ pub(crate) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// A statement on some segments of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Task {
-    /// Of the coordinator.
+    /// Release of the coordinator.
     pub(crate) release: String,
     /// The number of the database's version.
     pub(crate) version: u64,
@@ -112,7 +112,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// A part of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportTask {
-    /// Of the coordinator.
+    /// Release of the coordinator.
     pub(super) release: String,
     /// The number of the version that the import adds to.
     pub(super) version: u64,

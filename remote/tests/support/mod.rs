@@ -30,7 +30,7 @@ pub fn text_of(file: u64) -> String {
     words.collect()
 }
 
-/// A database with a corpus of so many files, some compressed and some only in the log.
+/// A database with a corpus of `files` files, some compressed and some only in the log.
 pub fn create(path: &Path, files: u64) -> Database {
     let database = Database::options().threads(2).open(path).unwrap();
     database
@@ -76,7 +76,8 @@ pub fn remote(store: &Arc<FaultyStore>) -> RemoteStore {
     RemoteStore::of(store.clone(), prefix, "memory://remote.zdb")
 }
 
-/// A store in memory that does so many requests and fails then, as if the process that asks had been killed.
+/// A store in memory that does a number of requests and fails then, as if the calling process had been
+/// killed.
 #[derive(Debug)]
 pub struct FaultyStore {
     pub inner: InMemory,
@@ -101,12 +102,13 @@ impl FaultyStore {
     }
 
     fn take(&self) -> Result<()> {
-        match self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
-            true => Ok(()),
-            false => Err(object_store::Error::Generic {
+        if self.left.fetch_sub(1, Ordering::SeqCst) > 0 {
+            Ok(())
+        } else {
+            Err(object_store::Error::Generic {
                 store: "faulty",
                 source: "no more requests".into(),
-            }),
+            })
         }
     }
 }
@@ -186,9 +188,10 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files_below(&path)),
-            false => found.push(path),
+        if path.is_dir() {
+            found.extend(files_below(&path))
+        } else {
+            found.push(path)
         }
     }
     found
