@@ -25,10 +25,10 @@ use zipfdb_test_support::harness::{Random, contents, copy_directory};
 /// Acts on one directory in a row.
 const CHAIN: usize = 8;
 
-/// How long a process that is stopped or ends may take for it.
+/// Most time that a process takes to stop or to end.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long lines of a process that is stopped are on their way at most.
+/// Most time that lines of a stopped process take to arrive.
 const LINES_TIME: Duration = Duration::from_millis(100);
 
 pub fn attack(campaign: &mut Campaign) {
@@ -52,14 +52,14 @@ pub fn attack(campaign: &mut Campaign) {
 enum Act {
     /// The directory gets another name.
     Move,
-    /// It is moved, and another database moved to its path.
+    /// The database is moved, and another one moved to its path.
     Replace,
     /// Both change their names in one step.
     Exchange,
     Remove,
-    /// It is removed, and another database copied to its path.
+    /// The database is removed, and another one copied to its path.
     MakeAnew,
-    /// It is removed, and an older copy of it copied to its path.
+    /// The database is removed, and an older copy of it copied to its path.
     CopyBack,
     /// The files of an older copy are copied over those that are there, and others removed.
     Restore,
@@ -83,7 +83,7 @@ enum Act {
 
 use Act::*;
 
-/// Those that a process does not survive that has the lock all the time.
+/// Acts that end a process which has the lock all the time.
 const STOPPING: [Act; 9] = [
     Move,
     Replace,
@@ -96,7 +96,7 @@ const STOPPING: [Act; 9] = [
     ReplaceLock,
 ];
 
-/// Those that take nothing away.
+/// Acts that take nothing away.
 const HARMLESS: [Act; 5] = [Rights, Times, Link, Copy, OverwriteLock];
 
 impl Act {
@@ -178,7 +178,7 @@ impl Folder<'_> {
         self.trial.path("other.zdb")
     }
 
-    /// The same, which stays.
+    /// A copy of it, which stays.
     fn pristine(&self) -> PathBuf {
         self.trial.path("pristine.zdb")
     }
@@ -405,7 +405,7 @@ fn start(arguments: &[Vec<String>]) -> Outcome<Vec<Running>> {
     Ok(processes)
 }
 
-/// What became of processes that were acted beside.
+/// The outcome of processes that were acted beside.
 struct Acted {
     ended: Vec<Ended>,
     /// Lines of each up to the moment of the act, if the processes were stopped for it.

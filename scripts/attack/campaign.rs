@@ -18,7 +18,7 @@ pub type Outcome<T = ()> = Result<T, String>;
 /// Failures of a row that are printed in full.
 const SHOWN_MAX: usize = 8;
 
-/// What is printed of one.
+/// Bytes that are printed of a failure.
 const FAILURE_SIZE_MAX: usize = 1000;
 
 thread_local! {
@@ -84,9 +84,10 @@ impl Campaign {
     pub fn new() -> Campaign {
         std::panic::set_hook(Box::new(|info| {
             let text = info.to_string().replace('\n', " ");
-            match IN_TRIAL.get() {
-                true => PANIC.set(Some(text)),
-                false => STRAYS.lock().unwrap().push(text),
+            if IN_TRIAL.get() {
+                PANIC.set(Some(text))
+            } else {
+                STRAYS.lock().unwrap().push(text)
             }
         }));
         Campaign {
@@ -243,7 +244,7 @@ impl Campaign {
     }
 }
 
-/// The number of the next chain, if there are to be more.
+/// The number of the next chain, or `None` after the last.
 fn next(row: &Mutex<(u64, Row)>, trials: u64, only: Option<u64>) -> Option<u64> {
     let (chains, row) = &mut *row.lock().unwrap();
     let is_over = match only {
@@ -271,10 +272,7 @@ impl Row {
 
 /// `Err` unless it holds.
 pub fn ensure(holds: bool, problem: impl FnOnce() -> String) -> Outcome {
-    match holds {
-        true => Ok(()),
-        false => Err(problem()),
-    }
+    if holds { Ok(()) } else { Err(problem()) }
 }
 
 /// Copies a directory over what may be there.

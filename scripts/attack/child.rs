@@ -1,6 +1,6 @@
 //! The host programs that are attacked, and how their parent starts them.
 //!
-//! A child embeds the library as any program would and tells what it does, a line each, on standard output. Its hook for
+//! A child embeds the library as any program would and prints what it does, a line each, on standard output. Its hook for
 //! panics ends it at once with a line `panic: ...`, so a panic that the library catches without a word to the hook's
 //! owner is the only one that goes unnoticed; a build with `panic = "abort"` notices those too.
 
@@ -21,7 +21,7 @@ use zipfdb_test_model::{self, Change, Edit, State, Texts};
 /// How long a process that shares a database keeps its lock.
 pub const LOCK_KEPT: Duration = Duration::from_millis(1);
 
-/// No child works for so long.
+/// Time after which a child counts as hanging.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Starts a child.

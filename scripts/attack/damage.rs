@@ -15,7 +15,7 @@ use crate::child::{Ended, Running, command, run, unhex};
 use zipfdb_test_model::{Change, Edit, State, random_edits};
 use zipfdb_test_support::harness::{Random, contents, copy_directory, scratch};
 
-/// A kind of file, how to tell it by its path, and how many of a hundred trials damage it.
+/// A kind of file, whether a path is of it, and how many of a hundred trials damage it.
 type Kind = (&'static str, fn(&str) -> bool, u64);
 
 const KINDS: [Kind; 7] = [
@@ -339,7 +339,7 @@ fn damage(trial: &Trial, base: &Base, random: &mut Random, is_of: fn(&str) -> bo
     judged("reader", &examine("read", &path))?;
     copy_directory(&path, &copy);
     judged("writer", &examine("write", &copy))?;
-    // What was told once and is wrong still must be told again.
+    // A fault that was reported once and is still there must be reported again.
     judged("reader after a writer", &examine("read", &copy))?;
     repaired(&path, &target, base, may_be_less)
         .map_err(|problem| format!("{context}: {problem}"))?;

@@ -110,7 +110,7 @@ impl Calls {
             calls = count().max(1);
             self.0.store(calls, Ordering::Relaxed);
         }
-        // 7 and the count have no common divisor but for one in seven: every call gets its turn soon.
+        // 7 and the count have no common divisor except for one in seven: every call gets its turn soon.
         let stride = if calls.is_multiple_of(7) { 11 } else { 7 };
         (1 + trial.number * stride % calls, 1 + trial.number / calls)
     }

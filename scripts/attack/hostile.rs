@@ -15,10 +15,10 @@ use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::child::{Running, command, tell};
 use zipfdb_test_support::harness::{Random, scratch};
 
-/// What a statement may take before it is a failure: its timeout is 1 s.
+/// Most time of a statement, whose timeout is 1 s.
 const LATE: Duration = Duration::from_secs(5);
 
-/// When a child is ended.
+/// Time after which a child is ended.
 const END: Duration = Duration::from_secs(20);
 
 /// Address space of the process, and memory beyond which a statement has taken too much.
@@ -31,7 +31,7 @@ const VALUE_MEMORY_MAX_KIB: u64 = 192 << 10;
 /// Bytes of the longest message.
 const MESSAGE_BYTES_MAX: u64 = 1000;
 
-/// How many kinds of statements there are.
+/// Number of kinds of statements.
 const KINDS: u64 = 39;
 
 pub fn attack(campaign: &mut Campaign) {

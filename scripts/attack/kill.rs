@@ -1,7 +1,7 @@
 //! Processes that are killed at random moments while they write, and readers beside them.
 //!
 //! The invariant: what is found afterwards is a state after some number of whole changes that includes all that were
-//! acknowledged, but for those whose durability promises nothing; readers see such states only, in their order.
+//! acknowledged, except for those whose durability promises nothing; readers see such states only, in their order.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ pub fn reopen(path: &Path) -> Outcome<State> {
     drop(database);
     let database = open()?;
     let mut warnings = database.warnings();
-    // Told until the file is removed in which commits stand that do not count.
+    // The warning comes until the file whose commits do not count is removed.
     warnings.retain(|warning| !warning.contains("not known to have been durable"));
     ensure(warnings.is_empty(), || {
         format!("warned twice: {warnings:?}")
@@ -235,7 +235,7 @@ fn repair(trial: &Trial) -> Outcome {
     let mut random = trial.random();
     let (path, target) = (trial.path("d.zdb"), trial.path("repaired.zdb"));
     prepare(&path);
-    // A segment that is lost, and whatever else is told then.
+    // A lost segment, and all that is reported then.
     let segments = contents(&path.join("segments")).into_keys();
     let segments: Vec<_> = segments
         .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))

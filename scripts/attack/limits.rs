@@ -62,7 +62,7 @@ fn limited(trial: &Trial, enough: &[OnceLock<String>], resource: &str, value: u6
             root.to_str().unwrap(),
         ])
     };
-    // What is said where there is enough of all.
+    // The output where memory and files suffice.
     let enough = enough[seed as usize].get_or_init(|| {
         let ended = work("enough", "memory", 1 << 40);
         ended.is_clean().unwrap();

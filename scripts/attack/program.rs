@@ -73,7 +73,8 @@ pub fn main(arguments: &[String]) {
         }
         ["reader-beside", path] => {
             let told = until_told();
-            // It must not make one at a path whose database was removed.
+            // The reader must not make a database at a path whose database was
+            // removed.
             let options = Database::options().threads(2).shared(true).create(false);
             match options.open(path) {
                 Ok(database) => {
@@ -194,7 +195,8 @@ fn until_told() -> mpsc::Receiver<()> {
     told
 }
 
-/// Opens a database for reading again and again until standard input ends, and tells what it sees each time.
+/// Opens a database for reading again and again until standard input ends, and prints what it sees each
+/// time.
 fn read_until_told(path: &Path) {
     let told = until_told();
     loop {
@@ -219,7 +221,7 @@ fn read_until_told(path: &Path) {
     }
 }
 
-/// Opens a database, and tells all that is in it and all that is wrong with it.
+/// Opens a database, and prints all that is in it and all that is wrong with it.
 fn examine(mode: &str, path: &Path) {
     let options = Database::options().threads(1).create(mode == "create");
     let database = match options.read_only(mode == "read").open(path) {
@@ -269,7 +271,7 @@ fn examine(mode: &str, path: &Path) {
     }
 }
 
-/// Repairs a database, and tells what it says.
+/// Repairs a database, and prints the report.
 fn run_repair(source: &Path, target: &Path) {
     match repair(source, target, &NoProgress, &InterruptHandle::new()) {
         Ok(report) => {
@@ -287,7 +289,8 @@ fn run_repair(source: &Path, target: &Path) {
     }
 }
 
-/// Makes changes, each twice if it fails once, and tells how they go. Then the database is closed, or left open.
+/// Makes changes, each twice if it fails once, and prints their outcomes. Then the database is closed, or left
+/// open.
 fn scenario(seed: u64, count: usize, folder: &Path, how: &str) {
     let database = match open(&folder.join("d.zdb")) {
         Ok(database) => database,

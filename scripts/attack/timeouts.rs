@@ -2,7 +2,7 @@
 //!
 //! A child opens a database of some text and runs one statement after the other, alone: what it takes to open or close the
 //! database or to prepare a statement does not count. The invariant: a statement is done, or ends with the error of the
-//! timeout, within `LATE`. Only a build in release tells anything.
+//! timeout, within `LATE`. Only a release build measures anything.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,10 +19,10 @@ use zipfdb_test_support::harness::Random;
 
 const TIMEOUT: &str = "SET statement_timeout = '1s'";
 
-/// One and a half times the timeout and what a look at the clock may be late.
+/// One and a half times the timeout, and the most that a check of the clock may be late.
 const LATE: Duration = Duration::from_millis(1600);
 
-/// When a child is ended.
+/// Time after which a child is ended.
 const END: Duration = Duration::from_secs(1200);
 
 /// Files of the text.
@@ -58,7 +58,7 @@ pub fn attack(campaign: &mut Campaign) {
     let folder = folder.path();
     let prepared = OnceLock::new();
     let mebibytes = campaign.mebibytes;
-    // Chains only say what a child has told.
+    // Chains only print what the child has measured.
     let jobs = std::mem::replace(&mut campaign.jobs, 1);
     for group in groups() {
         let told: OnceLock<HashMap<u64, String>> = OnceLock::new();
@@ -109,7 +109,7 @@ fn open(folder: &Path) -> Database {
     Database::options().open(folder.join("d.zdb")).unwrap()
 }
 
-/// What a child tells of the statements of a group, by their numbers.
+/// What a child measured of the statements of a group, by their numbers.
 fn measure(folder: &Path, group: &str) -> HashMap<u64, String> {
     let child = command(&["timeouts", group, folder.to_str().unwrap()]);
     let ended = Running::start(child).end_within(END);
@@ -185,7 +185,7 @@ pub fn run(group: &str, folder: &Path) {
         let took = took.as_millis();
         tell(&format!("statement {number} {took} {how}"));
         database.execute("RESET statement_timeout").unwrap();
-        // There may be a transaction.
+        // A transaction may be open.
         let _ = database.execute("ROLLBACK");
         database.execute(&text(statement.after)).unwrap();
     }
@@ -498,7 +498,7 @@ const FIRST: &str = "\
     RECOMPRESS c
     COPY c TO 'DIR/first'";
 
-/// What has to share the pool with others.
+/// Statements that share the pool with others.
 const BUSY: &str = "\
     SELECT 1
     SELECT * FROM corpora()

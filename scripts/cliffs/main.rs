@@ -21,7 +21,7 @@ use zipfdb::Database;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A statement that one oddity makes so many times as slow is a cliff.
+/// A statement that one oddity makes slower by this factor is a cliff.
 const CLIFF: f64 = 3.0;
 
 /// Below this many milliseconds a difference is of the clock and the scheduler.
@@ -118,7 +118,7 @@ fn ratio(odd: f64, plain: f64) -> f64 {
     odd.max(NOISE_MS) / plain.max(NOISE_MS)
 }
 
-/// Of each statement the medians.
+/// The medians of each statement.
 fn times_of(prepared: &Prepared, options: &Options) -> Result<Vec<Times>> {
     let mut times = Vec::new();
     for (_, sql) in STATEMENTS {

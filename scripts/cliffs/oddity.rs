@@ -138,7 +138,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Of the text in `folder`, or a small one.
+    /// A corpus of the text in `folder`, or of a small one.
     pub fn new(oddity: &Oddity, folder: Option<&Path>, threads: usize) -> Result<Prepared> {
         let mut texts = match folder {
             Some(folder) => read(folder)?,

@@ -24,7 +24,7 @@ pub fn random_changes(seed: u64, count: usize) -> Vec<Change> {
     changes
 }
 
-/// Changes a database for ever, and tells each change that is done.
+/// Changes a database for ever, and reports each change that is done to `tell`.
 pub fn change_until_killed(database: &Database, seed: u64, folder: &Path, tell: impl Fn(&str)) {
     let mut random = Random::new(seed);
     let mut state = observe(database).unwrap();
@@ -83,7 +83,7 @@ pub fn read_until_over(
 /// Threads that commit at once. Each durability has one; without any a commit may be lost.
 const COMMITTERS: [Durability; 3] = [Durability::Full, Durability::Normal, Durability::Off];
 
-/// The word that a commit of a thread appends, which tells both and its place.
+/// The word that a commit of a thread appends; it names the thread and the commit.
 fn word(thread: usize, number: usize) -> String {
     format!("{thread}.{number} ")
 }
@@ -101,7 +101,7 @@ fn committers(process: usize) -> impl Iterator<Item = (usize, Durability)> {
     (process * COMMITTERS.len()..).zip(COMMITTERS)
 }
 
-/// Commits from several threads of one of some processes for ever, with a pause after each, and tells each commit that is
+/// Commits from several threads of one of some processes for ever, with a pause after each, and reports each commit that is
 /// acknowledged: its thread and its number.
 pub fn commit_until_killed(
     database: &Database,
@@ -173,7 +173,8 @@ fn commit(
     transaction.commit()
 }
 
-/// Checks what [`commit_until_killed`] has left in so many processes, after the lines that they told. `before` is what this
+/// Checks what [`commit_until_killed`] has left in `processes` processes, after the lines `told` that they printed.
+/// `before` is what this
 /// returned the last time.
 pub fn check_commits<'a>(
     database: &Database,

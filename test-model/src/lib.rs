@@ -1,6 +1,6 @@
 //! Random changes of a database, a model of what they do, and a way to see what is there.
 //!
-//! The invariant: a change does to a [`State`] what it does to a database. Words are told apart by the simplest rule that
+//! The invariant: a change does to a [`State`] what it does to a database. Words are found by the simplest rule that
 //! all tokenizers agree with, runs of letters, so texts hold nothing but letters, spaces and line feeds.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::missing_panics_doc)]
@@ -81,7 +81,8 @@ impl Change {
         }
     }
 
-    /// Whether it is there for good once it is done and then the process is killed, or the power goes off.
+    /// Whether its effect is durable once it is done and then the process is killed, or the power goes
+    /// off.
     pub fn survives(&self, power_cut: bool) -> bool {
         match self {
             Change::Commit(Durability::Full, _) => true,

@@ -16,7 +16,7 @@ use zipfdb_storage::{Backend, BackendFile, BackendReader, Bytes, FileBackend, He
 pub enum Mode {
     /// Nothing happens.
     Refused,
-    /// It happens all the same; a write only in part.
+    /// The call has its effect all the same; a write only in part.
     Done,
     /// No space: a write ends early and the rest of it fails, what else takes space does not happen.
     NoSpace,

@@ -78,7 +78,7 @@ const CHILD_VARIABLE: &str = "ZIPFDB_CHILD";
 
 /// This test program again, to run only `test`, which finds `argument` in [`child_argument`].
 ///
-/// It tells what it does on standard error: standard output is the test harness's.
+/// It reports what it does on standard error: standard output is the test harness's.
 pub fn child(test: &str, argument: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command

@@ -83,7 +83,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// What is in it, which nobody else has.
+    /// Its content: the borrow is exclusive.
     pub fn get_mut(&mut self) -> &mut T {
         match &mut self.0 {
             MutexKind::Real(mutex) => mutex.get_mut(),
@@ -163,7 +163,7 @@ impl Default for Condvar {
 }
 
 impl Condvar {
-    /// Nobody waits for it yet.
+    /// No thread waits for it yet.
     pub fn new() -> Condvar {
         Condvar::default()
     }

@@ -47,7 +47,7 @@ impl Opened {
         let options = Database::options().threads(1);
         let options = options.backend(Arc::new(self.backend.clone()));
         let database = options.open(Path::new(ROOT).join("d.zdb"));
-        let disk = self.backend.0.disk.lock().expect("nobody panics");
+        let disk = self.backend.0.disk.lock().expect("no holder panics");
         assert!(database.is_ok() || disk.last.is_some());
         self.database = database.ok().filter(|_| disk.last.is_none());
         self.database.is_some()
@@ -60,7 +60,7 @@ impl Opened {
     /// Compares all that is there with `state`, while there is power. False if there is none.
     fn check(&self, state: &State) -> bool {
         let set_syncs = |syncs| {
-            let mut disk = self.backend.0.disk.lock().expect("nobody panics");
+            let mut disk = self.backend.0.disk.lock().expect("no holder panics");
             let is_on = disk.last.is_none();
             is_on.then(|| std::mem::replace(&mut disk.syncs_left, syncs))
         };
@@ -77,7 +77,7 @@ impl Opened {
     fn lose_power(mut self, random: Random) -> Opened {
         self.backend.0.cut();
         self.database = None;
-        let disk = self.backend.0.disk.lock().expect("nobody panics");
+        let disk = self.backend.0.disk.lock().expect("no holder panics");
         let (root, left) = (Path::new(ROOT), MemoryBackend::new());
         disk.restore_on(&left, disk.live[root], root, &mut Some(random));
         drop(disk);
@@ -109,7 +109,7 @@ pub fn run(bytes: &[u8]) {
             }
             // Some syncs from now.
             16..32 => {
-                let mut disk = opened.backend.0.disk.lock().expect("nobody panics");
+                let mut disk = opened.backend.0.disk.lock().expect("no holder panics");
                 disk.syncs_left = random.below(16) as u32;
                 false
             }
@@ -128,14 +128,14 @@ pub fn run(bytes: &[u8]) {
                         false
                     }
                     Err(error) => {
-                        let disk = opened.backend.0.disk.lock().expect("nobody panics");
+                        let disk = opened.backend.0.disk.lock().expect("no holder panics");
                         assert!(disk.last.is_some(), "{error}");
                         true
                     }
                 }
             }
         };
-        let disk = opened.backend.0.disk.lock().expect("nobody panics");
+        let disk = opened.backend.0.disk.lock().expect("no holder panics");
         let is_off = disk.last.is_some();
         drop(disk);
         if is_cut || is_off {

@@ -87,9 +87,10 @@ impl Step {
             2 => Step::Extract(file, offset, input.below(300) as u64),
             kind => {
                 let words = words(tokenizer, text);
-                let word = match words.is_empty() || input.byte().is_multiple_of(8) {
-                    true => input.bytes(8).to_vec(),
-                    false => words[input.below(words.len())].1.clone(),
+                let word = if words.is_empty() || input.byte().is_multiple_of(8) {
+                    input.bytes(8).to_vec()
+                } else {
+                    words[input.below(words.len())].1.clone()
                 };
                 match kind {
                     3 => Step::Count(file, word),

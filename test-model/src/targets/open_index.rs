@@ -1,7 +1,7 @@
 //! Any bytes as an index file, and as what lies in one: an error, or lists whose files, n-grams and places ascend; never a panic, a hang
 //! or memory out of proportion to the file (libFuzzer's limit on one allocation).
 //!
-//! The first byte, divided by 4, chooses who reads the rest: 0 files; 1 lists, 2 n-grams, in a segment of as many files as the second
+//! The first byte, divided by 4, chooses the reader of the rest: 0 files; 1 lists, 2 n-grams, in a segment of as many files as the second
 //! byte says; 3 places of a word, whose entries are as many bytes as the second byte says, and links. The layout is that of
 //! storage/FORMAT.md.
 
@@ -37,7 +37,7 @@ fn read_ngrams(block: &[u8], files: usize) {
     for n in 1..=3 {
         let all = table.ngram_counts(n, &AtomicBool::new(false));
         let mut last = Vec::new();
-        for part in all.expect("nobody stops it") {
+        for part in all.expect("the flag is never set") {
             for ngram in part.words.chunks_exact(n) {
                 assert!(&last[..] < ngram, "n-grams ascend");
                 last = ngram.to_vec();

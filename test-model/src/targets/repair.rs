@@ -1,7 +1,7 @@
 //! A small database, damaged as the input says and then repaired.
 //!
 //! The first byte chooses the database, and whether the repair is cut short; each five bytes after it damage a file. The
-//! invariant: the source stays as it is; what is not told to be lost is there, byte for byte; a target whose repair was
+//! invariant: the source stays as it is; what is not reported lost is there, byte for byte; a target whose repair was
 //! cut short does not open as if it were complete.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use zipfdb_test_support::harness::{Random, contents, scratch};
 
 const DAMAGES_MAX: usize = 4;
 
-/// Databases to choose from.
+/// Number of databases to choose from.
 const BASES: u64 = 4;
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -209,7 +209,8 @@ pub fn run(bytes: &[u8]) {
         any: is_damaged.contains(&true),
         newest: is_damaged.last() == Some(&true),
     };
-    // Nothing tells then how far the log went, nor that something once did.
+    // Without all three no file says how far the log went, nor that there was
+    // one.
     let is_forgotten = ["MANIFEST", "RESERVE", "catalog/CLOSED"]
         .iter()
         .all(|name| !files.contains_key(Path::new(name)));
@@ -244,7 +245,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// All is there, or something is told to be lost.
+/// All is there, or something is reported lost.
 fn compare(target: &Path, report: &RepairReport, base: &Base, log: LogDamage) {
     let options = Database::options().threads(1).read_only(true);
     let database = options.open(target).expect("it is complete");
@@ -274,6 +275,6 @@ fn compare(target: &Path, report: &RepairReport, base: &Base, log: LogDamage) {
     let is_told = may_be_less && log.any;
     assert!(
         is_whole || is_cut_short || is_told,
-        "nothing is told: {report:?}"
+        "no fault is reported: {report:?}"
     );
 }

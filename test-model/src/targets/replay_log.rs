@@ -62,7 +62,7 @@ fn read(files: &[Vec<u8>]) -> Option<Seen> {
     result.ok().map(|_| seen)
 }
 
-/// A file of records of any content under right checksums: each is told by its kind, corpus and size of the payload,
+/// A file of records of any content under right checksums: each is given by its kind, corpus and size of the payload,
 /// and the payload. A commit follows, unless the kind has a bit that says no.
 fn sealed(mut bytes: &[u8]) -> Vec<u8> {
     let mut file = [&MAGIC[..], &VERSION, &1_u64.to_le_bytes(), &[0; 16]].concat();
