@@ -119,7 +119,8 @@ fn a_word_of_a_cold_database_is_counted_from_blocks_as_from_the_dictionary() {
     }
 }
 
-/// Texts of so many words that the dictionary is not worth decoding for a few of them.
+/// Texts with too many words for decoding the dictionary to be worth it for a few of
+/// them.
 fn make_many_words(folder: &Path) {
     let texts = folder.join("texts");
     fs::create_dir(&texts).unwrap();
@@ -329,7 +330,8 @@ fn an_error_on_content_comes_after_the_rows_before_it() {
     database
         .execute(&format!("SET value_size_limit = {}", bytes - 1))
         .unwrap();
-    // The grammar tells who has a string; for more than that content is read.
+    // The grammar finds the files with a string; for other patterns content is
+    // read.
     let sql = "SELECT file FROM files('c') WHERE content LIKE '%t_e%'";
     let mut small = (0..FILES).take_while(|&file| text(file).len() < bytes);
     for row in database.query(sql).unwrap() {

@@ -120,7 +120,7 @@ fn check_totals(database: &Database, corpus: &str) {
     assert_eq!(counts, sums, "{corpus}");
 }
 
-/// Whether fixtures are to be written.
+/// Whether to write the fixtures.
 fn writes_fixtures() -> bool {
     std::env::var_os("ZIPFDB_WRITE_FIXTURES").is_some_and(|value| value == "1")
 }

@@ -126,9 +126,10 @@ fn a_flipped_byte_is_an_error_or_does_not_matter() {
         }
         let name = file.strip_prefix(&path).unwrap().display().to_string();
         // The catalog is mostly empty space, and the reserve is nothing else; tests of the storage crate flip their bytes.
-        let step = match name.starts_with("catalog") || name == "RESERVE" {
-            true => step * 200,
-            false => step,
+        let step = if name.starts_with("catalog") || name == "RESERVE" {
+            step * 200
+        } else {
+            step
         };
         let mut at = random.below(step);
         while at < bytes.len() {

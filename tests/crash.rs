@@ -27,7 +27,7 @@ fn variable(name: &str, default: usize) -> usize {
     value.map_or(default, |value| value.parse().unwrap())
 }
 
-/// Opens a database as a crash left it, checks all it holds, and that it opens without complaint the next time but for what
+/// Opens a database as a crash left it, checks all it holds, and that it opens without complaint the next time except for what
 /// stands behind the end of a log.
 fn reopen(path: &Path) -> State {
     let open = || Database::options().threads(1).open(path).unwrap();
@@ -43,13 +43,13 @@ fn reopen(path: &Path) -> State {
     state
 }
 
-/// Tells a line to whoever kills this process, in one piece, so that no kill leaves half of it.
+/// Prints a line to the process that kills this one, in one piece, so that no kill leaves half of it.
 fn tell(line: &str) {
     let line = format!("{line}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Not a test of its own: changes a database until it is killed, telling each change that is done.
+/// Not a test of its own: changes a database until it is killed, printing each change that is done.
 #[test]
 fn child_that_changes_a_database_until_it_is_killed() {
     let Some(argument) = child_argument() else {
@@ -120,7 +120,7 @@ fn a_killed_process_leaves_what_it_acknowledged_and_whole_changes() {
     );
 }
 
-/// Not a test of its own: commits from several threads until it is killed, telling each commit that is acknowledged.
+/// Not a test of its own: commits from several threads until it is killed, printing each commit that is acknowledged.
 #[test]
 fn child_whose_threads_commit_until_it_is_killed() {
     let Some(path) = child_argument() else {
@@ -154,7 +154,7 @@ fn threads_of_a_killed_process_leave_what_was_acknowledged_and_whole_commits() {
     assert!(all.len() > rounds);
 }
 
-/// How often it is tried what else may have got to the disk by chance, and once what was synced and nothing else.
+/// Variants of a disk after a power cut: one holds only what was synced, the others also some unsynced writes.
 const VARIANTS: u32 = 3;
 
 /// Cuts the power at some or all syncs of `changes`. Returns how many syncs there are, and how many were tried.

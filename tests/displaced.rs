@@ -65,7 +65,7 @@ impl Folder {
         fs::rename(self.path("a.old"), self.path("a")).unwrap();
     }
 
-    /// The files of a directory by their names in it, but for process ids.
+    /// The files of a directory by their names in it, except for process ids.
     fn contents(&self, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         let top = self.path(name);
         let files = contents(&top).into_iter();
@@ -356,7 +356,7 @@ fn nothing_but_the_database_writes_into_its_directory() {
 #[test]
 fn a_repair_writes_neither_into_the_damaged_database_nor_around_it() {
     let folder = Folder::new();
-    // Nothing says that it is a database but that it is to be repaired.
+    // Only the mark of a repair says that it is a database.
     for file in ["MANIFEST", "LOCK", "catalog/db"] {
         fs::remove_file(folder.path("a").join(file)).unwrap();
     }

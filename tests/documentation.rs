@@ -14,7 +14,7 @@ const README: &str = include_str!("../README.md");
 const SQL_PAGE: &str = include_str!("../docs/SQL.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
 
-/// Where the speeches are that pages copy from.
+/// The directory of the speeches that pages copy from.
 const SAMPLE: &str = "cli/sample/speeches";
 
 /// The code blocks of a page in this language.

@@ -87,7 +87,7 @@ fn edits_are_held_while_recompression_fails_and_go_on_by_themselves_when_there_i
         "{pending}"
     );
     assert!(error.to_string().contains("hint: DELETE"), "{error}");
-    // It may have failed again since, at another file.
+    // The recompression may have failed again since, at another file.
     assert!(matches!(shown_error(&database), Value::Text(_)), "{reason}");
     assert!(corpus.recompress_error().unwrap().is_some());
     let insert = "INSERT INTO c (file, content) VALUES ('x', 'y')";
@@ -134,7 +134,7 @@ fn recompressing_by_hand_and_dropping_end_the_failure() {
     database.execute("DROP CORPUS c").unwrap();
     create(&database, "c").append_many(&[("x", "y")]).unwrap();
     assert_eq!(shown_error(&database), Value::Null);
-    // Closing does not wait for what is to be tried again.
+    // Closing does not wait for the next attempt.
 }
 
 #[test]

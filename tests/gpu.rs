@@ -27,7 +27,7 @@ fn has_devices() -> bool {
     }
 }
 
-/// Texts that repeat themselves and each other, of about so many words each.
+/// Texts that repeat themselves and each other, of about `words` words each.
 fn write_texts(folder: &Path, files: usize, words: usize) {
     let mut state = 7u64;
     let mut below = |end: u64| {
@@ -715,7 +715,7 @@ fn work_on_devices_ends_when_time_is_up() {
             corpus.mixed_many(&operations).map(|found| found.len())
         }),
     ];
-    // A call may be done before anybody who watches the clock has it stop.
+    // A call may end before the watch of the clock stops it.
     let ends = calls.map(|(_, call)| call());
     database.execute("SET statement_timeout = 0").unwrap();
     // Emulated, that many searches take seconds.

@@ -102,7 +102,7 @@ fn the_next_grammar_is_copied_while_the_device_works() {
     assert_eq!(snapshot.search_many(&questions).unwrap(), found);
     database.execute("SET device = 'cuda:0'").unwrap();
 
-    // With less memory what comes is given up for what is worked with, and with too little that is said.
+    // With less memory prefetched structures give way to those in use; too little memory is an error.
     let (mut given_up, mut answered) = (0, 0);
     for limit in [512, 256] {
         let set = format!("SET gpu_memory_limit = '64KiB'; SET gpu_memory_limit = '{limit}KiB'");

@@ -165,9 +165,10 @@ impl Modules {
     fn read_file(&mut self, top: &Path, file: &Path, name: Name, is_directory: bool) {
         let text = fs::read_to_string(top.join(file)).unwrap();
         let syntax = syn::parse_file(&text).unwrap();
-        let beside = match is_directory {
-            true => file.parent().unwrap().to_path_buf(),
-            false => file.with_extension(""),
+        let beside = if is_directory {
+            file.parent().unwrap().to_path_buf()
+        } else {
+            file.with_extension("")
         };
         self.read_items(top, file, &beside, &name, &syntax.items);
     }
@@ -201,9 +202,10 @@ impl Modules {
                 Some((_, items)) => self.read_items(top, file, &beside, &child, items),
                 None => {
                     let own = beside.with_extension("rs");
-                    match top.join(&own).exists() {
-                        true => self.read_file(top, &own, child, false),
-                        false => self.read_file(top, &beside.join("mod.rs"), child, true),
+                    if top.join(&own).exists() {
+                        self.read_file(top, &own, child, false)
+                    } else {
+                        self.read_file(top, &beside.join("mod.rs"), child, true)
                     }
                 }
             }
@@ -257,7 +259,7 @@ impl Modules {
     }
 }
 
-/// Reads what stands in a module, but for the modules in it.
+/// Reads what stands in a module, except for the modules in it.
 struct Reader {
     name: Name,
     module: Module,

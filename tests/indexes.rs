@@ -300,7 +300,7 @@ fn postings_of_the_second_version_are_read() {
     let uses = database.query("SELECT uses FROM indexes('c')").unwrap();
     let uses: Vec<Vec<Value>> = uses.map(|row| row.unwrap().into_values()).collect();
     assert_ne!(uses, [[Value::Integer(0)]]);
-    // It was read, and not built again.
+    // The index was read, and not built again.
     assert_eq!(fs::read(&files[0]).unwrap(), old);
 }
 

@@ -1,6 +1,6 @@
-//! `statement_timeout` in whatever a statement may be stuck: waits for others, and work on a single large value or segment.
+//! `statement_timeout` wherever a statement may hang: waits for others, and work on a single large value or segment.
 //!
-//! The invariant: a wait that nobody ends otherwise is given up, so a statement that does not look hangs here; work that is
+//! The invariant: a wait that would never end is given up, so a statement that does not look hangs here; work that is
 //! longer than the time it has ends with the error, however fast the machine is. No test depends on how long something takes.
 
 #![allow(clippy::unwrap_used)]
@@ -66,7 +66,7 @@ fn every_statement_that_waits_for_another_writer_gives_up_in_time() {
     assert!(is_timeout(&corpus.append_many(&[("b", "x")])));
     assert!(is_timeout(&corpus.mixed_many(&[])));
 
-    // What only reads waits for nobody, and nothing has happened.
+    // Reading waits for no writer, and nothing has happened.
     let rows = database
         .query("SELECT file, content FROM files('c')")
         .unwrap();
@@ -102,7 +102,7 @@ fn an_interrupt_ends_a_wait_for_another_writer() {
 
 #[test]
 fn work_on_one_large_value_ends_in_time() {
-    /// A pass over the text takes less than the timeout where it is in the processor's cache, so many passes no less.
+    /// A pass over the text in the processor's cache takes less than the timeout, so the query makes COLUMNS passes.
     const COLUMNS: usize = 8;
     let database = Database::in_memory().unwrap();
     let text = Value::Text("abcdefg ".repeat(1 << 22));
@@ -158,7 +158,7 @@ fn a_check_of_one_segment_ends_in_time() {
         .unwrap();
 }
 
-/// The real file system, on which creating a segment takes until it is told to go on, and says so.
+/// The real file system, on which creating a segment blocks until it is released, and reports that it waits.
 #[derive(Debug, Default)]
 struct Slow {
     is_stuck: AtomicBool,
@@ -254,7 +254,7 @@ fn queries_end_in_time_while_others_keep_all_threads_busy() {
         }
         reader.execute("SET statement_timeout = '20ms'").unwrap();
         let statements = [
-            // Edits that nobody has looked at.
+            // Edits that no query has read.
             "SELECT COUNT(*) FROM d",
             "SELECT word, COUNT(*) FROM c GROUP BY word",
             "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",

@@ -31,7 +31,7 @@ fn name(path: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// Runs all of a script and tells everything that fails.
+/// Runs all of a script and reports everything that fails.
 fn run_script(path: &Path) -> Result<(), Failed> {
     let mut runner = Runner::new(async || Session::open());
     runner.with_normalizer(String::clone);

@@ -116,7 +116,7 @@ impl Folder {
     }
 }
 
-/// A mistake, and what is said of it.
+/// A mistake, and its message.
 struct Case {
     mistake: fn(&mut Folder) -> Answer,
     message: &'static str,

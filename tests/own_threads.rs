@@ -25,10 +25,10 @@ fn forbid_global_pool() {
     std::panic::set_hook(Box::new(|_| {}));
     let used = std::panic::catch_unwind(|| (0..9).into_par_iter().sum::<i32>());
     std::panic::set_hook(hook);
-    assert!(used.is_err(), "the global pool does not tell who uses it");
+    assert!(used.is_err(), "a use of the global pool must panic");
 }
 
-/// Text of about so many words, much alike or not.
+/// Text of about `words` words, much alike or not.
 fn text(words: usize, seed: usize) -> String {
     let mut state = seed as u64 + 1;
     let mut text = String::new();

@@ -72,7 +72,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What files are answered alike, in whatever form they are.
+/// Questions whose answers do not depend on the form of files.
 const QUESTIONS: &[&str] = &[
     "SELECT file, bytes, words FROM files('c') ORDER BY file",
     "SELECT COUNT(*) FROM c",
@@ -192,7 +192,7 @@ fn text_becomes_a_grammar_in_the_background_and_when_the_database_is_opened() {
     }
     assert_eq!(answers(&database), expected);
 
-    // Of what is imported beside it, too.
+    // The same holds with files that are imported beside it.
     let more = tempfile::tempdir().unwrap();
     fs::write(more.path().join("more"), "the cat and the dog").unwrap();
     let copy = format!(
@@ -320,7 +320,7 @@ fn a_few_changes_are_merged_when_they_are_as_old_as_wanted() {
     database.execute("SET recompress_interval = 5").unwrap();
     merged(3);
     insert("d");
-    // What waits for its time holds nobody up who closes the database.
+    // Closing the database does not wait for a scheduled recompression.
     database.execute("SET recompress_interval = '1h'").unwrap();
     insert("e");
 }

@@ -1,4 +1,4 @@
-//! `repair`: what is not damaged is in the new database, what is not there is told, the damaged one stays as it is.
+//! `repair`: what is not damaged is in the new database, what is missing is reported, the damaged one stays as it is.
 //!
 //! `ZIPFDB_CORRUPT_STEP=1` damages every byte.
 
@@ -151,13 +151,15 @@ fn everything_that_is_not_damaged_is_saved() {
             continue;
         }
         let name = file.strip_prefix(&path).unwrap().display().to_string();
-        let step = match name.starts_with("catalog") || name == "RESERVE" {
-            true => step * 1000,
-            false => step,
+        let step = if name.starts_with("catalog") || name == "RESERVE" {
+            step * 1000
+        } else {
+            step
         };
-        let in_segment = match name.ends_with(".seg") {
-            true => segment_files(&file),
-            false => BTreeSet::new(),
+        let in_segment = if name.ends_with(".seg") {
+            segment_files(&file)
+        } else {
+            BTreeSet::new()
         };
         // Once without the file at all.
         let mut at = None;
@@ -279,8 +281,7 @@ fn no_loss_of_files_of_the_log_is_hidden() {
     assert!(cases > 15, "{cases}");
 }
 
-/// Panics when it has been told of so much, as if the process was killed there.
-/// Interrupts a repair after some steps.
+/// Interrupts a repair after `left` steps.
 struct Interrupting {
     left: AtomicU64,
     handle: InterruptHandle,

@@ -1,5 +1,5 @@
-//! Databases that several processes have open at a time: who reads waits for nobody and sees what others have committed, who
-//! writes has the lock while it does.
+//! Databases that several processes have open at a time: a reader never waits and sees what others have committed, a
+//! writer has the lock while it writes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -71,7 +71,7 @@ fn who_only_reads_locks_nobody_out() {
             1
         );
     }
-    // It has the lock from its opening to its end.
+    // The writer has the lock from its opening to its end.
     for reader in &readers {
         reader.execute("SET busy_timeout = 0").unwrap();
         let refused = reader.execute("INSERT INTO c (file, content) VALUES ('f', ' three')");
@@ -305,7 +305,7 @@ const FILES: usize = 3;
 const COMMITS: u64 = 60;
 const READERS: usize = 8;
 
-/// The text of each file after so many commits.
+/// The text of each file after `commits` commits.
 fn text_of(commits: u64) -> Vec<u8> {
     // From time to time the files are replaced and not appended to.
     let first = commits / 16 * 16;

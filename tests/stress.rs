@@ -1,6 +1,6 @@
 //! Threads that read, write and recompress one database at the same time, against the history of what was committed.
 //!
-//! The invariant: each commit writes its number into a file of each corpus, so a snapshot tells which commit it is of; it
+//! The invariant: each commit writes its number into a file of each corpus, so a snapshot shows which commit it is of; it
 //! must hold what the history has there, and be no older than what was acknowledged before it was taken and than what the
 //! same thread has seen. `ZIPFDB_STRESS_ROUNDS` makes more commits, `ZIPFDB_SEED` starts from another number.
 
@@ -17,12 +17,12 @@ use zipfdb::{CopyOptions, Database, Durability, NoProgress, Snapshot};
 use zipfdb_test_model::{CORPORA, State, Texts, check_counts, random_edits, settings};
 use zipfdb_test_support::harness::{Random, scratch};
 
-/// The file that has the number of the last commit. No edit but that of the number names it.
+/// The file that has the number of the last commit. Only the edit of the number names it.
 const NUMBER: &str = "number";
 
-/// What is said of a database while threads work on it.
+/// The states that threads may find in the database they work on.
 struct Oracle {
-    /// What the corpora hold after each commit, but for numbers and imported files. A commit is added in its turn.
+    /// What the corpora hold after each commit, except for numbers and imported files. A commit is added in its turn.
     history: Mutex<Vec<State>>,
     /// Commits before this one are acknowledged.
     acknowledged: AtomicUsize,

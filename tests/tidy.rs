@@ -1,5 +1,5 @@
-//! Rules about the source tree that no compiler checks, each with the reason it has: who may depend on whom, where
-//! `unsafe` may stand, what every file opens with, which words and bytes stay out.
+//! Rules about the source tree that no compiler checks, each with its reason: the direction of dependencies, the places
+//! of `unsafe`, the opening of every file, the words and bytes that stay out.
 //!
 //! Rules read files only, so a problem names its file and line and what to do about it. Where a rule looks at code it
 //! sees neither comments nor strings, and the other way round; see [`Source`]. It is no Rust parser and does not judge
@@ -17,10 +17,10 @@ const UNSAFE_ALLOWED: [&str; 3] = [
     "storage/src/segment/symbols/wide.rs",
 ];
 
-/// What a test that counts allocations cannot do without `unsafe`.
+/// Marks a test that counts allocations, for which `unsafe` is allowed.
 const COUNTING_ALLOCATOR: &str = "unsafe impl GlobalAlloc for";
 
-/// Crate roots, and how they rule it out: altogether, or but for a module that is allowed it.
+/// Crate roots, and how they forbid `unsafe`: altogether, or except in modules that allow it.
 const UNSAFE_FORBIDDEN: [(&str, &str); 4] = [
     ("src/lib.rs", "#![forbid(unsafe_code)]"),
     ("sql/src/lib.rs", "#![forbid(unsafe_code)]"),
@@ -91,7 +91,32 @@ const BANNED_WORDS: [(&str, &str); 7] = [
     ("docid", "FileId"),
 ];
 
-/// Text that came from elsewhere and is kept as it came, and data of tests.
+/// Words that prose and messages do without, and what to write. Threads, callers and programs are not persons, a number
+/// has a name, and files and values state, show or decide.
+const BANNED_PHRASES: [(&[&str], &str); 14] = [
+    (&["whoever"], "name the thread, caller or program"),
+    (&["somebody"], "name the thread, caller or program"),
+    (
+        &["nobody"],
+        "say `no thread`, `no process`, or what holds instead",
+    ),
+    (&["anybody"], "name the thread, caller or program"),
+    (&["those", "who"], "name the threads, callers or programs"),
+    (&["who", "waits"], "say `the waiting thread`"),
+    (&["likewise"], "say what holds"),
+    (&["so", "many"], "say the number's name"),
+    (&["as", "much", "as"], "say the number's name"),
+    (
+        &["told"],
+        "say computed, known, distinguished, reported or given",
+    ),
+    (&["tells"], "say computes, knows, shows, reports or decides"),
+    (&["what", "is", "so"], "say what it is"),
+    (&["comes", "to", "be"], "say appears, begins or becomes"),
+    (&["it", "is", "to", "be"], "say must, or what it does"),
+];
+
+/// Text of other authors, kept as it came, and data of tests.
 const FOREIGN: [&str; 4] = [
     "cli/sample/speeches/",
     "fixtures/",
@@ -251,6 +276,34 @@ fn every_concept_has_one_name() {
                     *first,
                     format!("say {right}, not {banned}: {count} lines"),
                 );
+            }
+        }
+    }
+    problems.none_left();
+}
+
+#[test]
+fn prose_is_plain() {
+    let mut problems = Problems::default();
+    for file in files() {
+        let found = file
+            .prose()
+            .into_iter()
+            .flat_map(|text| banned_phrases(&text));
+        for (line, phrase, instead) in found {
+            problems.add(&file, line, format!("`{phrase}` in prose: {instead}"));
+        }
+    }
+    problems.none_left();
+}
+
+#[test]
+fn conditions_are_asked_with_if() {
+    let mut problems = Problems::default();
+    for file in files().iter().filter(|file| file.has_extension(&["rs"])) {
+        for (line, code) in file.source().code_lines() {
+            if has_bool_arm(code) {
+                problems.add(file, line, "`match` on a bool: write `if` and `else`");
             }
         }
     }
@@ -427,28 +480,36 @@ fn the_tree_holds_small_text_files() {
 }
 
 #[test]
-fn comments_and_strings_are_told_from_code() {
-    for (text, code, comments) in [
+fn comments_strings_and_code_are_separated() {
+    for (text, code, comments, strings) in [
         (
             "let a = \"un//safe\"; // b \"c",
             "let a = \"        \";        ",
             "// b \"c",
+            "un//safe",
         ),
-        ("r#\"d\"# 'e' '\\'' 'f", "r#\" \"# ' ' '  ' 'f", ""),
+        (
+            "r#\"d\"# 'e' '\\'' 'f",
+            "r#\" \"# ' ' '  ' 'f",
+            "",
+            "d    e   \\'",
+        ),
         (
             "g /* h\n/* i */ j */ k",
             "g     \n             k",
             "/* h\n/* i */ j */",
+            "",
         ),
     ] {
         let source = Source::read(text);
         assert_eq!(source.code, code);
         assert_eq!(source.comments.trim(), comments);
+        assert_eq!(source.strings.trim(), strings);
     }
 }
 
 #[test]
-fn comments_that_hold_code_are_told_from_prose() {
+fn comments_that_hold_code_are_found() {
     for code in [
         "let x = y;",
         "foo.bar(baz);",
@@ -470,6 +531,39 @@ fn comments_that_hold_code_are_told_from_prose() {
         "SAFETY: x = y",
     ] {
         assert!(!is_code(prose), "{prose}");
+    }
+}
+
+#[test]
+fn phrases_are_found_across_lines_and_outside_code() {
+    let (so, many) = ("so", "many");
+    for (text, lines) in [
+        (format!("one {so} {many}"), vec![1]),
+        (format!("So\n/// {many}"), vec![1]),
+        (format!("\n//! {so} {many}. {so} {many}"), vec![2, 2]),
+        (format!("{so}, {many}"), vec![]),
+        (format!("{so}\n\n{many}"), vec![]),
+        (format!("{so} `{many}`"), vec![]),
+        (format!("{{{so}}} {many}"), vec![]),
+        (format!("{so} {many}fold"), vec![]),
+        ("`told`\n(told)".to_owned(), vec![2]),
+    ] {
+        let found: Vec<usize> = banned_phrases(&text).iter().map(|found| found.0).collect();
+        assert_eq!(found, lines, "{text:?}");
+    }
+}
+
+#[test]
+fn arms_of_bools_are_found() {
+    for (code, is_arm) in [
+        ("    true => 1,", true),
+        ("false if x => {", true),
+        ("match x { true => 1, false => 2 }", true),
+        ("(true, _) => 1,", false),
+        ("Some(false) => 1,", false),
+        ("x.then(|| true)", false),
+    ] {
+        assert_eq!(has_bool_arm(code), is_arm, "{code}");
     }
 }
 
@@ -524,6 +618,36 @@ impl TreeFile {
     fn source(&self) -> Source {
         Source::read(&self.text())
     }
+
+    /// Texts of the file that are read as prose, with the lines of the file: comments and messages of code, documents
+    /// without their code, comments of scripts and settings.
+    fn prose(&self) -> Vec<String> {
+        if self.is_foreign() {
+            Vec::new()
+        } else if self.is_code() || self.has_extension(&["cpp", "hpp"]) {
+            let source = self.source();
+            vec![source.comments, messages(&source.strings)]
+        } else if self.has_extension(&["md"]) {
+            let text = self.text();
+            let mut lines = vec![""; text.lines().count()];
+            for (line, content) in prose_lines(&text) {
+                lines[line - 1] = content;
+            }
+            vec![lines.join("\n")]
+        } else if self.has_extension(&["py", "sh", "slt", "toml", "yml"]) || self.is("run") {
+            let text = self.text();
+            let comments = text.lines().map(|line| {
+                if line.trim_start().starts_with('#') {
+                    line
+                } else {
+                    ""
+                }
+            });
+            vec![comments.collect::<Vec<&str>>().join("\n")]
+        } else {
+            Vec::new()
+        }
+    }
 }
 
 /// All files that git tracks or would track, and without git all but build outputs.
@@ -577,23 +701,25 @@ fn walk(root: &Path) -> Vec<String> {
             {
                 continue;
             }
-            match path.is_dir() {
-                true => pending.push(path),
-                false => paths.extend(
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                paths.extend(
                     path.strip_prefix(root)
                         .map(|path| path.to_string_lossy().replace('\\', "/")),
-                ),
+                );
             }
         }
     }
     paths
 }
 
-/// A source file taken apart: two texts of the same length and lines, one with all comments and the contents of
-/// literals blanked, one with all but comments blanked. Works for Rust and CUDA C++.
+/// A source file taken apart: three texts of the same length and lines, each with all but its part blanked: code with
+/// the delimiters of literals, comments, the contents of literals. Works for Rust and CUDA C++.
 struct Source {
     code: String,
     comments: String,
+    strings: String,
 }
 
 impl Source {
@@ -604,7 +730,7 @@ impl Source {
             .map(|byte| if byte.is_ascii() { byte } else { b'?' })
             .collect();
         let mut code = vec![b' '; bytes.len()];
-        let mut comments = code.clone();
+        let (mut comments, mut strings) = (code.clone(), code.clone());
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
@@ -628,6 +754,7 @@ impl Source {
                 );
                 code[at..open].copy_from_slice(&bytes[at..open]);
                 code[close..end].copy_from_slice(&bytes[close..end]);
+                strings[open..close].copy_from_slice(&bytes[open..close]);
                 (end, false)
             };
             if is_comment {
@@ -638,11 +765,13 @@ impl Source {
         for (index, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
             code[index] = b'\n';
             comments[index] = b'\n';
+            strings[index] = b'\n';
         }
         let text = |bytes| String::from_utf8(bytes).expect("only ASCII was put in");
         Source {
             code: text(code),
             comments: text(comments),
+            strings: text(strings),
         }
     }
 
@@ -748,6 +877,79 @@ impl Literal {
             size: 1,
         }
     }
+}
+
+/// The literals of more than one word, which are messages or statements; of others nothing is read.
+fn messages(strings: &str) -> String {
+    let lines = strings.lines().map(|line| {
+        // Blanks between two literals are at least their delimiters and a comma.
+        let literals = line.split("   ").map(|literal| {
+            if literal.trim().contains(' ') {
+                literal.to_owned()
+            } else {
+                " ".repeat(literal.len())
+            }
+        });
+        literals.collect::<Vec<String>>().join("   ")
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+/// Lines where banned phrases begin, in any case, with the phrase and what to write. Between the words of a phrase stands
+/// nothing but spaces, and at most one line break with the marker of a comment; inline code and names in braces are no
+/// words.
+fn banned_phrases(text: &str) -> Vec<(usize, String, &'static str)> {
+    let mut words: Vec<(usize, &str)> = Vec::new();
+    for (line, content) in numbered(text) {
+        let content = content
+            .trim_start()
+            .trim_start_matches(['/', '!', '#', '*']);
+        let mut is_inline_code = false;
+        for word in content.split_whitespace() {
+            let marks = word.bytes().filter(|&byte| byte == b'`').count();
+            let is_code = is_inline_code || marks > 0 || word.contains(['{', '}']);
+            is_inline_code ^= marks % 2 == 1;
+            let word = word.trim_start_matches(['(', '"', '\'', '*', '[']);
+            words.push((line, if is_code { "`" } else { word }));
+        }
+    }
+    let mut found = Vec::new();
+    for (at, &(line, _)) in words.iter().enumerate() {
+        for (phrase, instead) in BANNED_PHRASES {
+            let Some(place) = words.get(at..at + phrase.len()) else {
+                continue;
+            };
+            if is_phrase(place, phrase) {
+                found.push((line, phrase.join(" "), instead));
+            }
+        }
+    }
+    found
+}
+
+fn is_phrase(place: &[(usize, &str)], phrase: &[&str]) -> bool {
+    let last = phrase.len() - 1;
+    let ending = |mark: char| !mark.is_ascii_alphanumeric();
+    (0..last).all(|index| place[index].1.eq_ignore_ascii_case(phrase[index]))
+        && (place[last].1.get(..phrase[last].len()))
+            .is_some_and(|word| word.eq_ignore_ascii_case(phrase[last]))
+        && place[last].1[phrase[last].len()..]
+            .trim_end_matches(ending)
+            .is_empty()
+        && place.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 1)
+}
+
+/// Whether a line of code begins an arm whose pattern is `true` or `false`, so that its `match` is on a bool.
+fn has_bool_arm(code: &str) -> bool {
+    let begins = |text: &str| {
+        ["true => ", "false => ", "true if ", "false if "]
+            .iter()
+            .any(|arm| text.starts_with(arm))
+    };
+    begins(&format!("{} ", code.trim()))
+        || code
+            .match_indices("{ ")
+            .any(|(at, _)| begins(&code[at + 2..]))
 }
 
 fn is_word_byte(byte: u8) -> bool {

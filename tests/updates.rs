@@ -243,7 +243,7 @@ fn the_appends_of_a_call_reach_their_files_in_order_or_name_the_row_that_cannot(
         ("e", ""),
     ];
     corpus.append_many(&rows).unwrap();
-    // Names are told apart by what they say.
+    // Names are compared by their text.
     let rows: Vec<(String, &str)> = [("a", " y"), ("b", " three"), ("a", " z")]
         .map(|(name, text)| (name.to_owned(), text))
         .into();
@@ -390,7 +390,7 @@ fn words_of_edits_are_found_after_files_with_other_words_were_imported() {
         .create_corpus("c", CorpusSettings::default())
         .unwrap();
     corpus.append_many(&[("a", "the cat saw the dog")]).unwrap();
-    // What is told of the words of an edit is kept.
+    // The words found around an edit are kept.
     let found = |word: &str| corpus.snapshot().unwrap().search_in("a", word).unwrap();
     assert_eq!(found("cat"), [4]);
     for (name, text) in [("b", "zebra"), ("c", "bee eel dog")] {
