@@ -1,6 +1,6 @@
 //! N-grams with their counts, as a payload.
 //!
-//! Invariant: counts packed by a segment have 32 bits, counts of a table 64.
+//! Invariant: counts of a segment have 32 bits, sums of several 64.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -37,14 +37,66 @@ pub(crate) struct WithCounts;
 pub(crate) struct CountedNgrams {
     /// `[n-grams * n]`: the words of each.
     pub(crate) words: Vec<u32>,
-    pub(crate) counts: Vec<u64>,
+    pub(crate) counts: CountList,
+}
+
+/// The counts of n-grams: of 32 bits, as segments give them, or sums of 64.
+#[derive(Clone, Debug)]
+pub(crate) enum CountList {
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+impl Default for CountList {
+    fn default() -> CountList {
+        CountList::Wide(Vec::new())
+    }
+}
+
+impl CountList {
+    fn len(&self) -> usize {
+        match self {
+            CountList::Narrow(counts) => counts.len(),
+            CountList::Wide(counts) => counts.len(),
+        }
+    }
+
+    fn get(&self, row: usize) -> u64 {
+        match self {
+            CountList::Narrow(counts) => u64::from(counts[row]),
+            CountList::Wide(counts) => counts[row],
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        (0..self.len()).map(|row| self.get(row))
+    }
+
+    /// Appends the counts of some rows to `list`.
+    pub(crate) fn append_to(&self, list: &mut Vec<u64>, rows: Range<usize>) {
+        match self {
+            CountList::Narrow(counts) => {
+                list.extend(counts[rows].iter().map(|&count| u64::from(count)));
+            }
+            CountList::Wide(counts) => list.extend_from_slice(&counts[rows]),
+        }
+    }
+
+    /// Copies all counts to `target`, which has their length.
+    pub(crate) fn copy_to(&self, target: &mut [u64]) {
+        let counts = self.iter();
+        target
+            .iter_mut()
+            .zip(counts)
+            .for_each(|(target, count)| *target = count);
+    }
 }
 
 impl CountedNgrams {
     /// The words and count of each n-gram of n words.
     pub(crate) fn iter(&self, n: usize) -> impl Iterator<Item = (&[u32], u64)> {
         let words = self.words.chunks_exact(n);
-        words.zip(self.counts.iter().copied())
+        words.zip(self.counts.iter())
     }
 }
 
@@ -52,7 +104,7 @@ impl From<NgramCounts> for CountedNgrams {
     fn from(counts: NgramCounts) -> CountedNgrams {
         CountedNgrams {
             words: counts.words,
-            counts: counts.counts.into_iter().map(u64::from).collect(),
+            counts: CountList::Narrow(counts.counts),
         }
     }
 }
@@ -209,7 +261,7 @@ impl NgramPayload for WithCounts {
     }
 
     fn counts(table: &CountedNgrams) -> impl Iterator<Item = u64> {
-        table.counts.iter().copied()
+        table.counts.iter()
     }
 
     fn chosen(table: &CountedNgrams, n: usize, is_used: impl Fn(u64) -> bool) -> CountedNgrams {
@@ -218,7 +270,7 @@ impl NgramPayload for WithCounts {
             words.extend_from_slice(row);
             counts.push(times);
         }
-        CountedNgrams { words, counts }
+        WithCounts::table(words, counts)
     }
 
     fn first(
@@ -240,7 +292,7 @@ impl NgramPayload for WithCounts {
         rows: Range<usize>,
         _: impl Fn(u32) -> u32,
     ) {
-        list.extend_from_slice(&table.counts[rows]);
+        table.counts.append_to(list, rows);
     }
 
     fn once(files: &[u32]) -> Vec<u64> {
@@ -258,13 +310,20 @@ impl NgramPayload for WithCounts {
     }
 
     fn table(words: Vec<u32>, counts: Vec<u64>) -> CountedNgrams {
+        let counts = CountList::Wide(counts);
         CountedNgrams { words, counts }
     }
 
     fn pack(n: usize, table: CountedNgrams) -> NgramsPart<WithCounts> {
-        let counts = table.counts.iter().map(|&sum| u32::try_from(sum).ok());
-        let Some(counts) = counts.collect() else {
-            return NgramsPart::Plain(table);
+        let counts = match table.counts {
+            CountList::Narrow(counts) => counts,
+            CountList::Wide(sums) => {
+                let counts = sums.iter().map(|&sum| u32::try_from(sum).ok());
+                match counts.collect() {
+                    Some(counts) => counts,
+                    None => return NgramsPart::Plain(WithCounts::table(table.words, sums)),
+                }
+            }
         };
         let words = table.words;
         NgramsPart::Packed(PackedNgramCounts::new(n, &NgramCounts { words, counts }))
@@ -285,11 +344,11 @@ impl NgramPayload for WithCounts {
             match step {
                 MergeStep::Same(rows) => {
                     words.extend_from_slice(&table.words[rows.start * n..rows.end * n]);
-                    counts.extend_from_slice(&table.counts[rows]);
+                    table.counts.append_to(&mut counts, rows);
                 }
                 MergeStep::Changed(ngram, row, changes) => {
                     let change: i64 = changes.iter().map(|change| change.2).sum();
-                    let before = row.map_or(0, |row| table.counts[row]);
+                    let before = row.map_or(0, |row| table.counts.get(row));
                     let count = changed(before, change, || pending.ngram_subject(ngram))?;
                     if count > 0 {
                         words.extend_from_slice(ngram);
@@ -299,6 +358,6 @@ impl NgramPayload for WithCounts {
             }
             Ok(())
         })?;
-        Ok(CountedNgrams { words, counts })
+        Ok(WithCounts::table(words, counts))
     }
 }

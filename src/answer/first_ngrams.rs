@@ -14,8 +14,8 @@ use zipfdb_kernels::WordSuffixes;
 
 use super::corpus_view::CorpusView;
 use super::correction::{Window, window_of};
-use super::counted_ngrams::{CountedNgrams, WithCounts};
-use super::ngram_payload::{NgramQuestion, NgramsPart};
+use super::counted_ngrams::WithCounts;
+use super::ngram_payload::{NgramPayload, NgramQuestion, NgramsPart};
 use super::ngrams::{NgramCounting, has_ngrams};
 use super::path::{Run, answer};
 use super::phrase::PhraseCount;
@@ -116,13 +116,10 @@ impl CorpusView {
         let mut counted: Vec<(Window, u64)> = counted.collect::<Result<_>>()?;
         counted.retain(|&(_, count)| count > 0);
         counted.sort_unstable();
-        Ok(Some(vec![NgramsPart::Plain(CountedNgrams {
-            words: counted
-                .iter()
-                .flat_map(|(window, _)| window[..n].to_vec())
-                .collect(),
-            counts: counted.into_iter().map(|(_, count)| count).collect(),
-        })]))
+        let words = counted.iter().flat_map(|(window, _)| window[..n].to_vec());
+        let counts = counted.iter().map(|&(_, count)| count);
+        let table = WithCounts::table(words.collect(), counts.collect());
+        Ok(Some(vec![NgramsPart::Plain(table)]))
     }
 
     /// The changes of counts by cuts and edits; none if there are too many.

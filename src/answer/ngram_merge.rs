@@ -210,7 +210,7 @@ mod tests {
 
     use zipfdb_kernels::{CountTable, NgramFiles, PackedNgramFiles};
 
-    use super::super::counted_ngrams::{CountedNgrams, WithCounts};
+    use super::super::counted_ngrams::WithCounts;
     use super::super::ngram_files::WithFiles;
     use super::*;
 
@@ -317,10 +317,7 @@ mod tests {
     fn counts_of(part: &NgramFiles) -> NgramsPart<WithCounts> {
         let rows = (0..part.files.rows()).map(|row| part.files.row(row));
         let counts = rows.map(|row| row.iter().map(|entry| u64::from(entry.1)).sum());
-        NgramsPart::Plain(CountedNgrams {
-            words: part.words.clone(),
-            counts: counts.collect(),
-        })
+        NgramsPart::Plain(WithCounts::table(part.words.clone(), counts.collect()))
     }
 
     #[test]

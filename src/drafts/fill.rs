@@ -549,7 +549,7 @@ mod tests {
         texts: usize,
     }
 
-    const TEXT: &[u8] = b"as much as a chunk has room for; ";
+    const TEXT: &[u8] = b"text that a chunk has room for;  ";
 
     struct Decoded(Cursor<Vec<u8>>);
 

@@ -59,7 +59,7 @@ pub(super) fn rows_of(
             check(stop)?;
             let part = part.into_plain();
             words.copy_from_slice(&part.words);
-            counts.copy_from_slice(&part.counts);
+            part.counts.copy_to(counts);
             Ok(())
         });
         copied.collect::<Result<()>>()?;

@@ -115,7 +115,7 @@ impl NgramRowPayload for WithCounts {
         matcher: &mut NgramMatcher<'_>,
         made: &mut NgramRows,
     ) -> Result<()> {
-        let append = |rows, times: &mut Vec<u64>| times.extend_from_slice(&table.counts[rows]);
+        let append = |rows, times: &mut Vec<u64>| table.counts.append_to(times, rows);
         made.push_counted(&table.words, rows, append, matcher)
     }
 

@@ -28,8 +28,8 @@ use super::selection::{WantedWords, bytes_of};
 use super::text_rows::TextRows;
 use crate::Result;
 use crate::answer::{
-    CorpusReader, CorpusView, CountedNgrams, Granularity, MergedOrder, NgramAnswer, NgramMethod,
-    NgramOrder, NgramRequest, NgramsPart, PhrasePlace, PlaceRanges, Top, WithCounts, WithFiles,
+    CorpusReader, CorpusView, Granularity, MergedOrder, NgramAnswer, NgramMethod, NgramOrder,
+    NgramPayload, NgramRequest, NgramsPart, PhrasePlace, PlaceRanges, Top, WithCounts, WithFiles,
     plan_ngrams,
 };
 use crate::batch::BATCH_ROWS;
@@ -252,7 +252,7 @@ fn counted_in(
             counts.push(times);
         }
     }
-    NgramsPart::Plain(CountedNgrams { words, counts })
+    NgramsPart::Plain(WithCounts::table(words, counts))
 }
 
 /// N-grams with their files, unless `chosen` perhaps with unwanted ones among them: all, in this order if a device has them, or
