@@ -18,14 +18,14 @@ use zipfdb_test_support::locks::explore;
 use crate::maintain::background::queue::Queue;
 use crate::overlay::edits::{Base, CorpusCommit, Edits};
 use crate::overlay::{EditBatch, FileState, Insertion, Overlay, StoredFiles};
+use crate::runtime::fair_mutex::FairMutex;
 use crate::runtime::sync::{AtomicBool, Mutex, Ordering};
-use crate::runtime::turns::Turns;
 use crate::{Error, Result};
 
 #[test]
 fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
     explore(2_000, || {
-        let turns = Turns::default();
+        let turns = FairMutex::default();
         let is_taken = Arc::new(AtomicBool::new(false));
         let served = Arc::new(Mutex::new(0));
         let threads: Vec<_> = (0..4)
@@ -65,7 +65,7 @@ fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
 #[test]
 fn nobody_overtakes_who_waits_longer() {
     explore(2_000, || {
-        let turns = Turns::default();
+        let turns = FairMutex::default();
         let first = turns.wait();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut threads = Vec::new();
@@ -406,7 +406,7 @@ fn bytes(segment: Segment, overlay: &Overlay) -> u64 {
 }
 
 struct Database {
-    writing: Turns,
+    writing: FairMutex,
     edits: Edits,
     log: Commits,
     live: Mutex<Segment>,
@@ -480,7 +480,7 @@ impl Database {
 fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
     explore(2_000, || {
         let database = Arc::new(Database {
-            writing: Turns::default(),
+            writing: FairMutex::default(),
             edits: Edits::default(),
             log: Commits::new(u32::MAX),
             live: Mutex::new(Segment { id: 1, bytes: 0 }),
@@ -525,7 +525,7 @@ fn commits_whose_sync_fails_are_seen_by_nobody_nor_are_those_of_less_durability_
     for left in 1..8 {
         explore(400, move || {
             let database = Arc::new(Database {
-                writing: Turns::default(),
+                writing: FairMutex::default(),
                 edits: Edits::default(),
                 log: Commits::new(left),
                 live: Mutex::new(Segment { id: 1, bytes: 0 }),

@@ -13,10 +13,10 @@ use zipfdb_kernels::gpu::{DeviceLists, Gpu};
 use zipfdb_kernels::{CommonColumns, RowBits};
 use zipfdb_storage::IndexKind;
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::corpus_view::CorpusView;
-use super::device_parts::{in_batches, is_too_much};
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
-use super::spread::SpreadPlan;
+use super::device_partitions::{in_batches, is_too_much};
+use super::placement::PlacementPlan;
 use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
 use crate::runtime::device::{Device, Kind, OnDevice};
@@ -232,7 +232,7 @@ impl CorpusView {
         &self,
         queries: &[Vec<W>],
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         // Counted in memory.
         let words: u64 = queries.iter().map(|words| words.len() as u64).sum();
         let counts = (queries.len() as u64, words);

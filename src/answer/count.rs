@@ -12,11 +12,11 @@ use zipfdb_kernels::gpu::{DeviceQueries, DeviceStructures, Gpu, WordQuery};
 use zipfdb_kernels::{WordTerminals, count_in_file};
 use zipfdb_storage::IndexKind;
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
-use super::device_parts::in_file;
+use super::device_partitions::in_file;
 use super::file_index::Part;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
-use super::spread::SpreadPlan;
+use super::placement::PlacementPlan;
 use super::stored_view::{SegmentViews, StoredView};
 use super::word_counts::FileTotals;
 use crate::Result;
@@ -532,7 +532,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_counts(&self, words: u64) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_counts(&self, words: u64) -> Result<PlacementPlan<'_>> {
         let all = 0..self.segments().len();
         let questions = all.map(|index| (index, words, &b""[..]));
         self.stored().plan_questions::<WordCount>(questions, None)
@@ -542,7 +542,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_file_counts(&self, words: u64, files: &[u32]) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_file_counts(&self, words: u64, files: &[u32]) -> Result<PlacementPlan<'_>> {
         let partitions = self.partitions_of(files).into_iter();
         let word = ANY_WORD;
         let questions = partitions

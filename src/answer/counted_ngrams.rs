@@ -12,14 +12,14 @@ use zipfdb_kernels::{
     WordSuffixes, ngram_counts_packed,
 };
 
+use super::access_path::{PathName, Run};
 use super::corpus_view::CorpusView;
 use super::correction::{MergeStep, Window, merge};
 use super::ngram_payload::{
     DeviceResult, NgramOrder, NgramPayload, NgramQuestion, NgramsPart, RowPlaces,
 };
-use super::path::{PathName, Run};
 use super::pending_view::PendingView;
-use super::top::Top;
+use super::top_k::Top;
 use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::ResidentWords;

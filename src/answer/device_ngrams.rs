@@ -6,7 +6,7 @@
 use zipfdb_kernels::FileOrder;
 use zipfdb_kernels::gpu::{CutPlaces, Gpu, MergedPart};
 
-use super::device_parts::is_too_much;
+use super::device_partitions::is_too_much;
 use super::merge::CutNgrams;
 use super::ngram_payload::{DeviceResult, NgramAnswer, NgramPayload};
 use super::stored_view::StoredView;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use zipfdb_storage::Tokenizer;
 
-use super::path::Run;
+use super::access_path::Run;
 use super::tests::{
     Numbers, TOKENIZERS, Texts, check, segments_of, snapshot_of, stored, text, texts,
 };

@@ -11,10 +11,10 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceStructures, Extract, ExtractedBytes, Gpu};
 use zipfdb_kernels::{expand_file, extract};
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::batch_results::{Found, FoundPart};
 use super::corpus_view::{CorpusView, TASK_QUESTIONS_MIN};
 use super::edited_text::{ask_stored, joined};
-use super::found::{Found, FoundPart};
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::stored_view::{SegmentViews, StoredView};
 use crate::Result;
 use crate::overlay::Piece;

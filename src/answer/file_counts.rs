@@ -12,13 +12,13 @@ use zipfdb_kernels::{
     CountTable, FileCounting, file_word_counts, word_file_counts, word_set_counts,
 };
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::corpus_view::CorpusView;
 use super::correction::corrected;
 use super::merge::{merge, renumber};
 use super::numbering::WordSource;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::pending_view::{PendingTable, PendingView};
-use super::spread::{DeviceOperation, SpreadPlan};
+use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::{Kept, StoredView};
 use super::vocabulary::Vocabulary;
 use crate::Result;
@@ -317,7 +317,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_file_words(&self) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_file_words(&self) -> Result<PlacementPlan<'_>> {
         self.stored().plan::<FileWordTable>(&(), None)
     }
 
@@ -325,7 +325,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_word_set(&self) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_word_set(&self) -> Result<PlacementPlan<'_>> {
         let is_in_set: &(dyn Fn(u32) -> bool + Sync) = &|_| true;
         (self.stored()).plan_on_cpu::<WordSetTotals>(&is_in_set, None)
     }

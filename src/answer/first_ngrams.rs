@@ -12,15 +12,15 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use zipfdb_kernels::WordSuffixes;
 
+use super::access_path::{Run, answer};
 use super::corpus_view::CorpusView;
 use super::correction::{Window, window_of};
 use super::counted_ngrams::WithCounts;
 use super::ngram_payload::{NgramPayload, NgramQuestion, NgramsPart};
 use super::ngrams::{NgramCounting, has_ngrams};
-use super::path::{Run, answer};
 use super::phrase::PhraseCount;
 use super::tables::Ngram;
-use super::top::Top;
+use super::top_k::Top;
 use crate::Result;
 use crate::overlay::changed_count::changed;
 use crate::segment::SegmentStructure;

@@ -6,10 +6,10 @@
 
 use zipfdb_kernels::CountTable;
 
+use super::access_path::{AccessPath, PartitionOperation, Run};
 use super::corpus_view::CorpusView;
 use super::file_counts::FileWordTable;
-use super::path::{AccessPath, PartitionOperation, Run};
-use super::spread::{DeviceOperation, SpreadPlan};
+use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::runtime::device::OnDevice;
@@ -71,7 +71,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_frequent_words(&self, limit: u32) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_frequent_words(&self, limit: u32) -> Result<PlacementPlan<'_>> {
         if self.has_whole_files() {
             self.stored().plan::<FrequentWords>(&limit, None)
         } else {

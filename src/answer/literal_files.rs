@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use zipfdb_kernels::{ByteReading, GrammarView, Literal, Reading, files_found, readings};
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::corpus_view::CorpusView;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
-use super::spread::SpreadPlan;
+use super::placement::PlacementPlan;
 use crate::Result;
 use crate::runtime::interrupt::check;
 use crate::segment::cost::SYMBOL_COST;
@@ -98,7 +98,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_literal(&self, literal: &Literal) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_literal(&self, literal: &Literal) -> Result<PlacementPlan<'_>> {
         self.stored().plan_on_cpu::<LiteralFiles>(&literal, None)
     }
 

@@ -1,21 +1,22 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
 //! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `first_ngrams`,
-//! `chosen_ngrams`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on a segment, the
-//! merging of the answers of segments, and their correction by edits. `path` chooses among paths, `spread` among devices, `cost`
+//! `ngrams_of_files`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on a segment, the
+//! merging of the answers of segments, and their correction by edits. `access_path` chooses among paths, `placement` among devices, `cost`
 //! has the estimates for both, `merge` and `correction` are shared by operations. The views are data.
 //!
 //! The invariant: answers are exact, by any path and for any cutting of files into parts: counts of parts add up, offsets move by
 //! where the part begins, extracts go across the borders. This module writes nothing and knows no statement.
 
+pub(crate) mod access_path;
 mod all_words;
-mod chosen_ngrams;
+pub(crate) mod batch_results;
 mod corpus_view;
 mod correction;
 mod count;
 mod counted_ngrams;
 mod device_ngrams;
-mod device_parts;
+mod device_partitions;
 #[cfg(test)]
 mod edit_tests;
 mod edited_text;
@@ -23,63 +24,62 @@ mod extract;
 mod file_counts;
 mod file_index;
 mod first_ngrams;
-pub(crate) mod found;
 mod frequent_words;
-mod known;
 mod literal_files;
+mod lookup_cache;
 mod merge;
 mod ngram_files;
 mod ngram_merge;
-mod ngram_parts;
+mod ngram_partitions;
 mod ngram_payload;
 mod ngram_plan;
 mod ngrams;
-mod number_stream;
+mod ngrams_of_files;
 mod numbering;
-pub(crate) mod path;
 #[cfg(test)]
 mod path_tests;
 mod pending_view;
 mod phrase;
+mod placement;
 mod plan;
 mod question;
 mod reader;
 mod search;
-mod spread;
 mod stored_view;
-mod stream;
 mod tables;
 mod terminals;
 #[cfg(test)]
 mod tests;
-mod top;
+mod top_k;
 mod vocabulary;
 mod word_counts;
+mod word_cursor;
 mod word_files;
+mod word_number_cursor;
 mod word_numbers;
 mod word_plan;
 
+pub(crate) use batch_results::Found;
 pub(crate) use corpus_view::CorpusView;
 pub(crate) use counted_ngrams::{CountedNgrams, WithCounts};
 pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces};
 pub use file_index::FileSummary;
-pub(crate) use found::Found;
-pub(crate) use known::Known;
+pub(crate) use lookup_cache::LookupCache;
 pub(crate) use ngram_files::WithFiles;
-pub(crate) use ngram_parts::SegmentNgrams;
+pub(crate) use ngram_partitions::SegmentNgrams;
 pub(crate) use ngram_payload::{NgramAnswer, NgramOrder, NgramPayload, NgramRequest, NgramsPart};
 pub(crate) use ngram_plan::{NgramMethod, plan_ngrams};
-pub(crate) use number_stream::{NumberRun, NumberStream};
 pub(crate) use phrase::PhrasePlace;
+pub(crate) use placement::lookups_cost;
 pub(crate) use question::{
     FileSet, Granularity, MergedOrder, PlaceConditions, PlaceSet, Question, ShownParts, TextSet,
 };
 pub(crate) use reader::CorpusReader;
-pub(crate) use spread::lookups_cost;
 pub(crate) use stored_view::{StoredCorpus, StoredView};
-pub(crate) use stream::{Occurrence, PlaceRanges, WordStream};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
-pub(crate) use top::Top;
+pub(crate) use top_k::Top;
+pub(crate) use word_cursor::{Occurrence, PlaceRanges, WordStream};
+pub(crate) use word_number_cursor::{NumberRun, NumberStream};
 pub(crate) use word_plan::{
     FEW_WORDS, PlanSettings, TermVectorMethod, WordMethod, plan_term_vectors, plan_words,
 };

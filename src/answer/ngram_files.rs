@@ -13,14 +13,14 @@ use zipfdb_kernels::{
     RuleFiles, WordSuffixes, ngram_file_counts_packed,
 };
 
+use super::access_path::PathName;
 use super::correction::{MergeStep, Window, correct_few, corrected, merge};
 use super::merge::{add_up, renumber, sort_files};
 use super::ngram_payload::{
     DeviceResult, NgramOrder, NgramPayload, NgramQuestion, NgramsPart, RowPlaces,
 };
-use super::path::PathName;
 use super::pending_view::PendingView;
-use super::top::Top;
+use super::top_k::Top;
 use super::word_counts::file_weights_cost;
 use crate::Result;
 use crate::runtime::device::ResidentWords;

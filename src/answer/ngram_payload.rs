@@ -14,11 +14,11 @@ use rayon::prelude::*;
 use zipfdb_kernels::gpu::{CutPlaces, Gpu, GpuError, MergedPart};
 use zipfdb_kernels::{FileOrder, GrammarView, NgramSet, NgramTable, RuleFiles, WordSuffixes};
 
+use super::access_path::{PathName, Run};
 use super::corpus_view::CorpusView;
 use super::correction::Window;
-use super::path::{PathName, Run};
 use super::pending_view::PendingView;
-use super::top::Top;
+use super::top_k::Top;
 use crate::Result;
 use crate::runtime::device::ResidentWords;
 use crate::segment::StructureKind;

@@ -7,9 +7,9 @@ use zipfdb_sql::setting::Strategy;
 use super::corpus_view::CorpusView;
 use super::counted_ngrams::WithCounts;
 use super::ngram_files::WithFiles;
+use super::placement::PlacementPlan;
 use super::plan::{AnswerPlan, Candidate};
 use super::question::{Granularity, Question};
-use super::spread::SpreadPlan;
 use super::word_plan::PlanSettings;
 use crate::Result;
 use crate::segment::cost::{NGRAM_FACTOR, NGRAM_TEXT_COST};
@@ -179,24 +179,24 @@ impl<'a> NgramPlanner<'a> {
         Ok(candidate.times(named.max(1) as f64))
     }
 
-    fn counts(&self, plan: SpreadPlan<'_>) -> Candidate<NgramMethod> {
+    fn counts(&self, plan: PlacementPlan<'_>) -> Candidate<NgramMethod> {
         let plan = self.with_texts(plan);
         Candidate::planned(Strategy::Weights, NgramMethod::Counts, &plan)
     }
 
-    fn by_file(&self, chosen: bool, plan: SpreadPlan<'_>) -> Candidate<NgramMethod> {
+    fn by_file(&self, chosen: bool, plan: PlacementPlan<'_>) -> Candidate<NgramMethod> {
         let method = NgramMethod::CountsByFile { chosen };
         Candidate::planned(Strategy::FileWeights, method, &plan)
     }
 
     /// All n-grams by file, including those of other files.
-    fn all_by_file(&self) -> Result<SpreadPlan<'a>> {
+    fn all_by_file(&self) -> Result<PlacementPlan<'a>> {
         let stored = self.view.stored();
         Ok(self.with_texts(stored.plan_ngrams::<WithFiles>(self.question.n, None)?))
     }
 
     /// A plan for all n-grams, with the cost of their texts where conditions test them.
-    fn with_texts<'p>(&self, plan: SpreadPlan<'p>) -> SpreadPlan<'p> {
+    fn with_texts<'p>(&self, plan: PlacementPlan<'p>) -> PlacementPlan<'p> {
         if self.question.texts.is_all() {
             return plan;
         }

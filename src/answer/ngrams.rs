@@ -19,19 +19,19 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::IndexKind;
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run};
 use super::corpus_view::CorpusView;
 use super::correction::{Window, WindowChanges, window_of};
 use super::device_ngrams::kept_bytes;
-use super::device_parts::{RootPart, window_bytes};
+use super::device_partitions::{RootPart, window_bytes};
 use super::file_index::Part;
 use super::merge::{CutNgrams, CutWindow, for_each_cut, sorted};
 use super::ngram_merge::{Numbers, merge_parts};
 use super::ngram_payload::{
     NgramAnswer, NgramOrder, NgramPayload, NgramQuestion, NgramRequest, NgramsPart,
 };
-use super::path::{AccessPath, PartitionOperation, PathName, Run};
 use super::pending_view::{Edit, NONE, PendingView};
-use super::spread::{DeviceOperation, SpreadPlan};
+use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::{Region, RegionWord};
@@ -439,7 +439,7 @@ impl StoredView {
         &self,
         n: usize,
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         self.plan::<NgramCounting<P>>(&self.all_ngrams(n), forced)
     }
 

@@ -16,15 +16,15 @@ use tempfile::TempDir;
 use zipfdb_kernels::{CountTable, FileOrder, Literal};
 use zipfdb_storage::{CorpusSettings, IndexKind, IngestMode, Tokenizer};
 
+use super::access_path::{PartitionOperation, PathName, Run, RunLog, answer};
 use super::all_words::AllWordsFiles;
-use super::chosen_ngrams::ChosenNgrams;
 use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
 use super::frequent_words::FrequentWords;
 use super::literal_files::LiteralFiles;
 use super::ngrams::NgramCounting;
-use super::path::{PartitionOperation, PathName, Run, RunLog, answer};
+use super::ngrams_of_files::ChosenNgrams;
 use super::phrase::{PhraseCount, PhrasePositions};
 use super::search::{FilePositions, FileSearch, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};

@@ -14,12 +14,12 @@ use zipfdb_kernels::{
 };
 use zipfdb_storage::IndexKind;
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::corpus_view::CorpusView;
 use super::correction::{Window, window_of};
-use super::device_parts::RootPart;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::device_partitions::RootPart;
 use super::pending_view::{Edit, NONE, PendingView};
-use super::spread::{DeviceOperation, SpreadPlan};
+use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::changed;
@@ -619,7 +619,7 @@ impl StoredView {
         n: usize,
         counts_only: bool,
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         if counts_only {
             self.plan_phrase_by::<PhraseCount>(n, forced)
         } else {
@@ -627,7 +627,7 @@ impl StoredView {
         }
     }
 
-    fn plan_phrase_by<O>(&self, n: usize, forced: Option<PathName>) -> Result<SpreadPlan<'_>>
+    fn plan_phrase_by<O>(&self, n: usize, forced: Option<PathName>) -> Result<PlacementPlan<'_>>
     where
         O: DeviceOperation + for<'q> PartitionOperation<Question<'q> = &'q [u32]>,
     {

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use zipfdb_sql::setting::Strategy;
 
+use super::access_path::{PathName, about};
 use super::corpus_view::CorpusView;
-use super::path::{PathName, about};
+use super::placement::PlacementPlan;
 use super::question::{FileSet, Question};
-use super::spread::SpreadPlan;
 use crate::segment::cost::{FILE_COST, STREAM_COST, TABLE_LOOKUP_COST};
 use crate::{Error, Result};
 
@@ -47,7 +47,7 @@ impl<M> Candidate<M> {
     }
 
     /// An operation on the partitions of a plan.
-    pub(crate) fn planned(strategy: Strategy, method: M, plan: &SpreadPlan<'_>) -> Candidate<M> {
+    pub(crate) fn planned(strategy: Strategy, method: M, plan: &PlacementPlan<'_>) -> Candidate<M> {
         let paths = plan.paths();
         // No partitions have no paths.
         let paths = if paths.is_empty() {

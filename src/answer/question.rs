@@ -7,8 +7,8 @@
 use zipfdb_kernels::FileOrder;
 
 use super::corpus_view::CorpusView;
-use super::stream::PlaceRanges;
-use super::top::Top;
+use super::top_k::Top;
+use super::word_cursor::PlaceRanges;
 
 /// The keys by which rows are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

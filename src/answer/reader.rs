@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use zipfdb_sql::quote;
 
+use super::access_path::Run;
 use super::corpus_view::CorpusView;
-use super::known::Known;
-use super::path::Run;
+use super::lookup_cache::LookupCache;
 use crate::runtime::Runtime;
-use crate::runtime::gather::{Gatherer, WordInFile};
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::lookup_batcher::{LookupBatcher, WordInFile};
 use crate::segment::{SegmentView, Unit};
 use crate::{Error, Result};
 
@@ -25,7 +25,7 @@ pub(crate) struct CorpusReader {
     runtime: Arc<Runtime>,
     view: Arc<CorpusView>,
     /// Answers to look-ups that were made beforehand.
-    known: Option<Arc<Known>>,
+    known: Option<Arc<LookupCache>>,
 }
 
 /// Extracts with fewer bytes than this are made on the calling thread: waking the pool would take longer.
@@ -44,7 +44,7 @@ impl CorpusReader {
     }
 
     /// The same, with answers to look-ups.
-    pub(crate) fn knowing(self, known: Known) -> CorpusReader {
+    pub(crate) fn knowing(self, known: LookupCache) -> CorpusReader {
         CorpusReader {
             known: Some(Arc::new(known)),
             ..self
@@ -330,7 +330,7 @@ impl CorpusReader {
     /// else by `one`. `all` answers a batch.
     fn look_up<Q: Clone + Send, A: Send>(
         &self,
-        gatherer: &Gatherer<Q, A>,
+        gatherer: &LookupBatcher<Q, A>,
         question: impl FnOnce() -> Q,
         interrupt: &Interrupt,
         one: impl Fn() -> Result<A>,

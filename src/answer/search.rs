@@ -19,13 +19,13 @@ use zipfdb_kernels::{
 use zipfdb_sql::shorten;
 use zipfdb_storage::{FileEntry, IndexKind};
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
+use super::batch_results::{FileOffsets, Found, FoundPart};
 use super::corpus_view::CorpusView;
 use super::count::{ANY_WORD, Lookup, WordInPart};
-use super::device_parts::in_file;
-use super::found::{FileOffsets, Found, FoundPart};
+use super::device_partitions::in_file;
 use super::numbering::WordSource;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
-use super::spread::SpreadPlan;
+use super::placement::PlacementPlan;
 use super::stored_view::StoredView;
 use crate::bisect::gallop;
 use crate::runtime::device::{Kind, OnDevice};
@@ -782,7 +782,11 @@ impl StoredView {
     }
 
     /// Plans a search for `words` words in all files at once.
-    fn plan_search_at_once(&self, words: u64, forced: Option<PathName>) -> Result<SpreadPlan<'_>> {
+    fn plan_search_at_once(
+        &self,
+        words: u64,
+        forced: Option<PathName>,
+    ) -> Result<PlacementPlan<'_>> {
         let work = |size: Size| {
             let of_word =
                 size.files as f64 * DEVICE_LOOKUP_COST + size.symbols as f64 * DEVICE_SEARCH_COST;
@@ -951,7 +955,7 @@ fn append(offsets: &mut Vec<u64>, found: Vec<u64>, first_byte: u64) {
     }
 }
 
-impl SpreadPlan<'_> {
+impl PlacementPlan<'_> {
     /// The same plan with the cost of `occurrences` occurrences.
     fn plus_occurrences(self, occurrences: u64) -> Self {
         let occurrence_cost = if self.is_all_by(PathName::OccurrenceLists) {
@@ -975,7 +979,7 @@ impl CorpusView {
         files: &[u32],
         occurrences: u64,
         asks_position: bool,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let questions = || {
             let (partitions, word) = (self.partitions_of(files).into_iter(), ANY_WORD);
             partitions
@@ -997,7 +1001,7 @@ impl CorpusView {
         &self,
         words: u64,
         occurrences: u64,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let plan = self.stored().plan_search_at_once(words, None)?;
         Ok(plan.plus_occurrences(occurrences))
     }

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use rayon::prelude::*;
 
+use super::access_path::Run;
 use super::file_index::{FileIndex, Part};
-use super::path::Run;
 use crate::answer::FileSummary;
 use crate::answer::vocabulary::Vocabulary;
 use crate::answer::word_numbers::WordNumbers;

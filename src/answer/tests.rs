@@ -15,7 +15,7 @@ use zipfdb_storage::{CorpusSettings, Dictionary, Grammar, SegmentForm, SegmentIn
 
 use rayon::prelude::*;
 
-use super::path::Run;
+use super::access_path::Run;
 use super::*;
 use crate::handles::snapshot::{Snapshot, owned};
 use crate::maintain::ingest::{NewGrammar, NewSegment, ingest};

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zipfdb_kernels::{file_set_weights, file_weights};
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::corpus_view::CorpusView;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::pending_view::{PendingTable, PendingView};
-use super::spread::{DeviceOperation, SpreadPlan};
+use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::{Kept, StoredView};
 use super::vocabulary::Vocabulary;
 use crate::Result;
@@ -333,7 +333,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_totals(&self) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_totals(&self) -> Result<PlacementPlan<'_>> {
         self.stored().plan::<WordTotals>(&(), None)
     }
 
@@ -341,7 +341,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_totals_of(&self, files: &[u32]) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_totals_of(&self, files: &[u32]) -> Result<PlacementPlan<'_>> {
         let partitions = self.partitions_of(files).into_iter();
         (self.stored()).plan_questions::<FileTotals>(partitions, None)
     }
@@ -350,7 +350,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_totals_of_set(&self, files: &[u32]) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_totals_of_set(&self, files: &[u32]) -> Result<PlacementPlan<'_>> {
         let parts = self.stored().parts_by_segment(self.stored_of(files));
         let parts: Vec<(usize, Vec<u32>)> = parts.collect();
         let questions = parts.iter().map(|(index, files)| (*index, 1, &files[..]));

@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use zipfdb_kernels::{set_weights, weight_of, word_set_counts};
 use zipfdb_storage::IndexKind;
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::corpus_view::CorpusView;
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer};
-use super::spread::SpreadPlan;
+use super::placement::PlacementPlan;
 use super::stored_view::StoredView;
 use crate::Result;
 use crate::overlay::changed_count::{changed, word_subject};
@@ -166,7 +166,7 @@ impl CorpusView {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub(crate) fn plan_files_of_words(&self) -> Result<SpreadPlan<'_>> {
+    pub(crate) fn plan_files_of_words(&self) -> Result<PlacementPlan<'_>> {
         (self.stored()).plan_on_cpu::<FewWordFiles>(&&[&b""[..]][..], None)
     }
 

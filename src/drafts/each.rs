@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use zipfdb_storage::CorpusSettings;
 
-use super::fill::{chunk_bytes, unreadable};
+use super::pipeline::{chunk_bytes, unreadable};
 use super::read::{Chunk, Reader, read_file};
 use super::texts::Texts;
 use crate::Result;

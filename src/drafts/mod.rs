@@ -2,17 +2,17 @@
 //!
 //! Invariant: drafts are a function of texts, settings and limits. Segments are made elsewhere.
 
-mod cut;
+mod device_tokens;
 mod draft;
 mod each;
-mod fill;
-mod numbered;
+mod pipeline;
 mod read;
 mod texts;
+mod token_numbering;
 
-pub(crate) use cut::sorted_tokens;
+pub(crate) use device_tokens::sorted_tokens;
 pub(crate) use draft::{ChunkContent, ContentForm, Draft, Limits};
 pub(crate) use each::each_text;
-pub(crate) use fill::Filling;
-pub(crate) use numbered::{DraftFiles, SegmentTokens, numbered};
+pub(crate) use pipeline::Filling;
 pub(crate) use texts::{HeldTexts, OpenText, RangedText, SourceTexts, Texts};
+pub(crate) use token_numbering::{DraftFiles, SegmentTokens, numbered};

@@ -19,8 +19,8 @@ use crate::maintain::replace::{NewFiles, replace};
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
 use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, Source, list_sources};
+use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
-use crate::runtime::turns::Turn;
 use crate::{Error, NoProgress, Progress, Result};
 
 /// How to import files.
@@ -233,7 +233,7 @@ fn turn(
     listing: &Listing,
     options: &CopyOptions<'_>,
     interrupt: &Interrupt,
-) -> Result<Option<Turn>> {
+) -> Result<Option<FairMutexGuard>> {
     let runtime = &writing.runtime;
     loop {
         let turn = runtime.turn(interrupt)?;

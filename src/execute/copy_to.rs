@@ -15,7 +15,7 @@ use zipfdb_storage::PathText;
 
 use crate::answer::CorpusReader;
 use crate::error::io_error;
-use crate::execute::below::Below;
+use crate::execute::sandboxed_dir::Below;
 use crate::handles::corpus::Corpus;
 use crate::paths::renamed;
 use crate::runtime::interrupt::{Interrupt, check};

@@ -3,7 +3,6 @@
 //! A query first takes a snapshot, then chooses its rows and their order, then makes each row when it is asked for; the contents
 //! of files are never all in memory. Names are checked before; files are not, and a missing file has no rows.
 
-mod below;
 mod check;
 mod copy_from;
 mod copy_notices;
@@ -15,8 +14,9 @@ mod hostile_tests;
 mod index;
 #[cfg(test)]
 mod limit_tests;
-mod many;
+mod parameter_sets;
 mod recompress;
+mod sandboxed_dir;
 pub(crate) mod select;
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub use copy_from::CopyOptions;
 pub(crate) use copy_from::{copy_from, list_files};
 pub(crate) use copy_to::copy_to;
 pub(crate) use export::ExportFile;
-pub(crate) use many::execute_many;
+pub(crate) use parameter_sets::execute_many;
 pub(crate) use recompress::recompress;
 
 /// Runs a plan.

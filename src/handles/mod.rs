@@ -5,9 +5,9 @@
 pub(crate) mod corpus;
 pub(crate) mod memory_share;
 pub(crate) mod opened;
-pub(crate) mod parsed;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod shared;
 pub(crate) mod snapshot;
+pub(crate) mod statement_cache;
 pub(crate) mod transaction;

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::answer::CorpusView;
 use crate::engine::core::Core;
 use crate::handles::opened::{Opened, Writing};
-use crate::handles::parsed::ParsedStatements;
+use crate::handles::statement_cache::StatementCache;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     in_memory: bool,
     /// The newest view of each corpus, by name: the next query uses what the last one derived.
     pub(crate) views: Mutex<HashMap<String, Arc<CorpusView>>>,
-    pub(crate) parsed: ParsedStatements,
+    pub(crate) parsed: StatementCache,
 }
 
 impl Deref for Shared {
@@ -39,7 +39,7 @@ impl Shared {
             opened,
             in_memory,
             views: Mutex::default(),
-            parsed: ParsedStatements::default(),
+            parsed: StatementCache::default(),
         }
     }
 

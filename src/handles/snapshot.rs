@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
 
-use crate::answer::found::FileOffsets;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
+use crate::answer::batch_results::FileOffsets;
 use crate::answer::{
     CorpusReader, CorpusView, FileCounts, FileSummary, NgramCounts, NgramRequest, TermVectors,
     WordCounts,

@@ -10,7 +10,7 @@ use zipfdb_sql::setting::Durability as DurabilitySetting;
 use zipfdb_storage::{CorpusRecord, Durability};
 
 use crate::Result;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::answer::{CorpusReader, CorpusView, StoredView};
 use crate::handles::opened::Writing;
 use crate::handles::shared::Shared;
@@ -18,8 +18,8 @@ use crate::handles::snapshot::Snapshot;
 use crate::mixed::{Answer, Operation, Target};
 use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared_texts};
 use crate::overlay::{EditBatch, Insertion, Overlay, at_row, check_name};
+use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
-use crate::runtime::turns::Turn;
 
 /// Batches up to this size do not check for interruption: they finish sooner than a check would matter.
 const OPERATIONS_UNWATCHED: usize = 256;
@@ -47,7 +47,7 @@ const OPERATIONS_UNWATCHED: usize = 256;
 pub struct Transaction {
     shared: Arc<Shared>,
     /// Declared before `writing`, so it is released first.
-    turn: Turn,
+    turn: FairMutexGuard,
     writing: Writing,
     corpora: Vec<EditedCorpus>,
     /// In the order in which they were made, each with the place of its corpus in `corpora`.

@@ -10,7 +10,7 @@ use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 use super::changes::{AROUND_BYTES, AskedWords, Change, Changes, Teller};
 use super::file::{File, FileBase};
 use super::operation::{Answer, Operation, Target};
-use super::stretches::{ByteSource, Moment, StretchPart};
+use super::splices::{ByteSource, StretchPart, Version};
 use super::texts::InsertedTexts;
 use crate::Result;
 use crate::answer::{EditedText, Found, extract_pieces};
@@ -442,7 +442,7 @@ struct Now<'a> {
     file: &'a File<'a>,
     edits: usize,
     /// The version of the text, once a question needed it; some edits may still have to be made to it.
-    moment: Option<Moment<'a>>,
+    moment: Option<Version<'a>>,
 }
 
 impl<'a> Now<'a> {
@@ -459,7 +459,7 @@ impl<'a> Now<'a> {
         self.edits += usize::from(operation.is_edit() && !operation.text().is_empty());
     }
 
-    fn moment(&mut self) -> &Moment<'a> {
+    fn moment(&mut self) -> &Version<'a> {
         let stretches = &self.file.stretches;
         let moment = (self.moment).get_or_insert_with(|| stretches.moment(self.edits));
         while moment.edits() < self.edits {

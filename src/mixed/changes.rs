@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
 use super::operation::Operation;
-use super::stretches::{ByteSource, Moment, StretchPart, Stretches};
+use super::splices::{ByteSource, StretchPart, Stretches, Version};
 use crate::Result;
 use crate::bisect::gallop;
 use crate::overlay::CHARACTER_BYTES;
@@ -150,7 +150,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
     ///
     /// # Errors
     /// If the segment of the file is damaged.
-    pub(super) fn tell(&mut self, moment: &Moment<'_>) -> Result<()> {
+    pub(super) fn tell(&mut self, moment: &Version<'_>) -> Result<()> {
         if !self.fresh.is_empty() {
             self.read_around(moment)?;
         }
@@ -164,7 +164,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         self.changes
     }
 
-    fn read_around(&mut self, moment: &Moment<'_>) -> Result<()> {
+    fn read_around(&mut self, moment: &Version<'_>) -> Result<()> {
         self.bytes.clear();
         self.parts.clear();
         self.fresh.sort_unstable();
@@ -227,7 +227,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
     }
 
     /// Reads inserted bytes with those around them, up to word boundaries on both sides.
-    fn around(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Text> {
+    fn around(&mut self, range: Range<u64>, moment: &Version<'_>) -> Result<Text> {
         let size = moment.bytes();
         let (mut before, mut behind) = (AROUND_BYTES, AROUND_BYTES);
         loop {
@@ -251,7 +251,7 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
         }
     }
 
-    fn text(&mut self, range: Range<u64>, moment: &Moment<'_>) -> Result<Text> {
+    fn text(&mut self, range: Range<u64>, moment: &Version<'_>) -> Result<Text> {
         let (first_byte, first_part) = (self.bytes.len(), self.parts.len());
         for part in moment.parts(range.clone()) {
             let edit = match part.source {
@@ -482,7 +482,7 @@ impl Changes {
         word: u32,
         offsets: &[u64],
         stretches: &Stretches,
-        moment: &Moment<'_>,
+        moment: &Version<'_>,
     ) -> Vec<u64> {
         let changes = &self.changes[self.range(word)];
         // Each change adds one offset at most.

@@ -9,7 +9,7 @@ use zipfdb_kernels::{APPEND, Insert, Splice, Splices, place_inserts};
 use zipfdb_sql::quote;
 
 use super::operation::{Operation, Target, at};
-use super::stretches::Stretches;
+use super::splices::Stretches;
 use super::texts::InsertedTexts;
 use crate::answer::{Found, ask_stored};
 use crate::overlay::{EditedFile, FileState, Piece, check_name};

@@ -6,7 +6,7 @@ use zipfdb_storage::Tokenizer;
 
 use crate::Error;
 use crate::answer::StoredView;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::overlay::Overlay;
 
 /// One of many operations; see [`crate::Corpus::mixed_many`].

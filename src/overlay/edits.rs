@@ -14,10 +14,10 @@ use zipfdb_storage::{Durability, Edit, LogPosition, LogRecord, Store};
 
 use crate::Result;
 use crate::overlay::{EditBatch, Insertion, Overlay, StoredFiles, rows_by_file};
+use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::reserved;
 use crate::runtime::sync::Mutex;
-use crate::runtime::turns::Turn;
 
 /// The edits of all corpora, by the number of the corpus.
 #[derive(Debug, Default)]
@@ -154,7 +154,7 @@ impl Edits {
     /// Those of `append` and `ensure`.
     pub(crate) fn commit(
         &self,
-        turn: Turn,
+        turn: FairMutexGuard,
         commits: Vec<CorpusCommit>,
         durability: Durability,
         append: impl FnOnce() -> Result<LogPosition>,
@@ -218,7 +218,7 @@ impl Edits {
     /// Those of `base.go_on` and of `publish`; nothing has changed then.
     pub(crate) fn rebase(
         &self,
-        _turn: &Turn,
+        _turn: &FairMutexGuard,
         corpus: u64,
         merged: LogPosition,
         base: Base<'_>,

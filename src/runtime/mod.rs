@@ -2,18 +2,18 @@
 //!
 //! Invariant: stored data and questions are not known here. Every other module may use this one, and it uses none of them.
 
-pub(crate) mod ahead;
-pub(crate) mod beside;
+pub(crate) mod background_value;
 pub(crate) mod device;
-pub(crate) mod gather;
+pub(crate) mod fair_mutex;
 pub(crate) mod interrupt;
+pub(crate) mod lookup_batcher;
 mod machine;
 pub(crate) mod memory;
+pub(crate) mod prefetch;
 pub(crate) mod progress;
+pub(crate) mod recompression_progress;
 pub(crate) mod settings;
 pub(crate) mod sync;
-pub(crate) mod turns;
-pub(crate) mod underway;
 pub(crate) mod warnings;
 
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::error::no_threads;
 use crate::{Error, Result};
 use device::Devices;
-use gather::Gathered;
+use fair_mutex::{FairMutex, FairMutexGuard};
 use interrupt::{Interrupt, Interrupts};
+use lookup_batcher::LookupBatchers;
+use recompression_progress::RecompressionProgress;
 use settings::Settings;
-use turns::{Turn, Turns};
-use underway::Underway;
 use warnings::Warnings;
 
 /// The most threads of a database: far more threads than processors only cost memory, and the system may refuse them.
@@ -43,14 +43,14 @@ pub(crate) struct Runtime {
     pub(crate) settings: Mutex<Settings>,
     pub(crate) interrupts: Interrupts,
     /// The lock for changing the database.
-    pub(crate) writing: Turns,
+    pub(crate) writing: FairMutex,
     /// The lock for recompressing. Taken before `writing`.
-    pub(crate) recompressing: Turns,
+    pub(crate) recompressing: FairMutex,
     /// The lock for building indexes.
-    pub(crate) indexing: Turns,
-    pub(crate) underway: Underway,
+    pub(crate) indexing: FairMutex,
+    pub(crate) underway: RecompressionProgress,
     /// Single look-ups that are gathered to batches.
-    pub(crate) gathered: Gathered,
+    pub(crate) gathered: LookupBatchers,
     pub(crate) warnings: Warnings,
 }
 
@@ -63,11 +63,11 @@ impl Runtime {
             pool,
             settings: Mutex::default(),
             interrupts: Interrupts::default(),
-            writing: Turns::default(),
-            recompressing: Turns::default(),
-            indexing: Turns::default(),
-            underway: Underway::default(),
-            gathered: Gathered::default(),
+            writing: FairMutex::default(),
+            recompressing: FairMutex::default(),
+            indexing: FairMutex::default(),
+            underway: RecompressionProgress::default(),
+            gathered: LookupBatchers::default(),
             warnings: Warnings::default(),
         }
     }
@@ -82,7 +82,7 @@ impl Runtime {
     ///
     /// # Errors
     /// That of `interrupt`.
-    pub(crate) fn turn(&self, interrupt: &Interrupt) -> Result<Turn> {
+    pub(crate) fn turn(&self, interrupt: &Interrupt) -> Result<FairMutexGuard> {
         self.writing.wait_while(|| interrupt.check())
     }
 }

@@ -19,7 +19,7 @@ pub trait Sink {
     fn gap(&mut self, text: &[u8], start: usize, end: usize);
 }
 
-/// Turns the words that a tokenizer finds into tokens: gives a space to a word, and fills the gaps.
+/// FairMutex the words that a tokenizer finds into tokens: gives a space to a word, and fills the gaps.
 pub(super) struct Cutter<'a, S> {
     pub(super) text: &'a [u8],
     /// The end of the last token.

@@ -16,7 +16,7 @@ use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
 use crate::handles::rows::{Column, Rows};
 use crate::notice::Notice;
 use crate::output::RowWriter;
-use crate::runtime::ahead::WorkAhead;
+use crate::runtime::prefetch::Prefetch;
 
 /// Writes all rows. Returns the notices of the query and those of the file.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn export(
     let mut writer = RowWriter::new(format, names, &target);
     let notices = [rows.notices(), writer.notices()].concat();
     let failed = |error| target.failed(error);
-    let mut formatted = WorkAhead::new(pool, target.interrupt());
+    let mut formatted = Prefetch::new(pool, target.interrupt());
     loop {
         let batch = rows.next_batch(BATCH_ROWS)?;
         let is_formatted_ahead = batch.as_ref().is_some_and(is_of_short_values);

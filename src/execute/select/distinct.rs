@@ -10,7 +10,7 @@ use zipfdb_sql::query::{Collation, ExpressionId};
 use super::context::Context;
 use super::external_sort::{ExternalSort, SortedRows};
 use super::group_index::{GroupIndex, RowKeys, RowSteps};
-use super::key_numbers::{KeyNumbers, KeyUse, Look};
+use super::key_interner::{KeyInterner, KeyUse, Look};
 use super::row::{BatchRest, Input, LateError, Operator};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch};
@@ -73,7 +73,7 @@ impl Distinct {
         // Far fewer columns than 2^32 fit into a statement.
         let keys = (0..width as u32).map(|column| {
             let equality = KeyUse::Equality(Collation::Binary);
-            KeyNumbers::new(ExpressionId(column), equality, &program, share)
+            KeyInterner::new(ExpressionId(column), equality, &program, share)
         });
         Ok(Box::new(Distinct {
             state: DistinctState::Taking(input),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::row::{Input, Operator};
 use crate::Result;
-use crate::answer::path::{Run, RunLog};
+use crate::answer::access_path::{Run, RunLog};
 use crate::batch::Batch;
 
 /// Describes an operator or a scan.

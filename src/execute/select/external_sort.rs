@@ -19,8 +19,8 @@ use super::sort_column::{SortBound, SortColumn};
 use super::spill::{Merge, SpilledRuns, spill_error_in};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, RowCollector};
 use crate::expression::{Evaluator, Program};
-use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::check;
+use crate::runtime::prefetch::Prefetch;
 use crate::segment::cache::Reservation;
 use crate::{Result, Value};
 
@@ -240,7 +240,7 @@ impl ExternalSort {
             batch: Arc::new(batch.narrowed(self.width)),
             order: Arc::new(order),
             next: 0,
-            ahead: WorkAhead::new(pool, interrupt),
+            ahead: Prefetch::new(pool, interrupt),
             rest: BatchRest::default(),
             _reservation: std::mem::replace(&mut self.reservation, unused),
         })))
@@ -559,7 +559,7 @@ pub(super) struct KeptRows {
     order: Arc<Vec<u32>>,
     /// The first place in `order` that is not begun.
     next: usize,
-    ahead: WorkAhead<Batch>,
+    ahead: Prefetch<Batch>,
     /// Rows that were gathered and not returned yet.
     rest: BatchRest,
     _reservation: Reservation,

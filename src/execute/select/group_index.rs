@@ -14,7 +14,7 @@ use zipfdb_kernels::reserve_on_huge_pages;
 
 use super::context::Context;
 use super::key::{KeyOrder, add_key, tie};
-use super::key_numbers::{KeyNumbers, Look};
+use super::key_interner::{KeyInterner, Look};
 use super::number_keys::{RowKey, RowKeyNumbers, sorted_rows, where_rows_are_sorted};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
 use crate::runtime::memory::ValueMemory;
@@ -77,7 +77,7 @@ const SORT_BYTES: usize = size_of::<(u64, u32)>() + 2 * size_of::<u32>();
 pub(super) struct RowKeys {
     /// The number of numbers from the caller, before those of the keys.
     given: usize,
-    keys: Vec<KeyNumbers>,
+    keys: Vec<KeyInterner>,
     /// The number of numbers of a row.
     width: usize,
     /// Whether equal values may have different numbers.
@@ -85,7 +85,7 @@ pub(super) struct RowKeys {
 }
 
 impl RowKeys {
-    pub(super) fn new(keys: Vec<KeyNumbers>) -> RowKeys {
+    pub(super) fn new(keys: Vec<KeyInterner>) -> RowKeys {
         RowKeys {
             given: 0,
             keys,
@@ -95,7 +95,7 @@ impl RowKeys {
     }
 
     /// Keys, behind a number that is given for each row.
-    pub(super) fn with_given(keys: Vec<KeyNumbers>) -> RowKeys {
+    pub(super) fn with_given(keys: Vec<KeyInterner>) -> RowKeys {
         RowKeys {
             given: 1,
             ..RowKeys::new(keys)
@@ -119,7 +119,7 @@ impl RowKeys {
         with: &mut Look<'_>,
         numbers: &mut Vec<u64>,
     ) -> Result<()> {
-        self.width = self.given + self.keys.iter().map(KeyNumbers::width).sum::<usize>();
+        self.width = self.given + self.keys.iter().map(KeyInterner::width).sum::<usize>();
         let first = numbers.len();
         numbers.resize(first + rows.len() * self.width, 0);
         let mut offset = self.given;
@@ -128,7 +128,7 @@ impl RowKeys {
             key.number(batch, rows.clone(), with, place, &mut numbers[first..])?;
             offset += key.width();
         }
-        self.has_equals = self.keys.iter().any(KeyNumbers::has_equals);
+        self.has_equals = self.keys.iter().any(KeyInterner::has_equals);
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl RowKeys {
 
     /// Whether keys may take bytes in columns beside numbers.
     pub(super) fn has_texts(&self) -> bool {
-        self.keys.iter().any(KeyNumbers::has_values)
+        self.keys.iter().any(KeyInterner::has_values)
     }
 
     /// Bytes that the keys of a row with these numbers take in columns beside numbers.
@@ -222,22 +222,22 @@ impl RowKeys {
 
     /// The memory of values, in bytes, about.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.iter().map(KeyNumbers::bytes).sum()
+        self.keys.iter().map(KeyInterner::bytes).sum()
     }
 
     /// Prepares keys to be returned as columns; no further rows are numbered.
     pub(super) fn finish(&mut self) {
-        self.keys.iter_mut().for_each(KeyNumbers::finish);
+        self.keys.iter_mut().for_each(KeyInterner::finish);
     }
 
     /// Forgets all values.
     pub(super) fn clear(&mut self) {
-        self.keys.iter_mut().for_each(KeyNumbers::clear);
+        self.keys.iter_mut().for_each(KeyInterner::clear);
     }
 
     /// Whether a key may be NULL.
     pub(super) fn has_null(&self) -> bool {
-        self.keys.iter().any(KeyNumbers::has_null)
+        self.keys.iter().any(KeyInterner::has_null)
     }
 
     /// Whether the last key of a row with these numbers is NULL.
@@ -247,7 +247,7 @@ impl RowKeys {
     }
 
     /// The keys, each with the range of its numbers among those of a row.
-    fn parts(&self) -> impl Iterator<Item = (&KeyNumbers, Range<usize>)> {
+    fn parts(&self) -> impl Iterator<Item = (&KeyInterner, Range<usize>)> {
         self.keys.iter().scan(self.given, |offset, key| {
             let own = *offset..*offset + key.width();
             *offset = own.end;
@@ -365,8 +365,8 @@ impl GroupIndex {
     /// If there is no memory for a value.
     pub(super) fn number_values(&mut self, keys: &mut RowKeys, memory: &ValueMemory) -> Result<()> {
         let before = std::mem::take(self);
-        let forms = keys.keys.iter_mut().map(KeyNumbers::number_values);
-        let forms: Vec<Option<KeyNumbers>> = forms.collect();
+        let forms = keys.keys.iter_mut().map(KeyInterner::number_values);
+        let forms: Vec<Option<KeyInterner>> = forms.collect();
         let width = keys.given + keys.keys.len();
         self.numbers.reserve(width * before.groups);
         let mut numbers = Vec::with_capacity(width);
@@ -375,7 +375,7 @@ impl GroupIndex {
             numbers.clear();
             numbers.extend_from_slice(given);
             for (key, form) in keys.keys.iter_mut().zip(&forms) {
-                let own = form.as_ref().map_or(1, KeyNumbers::width);
+                let own = form.as_ref().map_or(1, KeyInterner::width);
                 let (own, others) = rest.split_at(own);
                 rest = others;
                 numbers.push(match form {
@@ -383,7 +383,7 @@ impl GroupIndex {
                     None => own[0],
                 });
             }
-            keys.has_equals = keys.keys.iter().any(KeyNumbers::has_equals);
+            keys.has_equals = keys.keys.iter().any(KeyInterner::has_equals);
             self.intern(&numbers, keys.equals());
         }
         Ok(())
@@ -433,7 +433,7 @@ mod tests {
     use zipfdb_sql::query::{Collation, Expression, ExpressionId, Function};
 
     use super::super::key::push_key;
-    use super::super::key_numbers::KeyUse;
+    use super::super::key_interner::KeyUse;
     use super::*;
     use crate::batch::{ColumnBuilder, TextDictionary};
     use crate::expression::{Evaluator, Layout, Program};
@@ -494,7 +494,7 @@ mod tests {
             };
             let mut evaluator = Evaluator::of(program.clone());
             let keys = (0..3).map(|key| {
-                KeyNumbers::new(ExpressionId(key as u32), KeyUse::Equality(collation_of(key)), &program, 1 << 10)
+                KeyInterner::new(ExpressionId(key as u32), KeyUse::Equality(collation_of(key)), &program, 1 << 10)
             });
             let (mut keys, mut index) = (RowKeys::new(keys.collect()), GroupIndex::default());
             let memory = ValueMemory::default();

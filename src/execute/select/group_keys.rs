@@ -12,7 +12,7 @@ use super::accumulate::{is_of_numbers, needs_order};
 use super::group::collects;
 use super::group_index::RowKeys;
 use super::key::KeyOrder;
-use super::key_numbers::{KeyNumbers, KeyUse, Look};
+use super::key_interner::{KeyInterner, KeyUse, Look};
 use crate::Result;
 use crate::batch::Batch;
 use crate::expression::{Evaluator, Program};
@@ -61,7 +61,7 @@ impl GroupKeys {
         program: &Arc<Program>,
         (share, memory): (usize, &ValueMemory),
     ) -> GroupKeys {
-        let numbers = |id, what_for| KeyNumbers::new(id, what_for, program, share);
+        let numbers = |id, what_for| KeyInterner::new(id, what_for, program, share);
         let keys = aggregation.keys.iter();
         let keys = keys.map(|key| numbers(key.expression, KeyUse::Equality(key.collation)));
         let aggregates = aggregation.aggregates.iter().map(|aggregate| {

@@ -20,7 +20,7 @@ use super::row::BATCH_BYTES;
 use super::spill::RunWriter;
 use crate::batch::{Batch, BatchColumn};
 use crate::expression::Program;
-use crate::runtime::beside::Beside;
+use crate::runtime::background_value::BackgroundValue;
 use crate::runtime::interrupt::Pace;
 use crate::{Result, Value};
 
@@ -34,7 +34,7 @@ pub(super) const BATCHES_APART: usize = 8;
 pub(super) struct Groups {
     aggregation: Arc<Aggregation>,
     keys: GroupKeys,
-    table: Beside<Box<GroupTable>>,
+    table: BackgroundValue<Box<GroupTable>>,
     /// The memory of the table when it was last here.
     table_bytes: usize,
     /// Batches that were numbered and not added yet.
@@ -58,7 +58,7 @@ impl Groups {
         let table = GroupTable::new(&aggregation, program, once, share);
         Groups {
             keys: GroupKeys::new(&aggregation, program, (share, &context.values)),
-            table: Beside::new(Box::new(table), &context.pool, &context.interrupt),
+            table: BackgroundValue::new(Box::new(table), &context.pool, &context.interrupt),
             table_bytes: 0,
             looked_at: Vec::new(),
             context: context.clone(),

@@ -8,7 +8,6 @@ mod accumulate;
 mod aggregate;
 mod aggregate_unique;
 mod argument;
-mod batch;
 mod build;
 mod codec;
 mod context;
@@ -25,11 +24,11 @@ mod grouped_aggregate;
 mod groups;
 mod intersections;
 mod key;
-mod key_numbers;
+mod key_interner;
 mod limit;
 mod literals;
 mod number_keys;
-mod ordered;
+mod parameter_batch;
 mod project;
 mod row;
 mod run_file;
@@ -37,10 +36,11 @@ mod scan;
 mod sort;
 mod sort_column;
 mod spill;
+mod stable_sort;
 mod subquery;
 mod union;
 mod unmatched;
-mod value_numbers;
+mod value_interner;
 mod values;
 mod word_order;
 mod word_text;
@@ -203,13 +203,13 @@ impl QueryRows {
     fn begin(&mut self) -> Result<bool> {
         if self.context.binding == self.batch_end {
             let queries = self.queries.as_slice();
-            let next = &queries[..queries.len().min(batch::SETS_MAX)];
+            let next = &queries[..queries.len().min(parameter_batch::SETS_MAX)];
             // The known answers are dropped before new ones are made.
             self.context.batch = None;
-            let batch = batch::batch(&self.session, next, &self.context)?;
+            let batch = parameter_batch::batch(&self.session, next, &self.context)?;
             self.batch_end += batch
                 .as_ref()
-                .map_or(batch::SETS_MAX as u64, KnownLookups::sets);
+                .map_or(parameter_batch::SETS_MAX as u64, KnownLookups::sets);
             self.context.batch = batch.map(Arc::new);
         }
         let Some(query) = self.queries.next() else {

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use super::super::ordered::sort_until;
-use super::question::ScanQuestion;
+use super::super::stable_sort::sort_until;
 use super::rows::{RowCursor, SequenceRows};
+use super::scan_spec::ScanSpec;
 use crate::Result;
 use crate::answer::Granularity;
 use crate::merge::sum_equal;
@@ -50,7 +50,7 @@ impl CountedWord {
 }
 
 /// The totals of files from the file table.
-pub(super) fn stored_totals<W: Default>(question: &ScanQuestion) -> Vec<CountedRow<W>> {
+pub(super) fn stored_totals<W: Default>(question: &ScanSpec) -> Vec<CountedRow<W>> {
     let all = question.reader.view().files();
     let files = question.asked.files.numbers().iter();
     let count = |&file: &u32| {
@@ -102,7 +102,7 @@ impl<W> CountedCursor<W> {
 }
 
 impl<W: AsRef<[u32]> + Send> RowCursor for CountedCursor<W> {
-    fn advance(&mut self, _: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, _: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         for row in self.0.by_ref().take(rows.room()) {
             rows.push_counted(row.words.as_ref(), row.file, row.times);
         }

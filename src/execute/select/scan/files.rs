@@ -21,7 +21,7 @@ use super::boundary::{
 };
 use crate::answer::CorpusReader;
 use crate::answer::FileSummary;
-use crate::answer::path::about;
+use crate::answer::access_path::about;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::{Interrupt, check};

@@ -9,7 +9,7 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{BatchRest, Operator};
 use super::boundary::{Scan, ScanRequest, passes};
 use crate::answer::CorpusReader;
-use crate::answer::path::about;
+use crate::answer::access_path::about;
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::Interrupt;

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 
 use super::super::number_keys::{sorted_by_counts, sorted_ngrams, where_rows_are_sorted};
 use super::ngram_cursor::{MakeRows, NgramCursor};
-use super::question::ScanQuestion;
 use super::rows::RowCursor;
+use super::scan_spec::ScanSpec;
 use crate::Result;
 use crate::answer::{NgramOrder, NgramsPart, WithCounts};
 use crate::batch::BATCH_ROWS;
@@ -36,7 +36,7 @@ struct JoinedNgrams {
 /// # Errors
 /// If the statement must end.
 pub(super) fn rows_of(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     parts: Vec<NgramsPart<WithCounts>>,
     order: &NgramOrder,
 ) -> Result<Box<dyn RowCursor>> {

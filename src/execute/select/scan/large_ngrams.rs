@@ -12,11 +12,11 @@ use super::super::explain::Answered;
 use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
 use super::ngram_matcher::NgramMatcher;
 use super::ngram_rows::{NgramRowPayload, rows_of_tables};
-use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
+use super::scan_spec::ScanSpec;
 use crate::Result;
 use crate::answer::CorpusReader;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::answer::{NgramPayload, NgramsPart, SegmentNgrams, WithCounts, WithFiles};
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::segment::SegmentView;
@@ -224,7 +224,7 @@ impl<P: NgramPayload> Tables<P> {
 }
 
 impl RowCursor for LargeNgrams {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         let (n, mut matcher) = (question.asked.n, NgramMatcher::new(question));
         while rows.room() > 0 {
             let Some(row) = self.next()? else {

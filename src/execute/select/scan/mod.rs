@@ -20,11 +20,11 @@ mod nothing;
 mod occurrences;
 mod odd_ngrams;
 mod ordered_ngrams;
-mod question;
 #[cfg(test)]
 mod reference;
 mod request;
 mod rows;
+mod scan_spec;
 mod selection;
 mod term_vectors;
 #[cfg(test)]

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::ngram_matcher::NgramMatcher;
-use super::question::ScanQuestion;
 use super::rows::{NgramRows, RowCursor, RowPiece, SequenceRows};
+use super::scan_spec::ScanSpec;
 use crate::Result;
-use crate::runtime::ahead::WorkAhead;
+use crate::runtime::prefetch::Prefetch;
 
 /// Appends the rows of a piece that pass.
 pub(super) type MakeRows =
@@ -20,9 +20,9 @@ type NgramPieces = Box<dyn FnMut() -> Result<Option<MakeRows>> + Send>;
 
 /// Returns the rows of pieces.
 pub(super) struct NgramCursor {
-    question: Arc<ScanQuestion>,
+    question: Arc<ScanSpec>,
     pieces: NgramPieces,
-    ahead: WorkAhead<NgramRows>,
+    ahead: Prefetch<NgramRows>,
     /// Rows that were made and not returned.
     made: std::vec::IntoIter<SequenceRows>,
     piece: RowPiece,
@@ -30,8 +30,8 @@ pub(super) struct NgramCursor {
 
 impl NgramCursor {
     pub(super) fn boxed(
-        question: &Arc<ScanQuestion>,
-        ahead: WorkAhead<NgramRows>,
+        question: &Arc<ScanSpec>,
+        ahead: Prefetch<NgramRows>,
         pieces: impl FnMut() -> Result<Option<MakeRows>> + Send + 'static,
     ) -> Box<dyn RowCursor> {
         Box::new(NgramCursor {
@@ -45,7 +45,7 @@ impl NgramCursor {
 }
 
 impl RowCursor for NgramCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         while !self.ahead.is_full()
             && let Some(make) = (self.pieces)()?
         {

@@ -3,7 +3,7 @@
 //! Invariant: where words do not decide, the conditions on the text do, as for any value.
 
 use super::ngram_marks::{NgramVerdict, NgramWordMarks};
-use super::question::ScanQuestion;
+use super::scan_spec::ScanSpec;
 use crate::answer::Ngram;
 use crate::batch::text_or_blob;
 use crate::expression::{ColumnFilter, ColumnMatcher};
@@ -11,7 +11,7 @@ use crate::{Result, Value};
 
 /// Decides n-grams on one thread.
 pub(super) struct NgramMatcher<'a> {
-    question: &'a ScanQuestion,
+    question: &'a ScanSpec,
     marks: Option<&'a NgramWordMarks>,
     matchers: Vec<ColumnMatcher<'a>>,
     /// The last decided text, whose memory the next one reuses.
@@ -19,7 +19,7 @@ pub(super) struct NgramMatcher<'a> {
 }
 
 impl<'a> NgramMatcher<'a> {
-    pub(super) fn new(question: &'a ScanQuestion) -> NgramMatcher<'a> {
+    pub(super) fn new(question: &'a ScanSpec) -> NgramMatcher<'a> {
         let filters = question.text_filters.iter();
         NgramMatcher {
             question,
@@ -29,7 +29,7 @@ impl<'a> NgramMatcher<'a> {
         }
     }
 
-    pub(super) fn question(&self) -> &'a ScanQuestion {
+    pub(super) fn question(&self) -> &'a ScanSpec {
         self.question
     }
 

@@ -10,15 +10,15 @@ use zipfdb_kernels::gpu::{DeviceNgramFileRows, DeviceNgramRows, ShownNgramFiles}
 
 use super::ngram_cursor::{MakeRows, NgramCursor};
 use super::ngram_matcher::NgramMatcher;
-use super::question::ScanQuestion;
 use super::rows::{NgramRows, RowCursor};
+use super::scan_spec::ScanSpec;
 use crate::Result;
 use crate::answer::{CountedNgrams, NgramPayload, NgramsPart, WithCounts, WithFiles};
 use crate::batch::BATCH_ROWS;
 
 /// The rows of n-grams that a device keeps in their order.
 pub(super) fn rows_on_device<P: NgramRowPayload>(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     rows: P::DeviceRows,
 ) -> Box<dyn RowCursor> {
     let (mut pieces, rows) = (0..P::pieces(&rows), Arc::new(rows));
@@ -33,7 +33,7 @@ pub(super) fn rows_on_device<P: NgramRowPayload>(
 
 /// The rows of n-grams in the order of parts, which are unpacked ahead.
 pub(super) fn rows_of_parts<P: NgramRowPayload>(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     parts: Vec<NgramsPart<P>>,
 ) -> Box<dyn RowCursor> {
     let (mut parts, ahead) = (parts.into_iter(), question.work_ahead());
@@ -53,7 +53,7 @@ pub(super) fn rows_of_parts<P: NgramRowPayload>(
 
 /// The rows of consecutive tables.
 pub(super) fn rows_of_tables<P: NgramRowPayload>(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     mut tables: impl FnMut() -> Result<Option<P::Table>> + Send + 'static,
 ) -> Box<dyn RowCursor> {
     // The table that is cut, and its first n-gram that is in no piece yet.
@@ -207,6 +207,6 @@ pub(super) fn push_row(
 }
 
 /// Whether rows or conditions need the words of n-grams.
-fn needs_words(question: &ScanQuestion) -> bool {
+fn needs_words(question: &ScanSpec) -> bool {
     question.asked.shown.texts || !question.asked.texts.is_all()
 }

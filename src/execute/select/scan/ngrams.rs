@@ -12,7 +12,7 @@ use zipfdb_sql::query::NgramsColumn;
 
 use super::super::context::Context;
 use super::super::explain::Description;
-use super::super::ordered::sort_until;
+use super::super::stable_sort::sort_until;
 use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedNgram, merge, stored_totals};
 use super::joined_ngrams;
@@ -22,8 +22,8 @@ use super::ngram_rows::{NgramRowPayload, rows_of_parts, rows_on_device};
 use super::occurrences::{NgramPlaces, WindowCursor, WordWindows};
 use super::odd_ngrams::OddNgrams;
 use super::ordered_ngrams;
-use super::question::{ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceRows, SequenceScan, SequenceTask};
+use super::scan_spec::{ScanSpec, SequenceColumn};
 use super::selection::{WantedWords, bytes_of};
 use super::text_rows::TextRows;
 use crate::Result;
@@ -53,7 +53,7 @@ pub(super) fn scan(
         NgramsColumn::Position => SequenceColumn::Position,
         NgramsColumn::Offset => SequenceColumn::Offset,
     });
-    let question = ScanQuestion::new(reader, n as usize, schema.collect(), request, context)?;
+    let question = ScanSpec::new(reader, n as usize, schema.collect(), request, context)?;
     let asked = &question.asked;
     let plan = plan_ngrams(asked, question.view(), context.plan_settings())?;
     let method = *plan.method();
@@ -175,7 +175,7 @@ fn tables(
 
 /// The rows of an answer in an order; `ordered` sorts parts that come by the numbers of words.
 fn rows_of<P: NgramRowPayload>(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     answer: NgramAnswer<P>,
     order: &NgramOrder,
     ordered: impl FnOnce(Vec<NgramsPart<P>>) -> Result<Box<dyn RowCursor>>,
@@ -188,7 +188,7 @@ fn rows_of<P: NgramRowPayload>(
 }
 
 /// For each word a rank: texts of n-grams without odd words compare as the ranks of their words one after the other.
-fn ranks_of_texts(question: &ScanQuestion) -> Result<Arc<[u32]>> {
+fn ranks_of_texts(question: &ScanSpec) -> Result<Arc<[u32]>> {
     question.ask(|view, _| {
         view.vocabulary()?;
         Ok(view.byte_ranks().into())
@@ -196,7 +196,7 @@ fn ranks_of_texts(question: &ScanQuestion) -> Result<Arc<[u32]>> {
 }
 
 /// Adds up the rows of a cursor: all, or by file.
-fn totals(question: &ScanQuestion, mut cursor: Box<dyn RowCursor>) -> Result<Box<dyn RowCursor>> {
+fn totals(question: &ScanSpec, mut cursor: Box<dyn RowCursor>) -> Result<Box<dyn RowCursor>> {
     let mut times = vec![0; question.reader.view().files().len().max(1)];
     let mut has_more = true;
     while has_more {
@@ -275,7 +275,7 @@ fn counts_by_file(
 }
 
 /// Counts by expanding the files.
-fn expand(question: &ScanQuestion) -> Result<Vec<CountedNgram>> {
+fn expand(question: &ScanSpec) -> Result<Vec<CountedNgram>> {
     let by_file = question.asked.granularity.is_by_file();
     let mut counts: HashMap<(Arc<[u32]>, u32), u64> = HashMap::new();
     let mut windows = WordWindows::new(question, &PlaceRanges::ALL);
@@ -350,7 +350,7 @@ fn places(task: &SequenceTask) -> Result<Vec<(Arc<[u32]>, PhrasePlace)>> {
 }
 
 /// The n-grams named by conditions whose words the corpus has, if they pass.
-fn passing(question: &ScanQuestion) -> Result<Vec<Arc<[u32]>>> {
+fn passing(question: &ScanSpec) -> Result<Vec<Arc<[u32]>>> {
     let texts = question.values().unwrap_or_default().iter();
     let mut passing: Vec<Vec<u8>> = Vec::new();
     for text in texts.filter_map(bytes_of) {

@@ -5,13 +5,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::ordered::sort_until;
+use super::super::stable_sort::sort_until;
 use super::ngram_matcher::NgramMatcher;
-use super::question::{ScanQuestion, SequencePlace};
 use super::rows::{BUFFER, BUFFER_MAX, RowCursor, SequenceRows};
+use super::scan_spec::{ScanSpec, SequencePlace};
 use super::selection::WantedWords;
 use crate::Result;
-use crate::answer::found::FileOffsets;
+use crate::answer::batch_results::FileOffsets;
 use crate::answer::{NumberRun, NumberStream, Occurrence, PhrasePlace, PlaceRanges, WordStream};
 use crate::expression::integer_of_count;
 
@@ -30,7 +30,7 @@ pub(super) struct WordWindows {
 
 impl WordWindows {
     /// Windows that begin in some places of the files, and perhaps others.
-    pub(super) fn new(question: &ScanQuestion, places: &PlaceRanges) -> WordWindows {
+    pub(super) fn new(question: &ScanSpec, places: &PlaceRanges) -> WordWindows {
         let (view, files) = (
             question.view().clone(),
             question.asked.files.numbers().to_vec(),
@@ -44,7 +44,7 @@ impl WordWindows {
         }
     }
 
-    pub(super) fn next(&mut self, question: &ScanQuestion) -> Result<Option<&[Occurrence]>> {
+    pub(super) fn next(&mut self, question: &ScanSpec) -> Result<Option<&[Occurrence]>> {
         while !self.at_hand(question, BUFFER_MAX)?.is_empty() {
             let window = self.next..self.next + self.n;
             self.next += 1;
@@ -56,7 +56,7 @@ impl WordWindows {
     }
 
     /// The words from the next window on, at least those of one; none at the end. A read has about `count` words.
-    fn at_hand(&mut self, question: &ScanQuestion, count: usize) -> Result<&[Occurrence]> {
+    fn at_hand(&mut self, question: &ScanSpec, count: usize) -> Result<&[Occurrence]> {
         while self.buffer.len() < self.next + self.n {
             if !self.has_more {
                 return Ok(&[]);
@@ -86,7 +86,7 @@ pub(super) struct WindowCursor {
 }
 
 impl WindowCursor {
-    pub(super) fn new(question: &ScanQuestion, wanted: WantedWords) -> WindowCursor {
+    pub(super) fn new(question: &ScanSpec, wanted: WantedWords) -> WindowCursor {
         WindowCursor {
             windows: WordWindows::new(question, &question.asked.places.ranges),
             wanted,
@@ -96,7 +96,7 @@ impl WindowCursor {
 }
 
 impl RowCursor for WindowCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         let words = self.windows.at_hand(question, rows.room())?;
         if question.asked.n == 1 && question.asked.texts.is_all() && question.asked.has_all_places()
         {
@@ -140,7 +140,7 @@ pub(super) struct NumberCursor {
 }
 
 impl NumberCursor {
-    pub(super) fn new(question: &ScanQuestion) -> Result<NumberCursor> {
+    pub(super) fn new(question: &ScanSpec) -> Result<NumberCursor> {
         let (view, files) = (
             question.view().clone(),
             question.asked.files.numbers().to_vec(),
@@ -159,7 +159,7 @@ impl NumberCursor {
     }
 
     /// Moves to the next run; `false` if there is none.
-    fn go_on(&mut self, question: &ScanQuestion) -> Result<bool> {
+    fn go_on(&mut self, question: &ScanSpec) -> Result<bool> {
         if self.runs.len() == 0 {
             question.interrupt().check()?;
             let count = match question.asked.limit {
@@ -176,7 +176,7 @@ impl NumberCursor {
 }
 
 impl RowCursor for NumberCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         if self.next == self.run.words.len() && !self.go_on(question)? {
             return Ok(false);
         }
@@ -229,7 +229,7 @@ struct FilePlaces {
 }
 
 impl LookupCursor {
-    pub(super) fn new(question: &ScanQuestion, sought: SoughtWords) -> LookupCursor {
+    pub(super) fn new(question: &ScanSpec, sought: SoughtWords) -> LookupCursor {
         LookupCursor {
             sought,
             files: question.asked.files.numbers().to_vec().into_iter(),
@@ -241,7 +241,7 @@ impl LookupCursor {
 }
 
 impl RowCursor for LookupCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         if self.next == self.places.offsets.len() {
             let Some(file) = self.files.next() else {
                 return Ok(false);
@@ -262,7 +262,7 @@ impl RowCursor for LookupCursor {
 }
 
 impl FilePlaces {
-    fn find(question: &ScanQuestion, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
+    fn find(question: &ScanSpec, file: u32, sought: &SoughtWords) -> Result<FilePlaces> {
         let (reader, interrupt) = (&question.reader, question.interrupt());
         let is_cut = question.asked.is_cut_by_positions();
         let wanted = is_cut.then(|| question.wanted_bytes(file)).transpose()?;
@@ -313,7 +313,7 @@ impl FilePlaces {
     }
 
     /// The places of several words, merged.
-    fn merged(of_words: Vec<FilePlaces>, question: &ScanQuestion) -> Result<FilePlaces> {
+    fn merged(of_words: Vec<FilePlaces>, question: &ScanSpec) -> Result<FilePlaces> {
         let of_words = match <[FilePlaces; 1]>::try_from(of_words) {
             Ok([places]) => return Ok(places),
             Err(of_words) => of_words,
@@ -364,7 +364,7 @@ impl FilePlaces {
 pub(super) struct NgramPlaces(pub(super) std::vec::IntoIter<(Arc<[u32]>, PhrasePlace)>);
 
 impl RowCursor for NgramPlaces {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         let Some((
             words,
             PhrasePlace {

@@ -16,12 +16,12 @@ use rayon::prelude::*;
 use super::counted::CountedNgram;
 use super::ngram_matcher::NgramMatcher;
 use super::occurrences::WordWindows;
-use super::question::ScanQuestion;
 use super::rows::{RowCursor, RowPiece, SequenceRows, SequenceTask};
+use super::scan_spec::ScanSpec;
 use super::selection::{TASK_WORDS, is_text};
 use super::text_rows::{TextRows, key_of};
 use crate::Result;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::answer::{Granularity, MergedOrder};
 use crate::answer::{PlaceRanges, WordStream};
 use crate::bisect::partition_point;
@@ -94,7 +94,7 @@ impl OddNgrams {
     }
 
     /// The place of the next odd row in the piece: at its end if it is behind all rows, and without an order.
-    fn place(&self, question: &ScanQuestion) -> usize {
+    fn place(&self, question: &ScanSpec) -> usize {
         let left = self.piece.left();
         let Some((key, _)) = self.next.as_ref().filter(|_| self.order.is_some()) else {
             return left.end;
@@ -109,7 +109,7 @@ impl OddNgrams {
 }
 
 /// For each word whether it is odd; none if no word is.
-fn odd_words(question: &ScanQuestion, order: Option<MergedOrder>) -> Result<Option<Arc<[bool]>>> {
+fn odd_words(question: &ScanSpec, order: Option<MergedOrder>) -> Result<Option<Arc<[bool]>>> {
     let is_by_text = match order {
         None => false,
         Some(MergedOrder::Text(_)) => true,
@@ -136,7 +136,7 @@ fn odd_words(question: &ScanQuestion, order: Option<MergedOrder>) -> Result<Opti
 
 /// Calls `visit` with the file and words of each window of n words with an odd one.
 fn each_window(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     marks: &Arc<[bool]>,
     mut visit: impl FnMut(u32, &[u32]) -> Result<()>,
 ) -> Result<()> {
@@ -166,7 +166,7 @@ type WordsOfFile = (u32, Vec<u32>);
 
 /// Words of the wanted files: they include all windows of odd words, each once. None if a pass over the files is faster.
 fn odd_stretches(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     marks: &Arc<[bool]>,
 ) -> Result<Option<Vec<WordsOfFile>>> {
     let (whole, marks) = (question.clone(), marks.clone());
@@ -211,7 +211,7 @@ fn odd_stretches(
 }
 
 impl RowCursor for OddNgrams {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         if self.piece.left().is_empty()
             && let Some(plain) = &mut self.plain
         {

@@ -14,8 +14,8 @@ use zipfdb_kernels::NgramFiles;
 use super::super::number_keys::{sorted_ngrams, where_rows_are_sorted};
 use super::ngram_cursor::{MakeRows, NgramCursor};
 use super::ngram_rows::{NgramRowPayload, push_row};
-use super::question::ScanQuestion;
 use super::rows::{RowCursor, concatenated};
+use super::scan_spec::ScanSpec;
 use crate::Result;
 use crate::answer::{NgramsPart, WithFiles};
 
@@ -51,7 +51,7 @@ impl StoredTable {
 
 /// N-grams in an order.
 struct OrderedNgrams {
-    question: Arc<ScanQuestion>,
+    question: Arc<ScanSpec>,
     tables: Vec<StoredTable>,
     /// By word.
     ranks: Arc<[u32]>,
@@ -83,7 +83,7 @@ struct SortedUnit {
 /// # Errors
 /// If the statement must end.
 pub(super) fn rows_of(
-    question: &Arc<ScanQuestion>,
+    question: &Arc<ScanSpec>,
     tables: Vec<NgramsPart<WithFiles>>,
     ranks: Arc<[u32]>,
 ) -> Result<Box<dyn RowCursor>> {
@@ -94,7 +94,7 @@ pub(super) fn rows_of(
 
 impl OrderedNgrams {
     fn new(
-        question: &Arc<ScanQuestion>,
+        question: &Arc<ScanSpec>,
         tables: Vec<NgramsPart<WithFiles>>,
         ranks: Arc<[u32]>,
     ) -> Result<OrderedNgrams> {

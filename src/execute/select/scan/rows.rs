@@ -12,9 +12,9 @@ use super::super::explain::{Answered, Describe, Description};
 use super::super::row::Operator;
 use super::boundary::{Properties, Scan};
 use super::ngram_matcher::NgramMatcher;
-use super::question::{ScanQuestion, SequenceColumn, SequencePlace};
+use super::scan_spec::{ScanSpec, SequenceColumn, SequencePlace};
 use crate::Result;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::answer::{CorpusView, MergedOrder, Occurrence, Top};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, TextDictionary};
 use crate::expression::integer_of_count;
@@ -59,10 +59,10 @@ pub(super) fn concatenated<T: Copy + Default + Send + Sync>(parts: Vec<&[T]>) ->
 /// Returns rows.
 pub(super) trait RowCursor: Send {
     /// Appends the next rows, some or none, as far as there is room; `false` at the end. There is room for one.
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool>;
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool>;
 
     /// Appends rows until they are enough for a batch; `false` at the end.
-    fn fill(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn fill(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         let mut has_more = true;
         while has_more && rows.room() > 0 && !rows.are_enough {
             has_more = self.advance(question, rows)?;
@@ -142,11 +142,7 @@ impl SequenceRows {
     }
 
     /// Appends an occurrence if its place is wanted.
-    pub(super) fn push_place(
-        &mut self,
-        place: &SequencePlace,
-        question: &ScanQuestion,
-    ) -> Result<()> {
+    pub(super) fn push_place(&mut self, place: &SequencePlace, question: &ScanSpec) -> Result<()> {
         if question.passes_place(place)? {
             let asks_offset = question.columns.contains(&SequenceColumn::Offset);
             let offset = if asks_offset {
@@ -163,11 +159,7 @@ impl SequenceRows {
     }
 
     /// Appends words of the stream whose places are wanted.
-    pub(super) fn push_window(
-        &mut self,
-        window: &[Occurrence],
-        question: &ScanQuestion,
-    ) -> Result<()> {
+    pub(super) fn push_window(&mut self, window: &[Occurrence], question: &ScanSpec) -> Result<()> {
         let Occurrence {
             file,
             position,
@@ -190,7 +182,7 @@ impl SequenceRows {
     }
 
     /// Appends words of the stream, all of which are wanted.
-    pub(super) fn push_words(&mut self, words: &[Occurrence], question: &ScanQuestion) {
+    pub(super) fn push_words(&mut self, words: &[Occurrence], question: &ScanSpec) {
         let tells = |column| question.columns.contains(&column);
         self.files.extend(words.iter().map(|word| word.file));
         if question.asked.shown.texts {
@@ -212,7 +204,7 @@ impl SequenceRows {
         file: u32,
         position: u64,
         words: &[u32],
-        question: &ScanQuestion,
+        question: &ScanSpec,
     ) {
         let count = words.len();
         self.files.resize(self.files.len() + count, file);
@@ -224,7 +216,7 @@ impl SequenceRows {
         }
     }
 
-    fn into_batch(mut self, question: &ScanQuestion) -> Batch {
+    fn into_batch(mut self, question: &ScanSpec) -> Batch {
         let (view, count) = (question.view(), self.len());
         let tells_lengths = question.columns.contains(&SequenceColumn::Length);
         let columns = question.columns.iter().map(|column| match column {
@@ -402,7 +394,7 @@ impl NgramRows {
 
 /// A question, and the order and use of its rows.
 pub(super) struct SequenceTask {
-    pub(super) question: Arc<ScanQuestion>,
+    pub(super) question: Arc<ScanSpec>,
     /// The order of merged rows, if not their own.
     pub(super) order: Option<MergedOrder>,
     /// The used rows, if not all.
@@ -414,9 +406,9 @@ pub(super) struct SequenceTask {
 impl SequenceTask {
     /// `describe` describes the question and its plan.
     pub(super) fn new(
-        question: ScanQuestion,
+        question: ScanSpec,
         order: Option<MergedOrder>,
-        describe: impl FnOnce(&ScanQuestion) -> Description,
+        describe: impl FnOnce(&ScanSpec) -> Description,
     ) -> SequenceTask {
         let properties = question.properties(order);
         let is_explained = question.context.is_explained;

@@ -12,8 +12,8 @@ use super::super::external_sort::{ExternalSort, SortedRows};
 use super::super::key::{KeyOrder, push_key};
 use super::super::spill::Record;
 use super::counted::CountedNgram;
-use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
+use super::scan_spec::ScanSpec;
 use crate::answer::MergedOrder;
 use crate::answer::Ngram;
 use crate::batch::BATCH_ROWS;
@@ -22,7 +22,7 @@ use crate::{Result, Value};
 
 /// The key that orders the row of an n-gram; without an order its text and file.
 pub(super) fn key_of(
-    question: &ScanQuestion,
+    question: &ScanSpec,
     order: Option<MergedOrder>,
     (words, file, times): (&[u32], u32, u64),
 ) -> Vec<u8> {
@@ -70,7 +70,7 @@ impl TextRows {
     /// # Errors
     /// If a run cannot be written or read, and those of `give`.
     pub(super) fn new(
-        question: &ScanQuestion,
+        question: &ScanSpec,
         order: Option<MergedOrder>,
         give: impl FnOnce(&mut TakeRow<'_>) -> Result<()>,
     ) -> Result<TextRows> {
@@ -88,7 +88,7 @@ impl TextRows {
 
     /// The rows by their keys in an order, equal ones adjacent.
     fn sorted(
-        question: &ScanQuestion,
+        question: &ScanSpec,
         order: Option<MergedOrder>,
         give: impl FnOnce(&mut TakeRow<'_>) -> Result<()>,
     ) -> Result<TextRows> {
@@ -146,7 +146,7 @@ impl TextRows {
 }
 
 impl RowCursor for TextRows {
-    fn advance(&mut self, _: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, _: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         let row = self.next()?;
         if let Some((_, row)) = &row {
             rows.push_counted(&row.words, row.file, row.times);

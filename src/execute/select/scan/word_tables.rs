@@ -7,11 +7,11 @@ use std::sync::Arc;
 use zipfdb_kernels::CountTable;
 
 use super::counted::CountedWord;
-use super::question::ScanQuestion;
 use super::rows::{RowCursor, SequenceRows};
+use super::scan_spec::ScanSpec;
 use super::selection::WantedWords;
 use crate::Result;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::segment::SegmentView;
 
 /// The detail of EXPLAIN for rows that are made file by file.
@@ -40,7 +40,7 @@ impl TableCursor {
     }
 
     /// All rows.
-    pub(super) fn into_rows(self, question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+    pub(super) fn into_rows(self, question: &ScanSpec) -> Result<Vec<CountedWord>> {
         let mut rows = Vec::new();
         for file in 0..self.table.rows() {
             question.interrupt().check()?;
@@ -55,7 +55,7 @@ impl TableCursor {
 }
 
 impl RowCursor for TableCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         if self.file == self.table.rows() {
             return Ok(false);
         }
@@ -88,7 +88,7 @@ pub(super) struct FilePartCursor {
 }
 
 impl FilePartCursor {
-    pub(super) fn new(question: &ScanQuestion) -> Result<FilePartCursor> {
+    pub(super) fn new(question: &ScanSpec) -> Result<FilePartCursor> {
         Ok(FilePartCursor {
             files: question.asked.files.numbers().to_vec().into_iter(),
             wanted: question.wanted_words()?,
@@ -98,7 +98,7 @@ impl FilePartCursor {
     }
 
     /// The next files, whose rows take about 1/`PART_SHARE` of the memory limit.
-    fn next_files(&mut self, question: &ScanQuestion) -> Vec<u32> {
+    fn next_files(&mut self, question: &ScanSpec) -> Vec<u32> {
         let bytes = question.context.settings.memory_limit() / PART_SHARE;
         let (mut part, mut held) = (Vec::new(), 0u64);
         while held < bytes
@@ -115,7 +115,7 @@ impl FilePartCursor {
 }
 
 impl RowCursor for FilePartCursor {
-    fn advance(&mut self, question: &ScanQuestion, rows: &mut SequenceRows) -> Result<bool> {
+    fn advance(&mut self, question: &ScanSpec, rows: &mut SequenceRows) -> Result<bool> {
         if let Some(row) = self.rows.next() {
             if self.wanted.has(row.word()) {
                 rows.push_counted(&row.words, row.file, row.times);

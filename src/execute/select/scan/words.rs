@@ -11,16 +11,16 @@ use zipfdb_sql::query::WordsColumn;
 use super::super::context::Context;
 use super::super::explain::Description;
 use super::super::number_keys::{RowKey, RowKeyNumbers, sorted_rows, where_rows_are_sorted};
-use super::super::ordered::sort_until;
+use super::super::stable_sort::sort_until;
 use super::boundary::ScanRequest;
 use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
 use super::occurrences::{LookupCursor, NumberCursor, SoughtWords, WindowCursor, WordWindows};
-use super::question::{ScanQuestion, SequenceColumn};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
+use super::scan_spec::{ScanSpec, SequenceColumn};
 use super::selection::is_text;
 use super::word_tables::{FilePartCursor, LARGE, TableCursor};
 use crate::Result;
-use crate::answer::path::Run;
+use crate::answer::access_path::Run;
 use crate::answer::{
     CorpusReader, Granularity, MergedOrder, PlaceRanges, TextSet, WordMethod, plan_words,
 };
@@ -42,7 +42,7 @@ pub(super) fn scan(
         WordsColumn::Offset => SequenceColumn::Offset,
         WordsColumn::Length => SequenceColumn::Length,
     });
-    let question = ScanQuestion::new(reader, 1, schema.collect(), request, context)?;
+    let question = ScanSpec::new(reader, 1, schema.collect(), request, context)?;
     let (asked, reader) = (&question.asked, &question.reader);
     let plan = plan_words(asked, reader, context.plan_settings(), &context.interrupt)?;
     let is_large = matches!(plan.method(), WordMethod::FileParts);
@@ -145,7 +145,7 @@ fn finish(task: &SequenceTask, mut counted: Vec<CountedWord>) -> Result<Box<dyn 
 
 /// Sorts by the bytes of words, then by their files.
 fn sort_by_bytes(
-    question: &ScanQuestion,
+    question: &ScanSpec,
     counted: &mut Vec<CountedWord>,
     of_files: FileOrder,
 ) -> Result<()> {
@@ -199,7 +199,7 @@ fn sort_by_bytes(
 }
 
 /// The counts of the wanted files, from those of all.
-fn of_files(question: &ScanQuestion, counts: &[u64]) -> Vec<CountedWord> {
+fn of_files(question: &ScanSpec, counts: &[u64]) -> Vec<CountedWord> {
     let files = question.asked.files.numbers().iter();
     files
         .map(|&file| CountedWord::of_file(file, counts[file as usize]))
@@ -218,7 +218,7 @@ fn count_words(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<Vec<CountedWo
 }
 
 /// The counts of a few words in each file.
-fn count_in_files(question: &ScanQuestion, words: &[Vec<u8>]) -> Result<Vec<CountedWord>> {
+fn count_in_files(question: &ScanSpec, words: &[Vec<u8>]) -> Result<Vec<CountedWord>> {
     let (reader, interrupt) = (&question.reader, question.interrupt());
     let files = question.asked.files.numbers().iter();
     let counted = files.map(|&file| {
@@ -229,12 +229,12 @@ fn count_in_files(question: &ScanQuestion, words: &[Vec<u8>]) -> Result<Vec<Coun
 }
 
 /// The numbers of the words that are looked up.
-fn looked_up(question: &ScanQuestion) -> Result<Vec<u32>> {
+fn looked_up(question: &ScanSpec) -> Result<Vec<u32>> {
     Ok(question.words()?.unwrap_or_default())
 }
 
 /// Looks up each word in each file.
-fn look_up(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+fn look_up(question: &ScanSpec) -> Result<Vec<CountedWord>> {
     let (words, view, interrupt) = (looked_up(question)?, question.view(), question.interrupt());
     let mut counted = Vec::new();
     for &file in question.asked.files.numbers() {
@@ -248,7 +248,7 @@ fn look_up(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
 }
 
 /// Looks up all words in all files as one batch.
-fn look_up_at_once(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+fn look_up_at_once(question: &ScanSpec) -> Result<Vec<CountedWord>> {
     let (words, files) = (
         looked_up(question)?,
         question.asked.files.numbers().to_vec(),
@@ -339,7 +339,7 @@ fn search_all(task: &SequenceTask, words: Vec<Vec<u8>>) -> Result<SoughtWords> {
 }
 
 /// Counts the words of files by expanding them; words of a file ascend.
-fn expand(question: &ScanQuestion) -> Result<Vec<CountedWord>> {
+fn expand(question: &ScanSpec) -> Result<Vec<CountedWord>> {
     let wanted = question.wanted_words()?;
     question.reader.prepare_words(question.interrupt())?;
     let mut counts = vec![0u64; question.view().vocabulary()?.len()];

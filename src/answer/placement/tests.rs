@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zipfdb_kernels::FileOrder;
 use zipfdb_kernels::gpu::{self, Extract, GpuError, WordQuery};
 
+use super::super::access_path::{Run, RunLog, answer};
 use super::super::counted_ngrams::WithCounts;
-use super::super::device_parts::in_batches;
+use super::super::device_partitions::in_batches;
 use super::super::frequent_words::FrequentWords;
 use super::super::ngram_files::WithFiles;
 use super::super::ngram_payload::{
     NgramAnswer, NgramOrder, NgramPayload, NgramQuestion, NgramsPart,
 };
-use super::super::path::{Run, RunLog, answer};
 use super::super::phrase::{PhraseCount, PhrasePositions};
-use super::super::top::Top;
+use super::super::top_k::Top;
 use super::super::word_counts::WordTotals;
 use super::DeviceOperation;
 use crate::runtime::device::{Kind, OnDevice};

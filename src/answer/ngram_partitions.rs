@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::NgramSet;
 
-use super::chosen_ngrams::{ChosenNgrams, ChosenQuestion};
+use super::access_path::{Run, answer};
 use super::corpus_view::CorpusView;
 use super::ngram_payload::{NgramPayload, NgramQuestion, NgramsPart};
 use super::ngrams::NgramCounting;
-use super::path::{Run, answer};
-use super::spread::DeviceOperation;
+use super::ngrams_of_files::{ChosenNgrams, ChosenQuestion};
+use super::placement::DeviceOperation;
 use super::stored_view::StoredView;
 use super::word_counts::FileSetTotals;
 use crate::Result;

@@ -1,4 +1,4 @@
-//! `ValueNumbers`: values with a number each.
+//! `ValueInterner`: values with a number each.
 //!
 //! Invariant: values have equal numbers if they are identical, byte by byte and of one type. Values that are equal otherwise, by
 //! collation or as INTEGER and REAL, have a first in common.
@@ -21,7 +21,7 @@ const VALUE_BYTES: usize = size_of::<Value>() + 4 * size_of::<u32>() + 16;
 
 /// Values, and the number of each.
 #[derive(Debug)]
-pub(super) struct ValueNumbers {
+pub(super) struct ValueInterner {
     /// The collation by which different values are equal; none if they are not.
     collation: Option<Collation>,
     values: Vec<Value>,
@@ -38,10 +38,10 @@ pub(super) struct ValueNumbers {
     bytes: usize,
 }
 
-impl ValueNumbers {
+impl ValueInterner {
     /// No values yet; values are equal by `collation`.
-    pub(super) fn new(collation: Option<Collation>) -> ValueNumbers {
-        ValueNumbers {
+    pub(super) fn new(collation: Option<Collation>) -> ValueInterner {
+        ValueInterner {
             collation,
             values: Vec::new(),
             firsts: Vec::new(),
@@ -241,7 +241,7 @@ mod tests {
         ) {
             let collation = if is_nocase { Collation::NoCase } else { Collation::Binary };
             let memory = ValueMemory::default();
-            let mut numbers = ValueNumbers::new(Some(collation));
+            let mut numbers = ValueInterner::new(Some(collation));
             let numbered: Vec<u32> = (values.iter())
                 .map(|value| numbers.number(value, &memory).unwrap_or(u32::MAX))
                 .collect();

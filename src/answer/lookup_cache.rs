@@ -12,7 +12,7 @@ type WithQuestions<A, Q> = (Vec<A>, Vec<Q>);
 
 /// Answers by file, by its place in order of name, and by question.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct LookupCache {
     pub(crate) counts: HashMap<usize, HashMap<Vec<u8>, u64>>,
     pub(crate) offsets: HashMap<usize, HashMap<Vec<u8>, Vec<u64>>>,
     /// By offset and length.
@@ -21,17 +21,17 @@ pub(crate) struct Known {
     pub(crate) files_with: HashMap<Vec<Vec<u8>>, Vec<usize>>,
 }
 
-impl Known {
+impl LookupCache {
     /// Takes answers with their questions, whose files exist.
     pub(crate) fn new(
         view: &CorpusView,
         (counts, counted): WithQuestions<u64, (String, Vec<u8>)>,
         (offsets, searched): WithQuestions<Vec<u64>, (String, Vec<u8>)>,
         (extracts, ranges): WithQuestions<Vec<u8>, (String, u64, u64)>,
-    ) -> Known {
+    ) -> LookupCache {
         let ranges = ranges.into_iter();
         let ranges = ranges.map(|(file, offset, length)| (file, (offset, length)));
-        Known {
+        LookupCache {
             counts: by_file(view, counted.into_iter(), counts),
             offsets: by_file(view, searched.into_iter(), offsets),
             extracts: by_file(view, ranges, extracts),

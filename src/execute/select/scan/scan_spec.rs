@@ -21,8 +21,8 @@ use crate::answer::{
 };
 use crate::batch::text_or_blob;
 use crate::expression::{ColumnFilter, from_count};
-use crate::runtime::ahead::WorkAhead;
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::prefetch::Prefetch;
 use crate::{Result, Value};
 
 /// A column of words or n-grams.
@@ -48,7 +48,7 @@ impl SequenceColumn {
 }
 
 /// A corpus question with the columns and conditions of SQL.
-pub(super) struct ScanQuestion {
+pub(super) struct ScanSpec {
     pub(super) reader: CorpusReader,
     pub(super) context: Context,
     pub(super) asked: Question,
@@ -75,7 +75,7 @@ pub(super) struct SequencePlace<'a> {
     pub(super) offset: Option<u64>,
 }
 
-impl ScanQuestion {
+impl ScanSpec {
     /// Sorts conditions by what decides them. `schema` are the columns of the relation.
     pub(super) fn new(
         reader: CorpusReader,
@@ -83,7 +83,7 @@ impl ScanQuestion {
         schema: Vec<SequenceColumn>,
         request: ScanRequest,
         context: &Context,
-    ) -> Result<ScanQuestion> {
+    ) -> Result<ScanSpec> {
         let column_of = |requested: &RequestedColumn| match requested.column {
             ScanColumn::Column(column) => schema.get(column).copied(),
             ScanColumn::Substr { .. } => None,
@@ -130,7 +130,7 @@ impl ScanQuestion {
             top: request.top,
             wanted_order: merged_order(granularity, by_text, &request.wanted_order),
         };
-        Ok(ScanQuestion {
+        Ok(ScanSpec {
             reader,
             context: context.clone(),
             asked,
@@ -303,8 +303,8 @@ impl ScanQuestion {
     }
 
     /// A queue of work for threads of the pool; nothing is begun.
-    pub(super) fn work_ahead<A: Send + 'static>(&self) -> WorkAhead<A> {
-        WorkAhead::new(&self.context.pool, self.interrupt())
+    pub(super) fn work_ahead<A: Send + 'static>(&self) -> Prefetch<A> {
+        Prefetch::new(&self.context.pool, self.interrupt())
     }
 
     /// Runs a question on the threads of the database.

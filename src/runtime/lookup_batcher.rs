@@ -18,18 +18,18 @@ pub(crate) type WordInFile = (usize, Vec<u8>);
 
 /// The waiting look-ups of a database.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct LookupBatchers {
     /// Length of the window in microseconds; 0 if look-ups are not gathered.
     window: AtomicU64,
-    pub(crate) counts: Gatherer<WordInFile, u64>,
-    pub(crate) searches: Gatherer<WordInFile, Vec<u64>>,
+    pub(crate) counts: LookupBatcher<WordInFile, u64>,
+    pub(crate) searches: LookupBatcher<WordInFile, Vec<u64>>,
     /// Files, offsets and lengths.
-    pub(crate) extracts: Gatherer<(usize, u64, u64), Vec<u8>>,
+    pub(crate) extracts: LookupBatcher<(usize, u64, u64), Vec<u8>>,
     /// Words, and the files that have all of them.
-    pub(crate) intersections: Gatherer<Vec<Vec<u8>>, Vec<usize>>,
+    pub(crate) intersections: LookupBatcher<Vec<Vec<u8>>, Vec<usize>>,
 }
 
-impl Gathered {
+impl LookupBatchers {
     /// The window in which look-ups are gathered; none if they are not.
     pub(crate) fn window(&self) -> Option<Duration> {
         match self.window.load(Ordering::Relaxed) {
@@ -45,18 +45,18 @@ impl Gathered {
 }
 
 /// The waiting look-ups of one kind.
-pub(crate) struct Gatherer<Q, A> {
-    waiting: Mutex<Vec<Arc<GatheredLookups<Q, A>>>>,
+pub(crate) struct LookupBatcher<Q, A> {
+    waiting: Mutex<Vec<Arc<BatchedLookups<Q, A>>>>,
 }
 
 /// The waiting look-ups on one view.
-struct GatheredLookups<Q, A> {
+struct BatchedLookups<Q, A> {
     view: Arc<dyn Any + Send + Sync>,
     state: Mutex<LookupsState<Q, A>>,
     is_answered: Condvar,
 }
 
-impl<Q, A> GatheredLookups<Q, A> {
+impl<Q, A> BatchedLookups<Q, A> {
     fn is_of(&self, view: &Arc<impl Any>) -> bool {
         ptr::addr_eq(Arc::as_ptr(&self.view), Arc::as_ptr(view))
     }
@@ -68,15 +68,15 @@ enum LookupsState<Q, A> {
     Answered(Vec<Option<A>>),
 }
 
-impl<Q, A> Default for Gatherer<Q, A> {
-    fn default() -> Gatherer<Q, A> {
-        Gatherer {
+impl<Q, A> Default for LookupBatcher<Q, A> {
+    fn default() -> LookupBatcher<Q, A> {
+        LookupBatcher {
             waiting: Mutex::default(),
         }
     }
 }
 
-impl<Q: Clone, A> Gatherer<Q, A> {
+impl<Q: Clone, A> LookupBatcher<Q, A> {
     /// Answers a question together with those that other threads ask before the window ends. Checks `go_on` every few
     /// milliseconds.
     ///
@@ -110,7 +110,7 @@ impl<Q: Clone, A> Gatherer<Q, A> {
                 }
             }
         }
-        let group = Arc::new(GatheredLookups {
+        let group = Arc::new(BatchedLookups {
             view: view.clone(),
             state: Mutex::new(LookupsState::Asked(vec![question.clone()])),
             is_answered: Condvar::new(),
@@ -153,8 +153,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Guard of the leader: wakes all followers when dropped, also on panic.
 struct Answering<'a, Q, A> {
-    gatherer: &'a Gatherer<Q, A>,
-    group: &'a Arc<GatheredLookups<Q, A>>,
+    gatherer: &'a LookupBatcher<Q, A>,
+    group: &'a Arc<BatchedLookups<Q, A>>,
     answers: Vec<Option<A>>,
 }
 
@@ -233,7 +233,7 @@ mod tests {
         let database = Database::in_memory().unwrap();
         database.execute("CREATE CORPUS c").unwrap();
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
-        let gatherer: Gatherer<u64, u64> = Gatherer::default();
+        let gatherer: LookupBatcher<u64, u64> = LookupBatcher::default();
         let hour = Duration::from_secs(3600);
         let ended = || Err(crate::Error::Interrupted);
         let asked = gatherer.ask(snapshot.view(), 1, hour, ended, Ok, Ok);
@@ -246,7 +246,7 @@ mod tests {
         let database = Database::in_memory().unwrap();
         database.execute("CREATE CORPUS c").unwrap();
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
-        let gatherer: Gatherer<u64, u64> = Gatherer::default();
+        let gatherer: LookupBatcher<u64, u64> = LookupBatcher::default();
         let answered: Vec<u64> = thread::scope(|scope| {
             let threads = (0..4).map(|number| {
                 let (gatherer, view) = (&gatherer, snapshot.view());

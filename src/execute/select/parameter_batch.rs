@@ -11,9 +11,9 @@ use zipfdb_sql::substr_range;
 use super::context::{Context, KnownLookups};
 use super::scan::{ScanColumn, ScanRequest, request};
 use crate::answer::CorpusReader;
-use crate::answer::Known;
+use crate::answer::LookupCache;
+use crate::answer::access_path::Run;
 use crate::answer::lookups_cost;
-use crate::answer::path::Run;
 use crate::expression::ColumnFilter;
 use crate::handles::session::Session;
 use crate::{Result, Value};
@@ -105,7 +105,7 @@ pub(super) fn batch(
         let found = view.search_many(&searches, run)?;
         Ok((counted, found, view.extract_many(&extracts, run)?))
     })?;
-    let known = Known::new(
+    let known = LookupCache::new(
         view,
         (counted, counts),
         (found, searches),
@@ -141,11 +141,11 @@ fn batch_intersections(
     let found = (context.interrupt).watch(reader.pool(), |stop| {
         view.files_of_all(&words, Run::until(stop))
     })?;
-    let known = Known {
+    let known = LookupCache {
         files_with: (words.iter().map(|words| words.to_vec()))
             .zip(found)
             .collect(),
-        ..Known::default()
+        ..LookupCache::default()
     };
     Ok(Some(KnownLookups {
         corpus: corpus.to_owned(),

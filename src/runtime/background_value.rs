@@ -1,4 +1,4 @@
-//! `Beside`: a value that a thread of a pool works on while the thread of the statement goes on.
+//! `BackgroundValue`: a value that a thread of a pool works on while the thread of the statement goes on.
 //!
 //! When a result is needed whose work no thread of the pool has begun, the thread of the statement runs it: a busy pool does not delay
 //! the statement. Invariant: pieces of work run one after the other, in the order of `begin`; only the running one has the value.
@@ -12,13 +12,13 @@ use super::interrupt::{BegunWork, Interrupt, begin_apart};
 use crate::{Error, Result};
 
 /// A value and where it is: here, or moved to a task of the pool.
-pub(crate) struct Beside<T> {
+pub(crate) struct BackgroundValue<T> {
     pool: Arc<ThreadPool>,
     interrupt: Interrupt,
-    place: Whereabouts<T>,
+    place: ValuePlace<T>,
 }
 
-enum Whereabouts<T> {
+enum ValuePlace<T> {
     Here(T),
     /// The work, which the first thread that is free takes out, and the receiver of its result.
     Away(Arc<Mutex<Option<WaitingWork<T>>>>, BegunWork<T>),
@@ -28,13 +28,13 @@ enum Whereabouts<T> {
 
 type WaitingWork<T> = Box<dyn FnOnce() -> Result<T> + Send>;
 
-impl<T: Send + 'static> Beside<T> {
+impl<T: Send + 'static> BackgroundValue<T> {
     /// Wraps a value, with no work begun.
-    pub(crate) fn new(of: T, pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> Beside<T> {
-        Beside {
+    pub(crate) fn new(of: T, pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> BackgroundValue<T> {
+        BackgroundValue {
             pool: pool.clone(),
             interrupt: interrupt.clone(),
-            place: Whereabouts::Here(of),
+            place: ValuePlace::Here(of),
         }
     }
 
@@ -43,19 +43,19 @@ impl<T: Send + 'static> Beside<T> {
     /// # Errors
     /// Those of the work, and of `Interrupt::check`. After an error the value is lost.
     pub(crate) fn here(&mut self) -> Result<&mut T> {
-        if let Whereabouts::Away(..) = self.place {
-            self.place = Whereabouts::Here(self.take()?);
+        if let ValuePlace::Away(..) = self.place {
+            self.place = ValuePlace::Here(self.take()?);
         }
         match &mut self.place {
-            Whereabouts::Here(of) => Ok(of),
-            Whereabouts::Away(..) | Whereabouts::Lost => Err(Error::Interrupted),
+            ValuePlace::Here(of) => Ok(of),
+            ValuePlace::Away(..) | ValuePlace::Lost => Err(Error::Interrupted),
         }
     }
 
     /// Queues work on the value, after all work queued before.
     ///
     /// # Errors
-    /// As [`Beside::here`].
+    /// As [`BackgroundValue::here`].
     pub(crate) fn begin(
         &mut self,
         work: impl FnOnce(&mut T) -> Result<()> + Send + 'static,
@@ -71,18 +71,18 @@ impl<T: Send + 'static> Beside<T> {
             let work = of_pool.lock().take();
             work.map_or(Err(Error::Interrupted), |work| work())
         });
-        self.place = Whereabouts::Away(waits, begun);
+        self.place = ValuePlace::Away(waits, begun);
         Ok(())
     }
 
     fn take(&mut self) -> Result<T> {
-        match std::mem::replace(&mut self.place, Whereabouts::Lost) {
-            Whereabouts::Here(of) => Ok(of),
-            Whereabouts::Away(waits, begun) => {
+        match std::mem::replace(&mut self.place, ValuePlace::Lost) {
+            ValuePlace::Here(of) => Ok(of),
+            ValuePlace::Away(waits, begun) => {
                 let work = waits.lock().take();
                 work.map_or_else(|| self.interrupt.wait(begun), |work| work())
             }
-            Whereabouts::Lost => Err(Error::Interrupted),
+            ValuePlace::Lost => Err(Error::Interrupted),
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn work_is_done_in_order_until_a_piece_fails() {
         let pool = Arc::new(start_pool(Some(2)).unwrap());
-        let mut numbers = Beside::new(Vec::new(), &pool, &Interrupt::never());
+        let mut numbers = BackgroundValue::new(Vec::new(), &pool, &Interrupt::never());
         for number in 0..100 {
             let push = move |numbers: &mut Vec<i32>| {
                 numbers.push(number);
@@ -124,7 +124,7 @@ mod tests {
         pool.spawn(move || {
             let _ = is_released.recv();
         });
-        let mut number = Beside::new(1, &pool, &Interrupt::never());
+        let mut number = BackgroundValue::new(1, &pool, &Interrupt::never());
         for _ in 0..3 {
             let double = |number: &mut i32| {
                 *number *= 2;
@@ -142,7 +142,7 @@ mod tests {
         let interrupt = Interrupts::default().begin(50);
         let (release, is_released) = std::sync::mpsc::channel::<()>();
         let (begins, has_begun) = std::sync::mpsc::channel();
-        let mut nothing = Beside::new((), &pool, &interrupt);
+        let mut nothing = BackgroundValue::new((), &pool, &interrupt);
         let waits = move |(): &mut ()| {
             begins.send(()).unwrap();
             // Fails when the sender is dropped.

@@ -53,7 +53,7 @@ pub(super) struct StretchPart {
 }
 
 /// A version of the text: after the first `edits` edits.
-pub(super) struct Moment<'a> {
+pub(super) struct Version<'a> {
     stretches: &'a Stretches,
     /// The number of edits made.
     edits: usize,
@@ -187,9 +187,9 @@ impl Stretches {
     }
 
     /// The version after the first `edits` edits.
-    pub(super) fn moment(&self, edits: usize) -> Moment<'_> {
+    pub(super) fn moment(&self, edits: usize) -> Version<'_> {
         let count = self.len() + 1;
-        let mut moment = Moment {
+        let mut moment = Version {
             stretches: self,
             edits,
             blocks: Vec::with_capacity(count.div_ceil(BLOCK)),
@@ -214,7 +214,7 @@ impl Stretches {
     }
 }
 
-impl Moment<'_> {
+impl Version<'_> {
     /// Makes the next edit.
     pub(super) fn advance(&mut self) {
         let stretches = self.stretches;

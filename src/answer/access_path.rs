@@ -2,7 +2,7 @@
 //!
 //! Invariant: every path of an operation gives the same answer, so the choice only affects time. An operation lists its paths as
 //! [`PartitionOperation::PATHS`]; a listed path is chosen, forced, shown by EXPLAIN and tested like the others. Partitions are
-//! segments here; `spread` spreads them over devices.
+//! segments here; `placement` spreads them over devices.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::corpus_view::CorpusView;
 use super::stored_view::StoredView;
-use super::stream::{Occurrence, PlaceRanges, WordStream};
 use super::terminals::{root_of_file, take_terminals};
+use super::word_cursor::{Occurrence, PlaceRanges, WordStream};
 use crate::Result;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{SegmentView, StructureKind, WordExpansions};

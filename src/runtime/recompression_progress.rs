@@ -12,7 +12,7 @@ use crate::Progress;
 
 /// The running recompression, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Underway(Mutex<Option<Running>>);
+pub(crate) struct RecompressionProgress(Mutex<Option<Running>>);
 
 #[derive(Clone, Debug)]
 struct Running {
@@ -33,7 +33,7 @@ struct Work {
 
 /// Counts the work of a recompression and passes its progress on. Dropped, it ends the recompression.
 pub(crate) struct Meter<'a> {
-    underway: &'a Underway,
+    underway: &'a RecompressionProgress,
     work: Arc<Work>,
     progress: &'a dyn Progress,
 }
@@ -47,7 +47,7 @@ const WEIGHTS: [(&str, u64); 5] = [
     ("write", 17),
 ];
 
-impl Underway {
+impl RecompressionProgress {
     /// Begins a recompression that writes `bytes` of text in place of segments of a corpus.
     pub(crate) fn begin<'a>(
         &'a self,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_share_grows_by_the_weights_of_stages_and_is_gone_at_the_end() {
-        let underway = Underway::default();
+        let underway = RecompressionProgress::default();
         assert_eq!(underway.of_corpus(1), None);
         let meter = underway.begin(1, &[7], 1000, &NoProgress);
         assert_eq!(underway.of_corpus(1), Some(0.0));

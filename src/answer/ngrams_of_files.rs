@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 
 use zipfdb_kernels::{ChosenFiles, RuleFiles, WordUses};
 
+use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
 use super::corpus_view::CorpusView;
 use super::ngram_payload::{NgramAnswer, NgramPayload, NgramQuestion};
 use super::ngrams::{NgramCounting, packed};
-use super::path::{AccessPath, PartitionOperation, PathName, Run, answer, choose};
-use super::spread::SpreadPlan;
+use super::placement::PlacementPlan;
 use crate::Result;
 use crate::segment::cost::SYMBOL_COST;
 use crate::segment::{SegmentView, StructureKind};
@@ -125,7 +125,7 @@ impl CorpusView {
         &self,
         n: usize,
         files: &[u32],
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let (stored, asked) = (self.stored(), self.sorted_stored_of(files));
         let parts = stored.parts_by_segment(asked.iter().copied());
         let parts: Vec<(usize, Vec<u32>)> = parts.collect();

@@ -5,7 +5,7 @@
 //! time. No task waits for another: a thread that waits for its own parallel work may run a task in between, and must return from
 //! it. A full draft ends the work until the next is wanted; the few chunks after it are kept for that.
 
-use super::cut::Cuts;
+use super::device_tokens::Cuts;
 use super::draft::{
     ChunkContent, ContentForm, Draft, DraftChunk, Drafts, FileStretch, Limits, interned,
 };

@@ -1,4 +1,4 @@
-//! `KeyNumbers`: the values of an expression on rows, as numbers.
+//! `KeyInterner`: the values of an expression on rows, as numbers.
 //!
 //! Numbers of columns are taken as they are; other values get numbers when they are first met, once for each text where a column
 //! of numbered texts alone decides. Invariant: identical values have the same numbers, and values that compare equal have a first
@@ -14,7 +14,7 @@ use super::context::Context;
 use super::key::KeyOrder;
 use super::row::value_size;
 use super::sort_column::{ordered, ranked};
-use super::value_numbers::ValueNumbers;
+use super::value_interner::ValueInterner;
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{EntryNumbers, Evaluator, Program, to_real, whole_number};
 use crate::runtime::memory::ValueMemory;
@@ -36,7 +36,7 @@ pub(super) struct Look<'a> {
 
 /// Numbers for the values of an expression.
 #[derive(Debug)]
-pub(super) struct KeyNumbers {
+pub(super) struct KeyInterner {
     expression: ExpressionId,
     what_for: KeyUse,
     /// The column that the expression is.
@@ -66,18 +66,18 @@ enum KeyForm {
     Unknown,
     /// That of the column, which is of the kind of this empty one.
     Column(BatchColumn),
-    Values(ValueNumbers),
+    Values(ValueInterner),
 }
 
-impl KeyNumbers {
+impl KeyInterner {
     /// Numbers the values of `expression`. Values for the texts of a dictionary take at most `bytes_max` bytes.
     pub(super) fn new(
         expression: ExpressionId,
         what_for: KeyUse,
         program: &Program,
         bytes_max: usize,
-    ) -> KeyNumbers {
-        KeyNumbers {
+    ) -> KeyInterner {
+        KeyInterner {
             expression,
             what_for,
             column: program.column(expression),
@@ -278,12 +278,12 @@ impl KeyNumbers {
     }
 
     /// Gives values numbers of their own from now on. Returns the numbers of the column before, if values had those.
-    pub(super) fn number_values(&mut self) -> Option<KeyNumbers> {
+    pub(super) fn number_values(&mut self) -> Option<KeyInterner> {
         if let KeyForm::Values(_) = self.form {
             return None;
         }
         let own = KeyForm::Values(self.no_values());
-        Some(KeyNumbers {
+        Some(KeyInterner {
             expression: self.expression,
             what_for: self.what_for,
             column: self.column,
@@ -317,8 +317,8 @@ impl KeyNumbers {
         };
     }
 
-    fn no_values(&self) -> ValueNumbers {
-        ValueNumbers::new(match self.what_for {
+    fn no_values(&self) -> ValueInterner {
+        ValueInterner::new(match self.what_for {
             KeyUse::Equality(collation) => Some(collation),
             KeyUse::Identity | KeyUse::Number => None,
         })

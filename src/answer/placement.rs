@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use zipfdb_kernels::GrammarView;
 
-use super::path::{CPU, PartitionOperation, PathName, Run, about, answer, choose};
+use super::access_path::{CPU, PartitionOperation, PathName, Run, about, answer, choose};
 use super::stored_view::StoredView;
 use crate::runtime::device::{Bringing, Candidates, Device, Kind, OnDevice, Residence};
 use crate::runtime::interrupt;
@@ -47,7 +47,7 @@ struct Choice<'a> {
 }
 
 /// The paths and devices of all partitions.
-pub(crate) struct SpreadPlan<'a> {
+pub(crate) struct PlacementPlan<'a> {
     choices: Vec<Choice<'a>>,
     /// The cost of the best device, if devices were compared and none takes a partition.
     refused: Option<(&'a Device, f64)>,
@@ -57,9 +57,9 @@ pub(crate) struct SpreadPlan<'a> {
     more: f64,
 }
 
-impl<'a> SpreadPlan<'a> {
+impl<'a> PlacementPlan<'a> {
     /// The same with `cost` more nanoseconds.
-    pub(crate) fn plus(mut self, cost: f64) -> SpreadPlan<'a> {
+    pub(crate) fn plus(mut self, cost: f64) -> PlacementPlan<'a> {
         self.more += cost;
         self
     }
@@ -160,7 +160,7 @@ impl StoredView {
         &self,
         questions: impl Iterator<Item = (usize, u64, O::Question<'q>)>,
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let choices = questions.map(|(index, count, question)| {
             let chosen = choose::<O>(&question, &self.segment_at(index), forced)?;
             Ok(Choice {
@@ -170,7 +170,7 @@ impl StoredView {
                 device: None,
             })
         });
-        Ok(SpreadPlan {
+        Ok(PlacementPlan {
             choices: choices.collect::<Result<_>>()?,
             refused: None,
             is_demanded: false,
@@ -185,7 +185,7 @@ impl StoredView {
     pub(super) fn plan_lookups<'q, O: PartitionOperation>(
         &self,
         questions: impl Iterator<Item = (usize, u64, O::Question<'q>)>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         if !self.devices().are_demanded() {
             return self.plan_questions::<O>(questions, None);
         }
@@ -212,7 +212,7 @@ impl StoredView {
         &self,
         question: &O::Question<'_>,
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let all = 0..self.segments.len();
         let questions = all.map(|index| (index, 1, question.clone()));
         self.plan_questions::<O>(questions, forced)
@@ -226,7 +226,7 @@ impl StoredView {
         &self,
         question: &O::Question<'_>,
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let plan = self.plan_on_cpu::<O>(question, forced)?;
         if forced.is_some_and(|path| path != PathName::Device) {
             return Ok(plan);
@@ -247,7 +247,7 @@ impl StoredView {
         question: &O::Question<'_>,
         (queries, words): (u64, u64),
         forced: Option<PathName>,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let all = 0..self.segments.len();
         let questions = all.map(|index| (index, words, question.clone()));
         let mut plan = self.plan_questions::<O>(questions, forced)?;
@@ -272,7 +272,7 @@ impl StoredView {
         kind: Kind,
         needs: &[StructureKind],
         work: impl Fn(Size) -> f64,
-    ) -> Result<SpreadPlan<'_>> {
+    ) -> Result<PlacementPlan<'_>> {
         let all = 0..self.segments.len();
         let questions = all.map(|index| (index, count, question.clone()));
         let plan = self.plan_questions::<O>(questions, forced)?;
@@ -282,12 +282,12 @@ impl StoredView {
     /// As `placed`, where a device needs other structures of the host than the CPU's paths do, and none once it has the segment.
     fn placed_apart<'a>(
         &'a self,
-        mut plan: SpreadPlan<'a>,
+        mut plan: PlacementPlan<'a>,
         forced: Option<PathName>,
         kind: Kind,
         needs: &[StructureKind],
         work: impl Fn(Size) -> f64,
-    ) -> SpreadPlan<'a> {
+    ) -> PlacementPlan<'a> {
         if forced.is_some_and(|path| path != PathName::Device) || !self.devices().may_take_any() {
             return plan;
         }
@@ -309,8 +309,8 @@ impl StoredView {
     /// A plan, made again if its cost opens devices.
     pub(super) fn planned_with_devices<'a>(
         &self,
-        plan: impl Fn() -> Result<SpreadPlan<'a>>,
-    ) -> Result<SpreadPlan<'a>> {
+        plan: impl Fn() -> Result<PlacementPlan<'a>>,
+    ) -> Result<PlacementPlan<'a>> {
         let first = plan()?;
         if self.devices().look_for(first.cost()) {
             plan()
@@ -322,10 +322,10 @@ impl StoredView {
     /// A plan for the CPU whose partitions go to devices where these are cheaper.
     fn placed<'a>(
         &'a self,
-        mut plan: SpreadPlan<'a>,
+        mut plan: PlacementPlan<'a>,
         kind: Kind,
         device_cost: impl Fn(usize, &Device) -> f64,
-    ) -> SpreadPlan<'a> {
+    ) -> PlacementPlan<'a> {
         let costs: Vec<f64> = plan.choices.iter().map(|choice| choice.work).collect();
         // An answer without cost is in memory.
         let is_there = |index: usize| plan.choices[index].cpu_cost() == 0.0;

@@ -1,4 +1,4 @@
-//! `ParsedStatements`: a cache of parsed statements by their texts.
+//! `StatementCache`: a cache of parsed statements by their texts.
 //!
 //! Invariant: a parsed statement depends on nothing but its text, so it never becomes stale.
 
@@ -14,15 +14,15 @@ const STATEMENTS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// The least recently used statements are evicted; each is found by its whole text.
-pub(crate) struct ParsedStatements(Mutex<LruCache<Box<str>, Arc<Statement>>>);
+pub(crate) struct StatementCache(Mutex<LruCache<Box<str>, Arc<Statement>>>);
 
-impl Default for ParsedStatements {
-    fn default() -> ParsedStatements {
-        ParsedStatements(Mutex::new(LruCache::new(STATEMENTS_MAX)))
+impl Default for StatementCache {
+    fn default() -> StatementCache {
+        StatementCache(Mutex::new(LruCache::new(STATEMENTS_MAX)))
     }
 }
 
-impl ParsedStatements {
+impl StatementCache {
     /// The parsed statement of a text, if it is in the cache.
     pub(crate) fn get(&self, text: &str) -> Option<Arc<Statement>> {
         self.0.lock().get(text).cloned()
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn those_asked_for_last_are_kept_and_long_ones_never() {
-        let statements = ParsedStatements::default();
+        let statements = StatementCache::default();
         let text = |number: usize| format!("SELECT {number}");
         let first = parsed(&text(0));
         statements.keep(&text(0), &first);

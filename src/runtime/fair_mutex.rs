@@ -13,7 +13,7 @@ use super::sync::{Condvar, Mutex};
 
 /// The lock. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Mutex<Line>>);
+pub(crate) struct FairMutex(Arc<Mutex<Line>>);
 
 /// The holder of the lock and the queue of waiters.
 #[derive(Debug, Default)]
@@ -28,15 +28,15 @@ struct Line {
 
 /// The held lock; dropped, it passes to the next waiter.
 #[derive(Debug)]
-pub(crate) struct Turn(Arc<Mutex<Line>>);
+pub(crate) struct FairMutexGuard(Arc<Mutex<Line>>);
 
 /// Interval at which a waiting thread checks for interruption.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-impl Turns {
+impl FairMutex {
     /// Waits for the lock.
     #[cfg(test)]
-    pub(crate) fn wait(&self) -> Turn {
+    pub(crate) fn wait(&self) -> FairMutexGuard {
         let Ok(turn) = self.wait_while(|| Ok::<(), Infallible>(()));
         turn
     }
@@ -48,20 +48,20 @@ impl Turns {
     pub(crate) fn wait_while<E>(
         &self,
         mut go_on: impl FnMut() -> Result<(), E>,
-    ) -> Result<Turn, E> {
+    ) -> Result<FairMutexGuard, E> {
         let mut line = self.0.lock();
         let me = line.count;
         line.count += 1;
         if line.current.is_none() {
             line.current = Some(me);
-            return Ok(Turn(self.0.clone()));
+            return Ok(FairMutexGuard(self.0.clone()));
         }
         let called = Arc::new(Condvar::new());
         line.waiting.push_back((me, called.clone()));
         loop {
             called.wait_for(&mut line, LOOK_INTERVAL);
             if line.current == Some(me) {
-                return Ok(Turn(self.0.clone()));
+                return Ok(FairMutexGuard(self.0.clone()));
             }
             if let Err(error) = go_on() {
                 line.waiting.retain(|(other, _)| *other != me);
@@ -77,7 +77,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for FairMutexGuard {
     fn drop(&mut self) {
         let mut line = self.0.lock();
         let next = line.waiting.pop_front();

@@ -1,4 +1,4 @@
-//! `WorkAhead`: tasks of one statement that run on the threads of a pool while the thread of the statement continues.
+//! `Prefetch`: tasks of one statement that run on the threads of a pool while the thread of the statement continues.
 //!
 //! Invariant: answers come in the order in which tasks began. Dropping the queue keeps tasks that wait for a thread from running.
 
@@ -14,7 +14,7 @@ use crate::Result;
 const BEGUN_OF_THREAD: usize = 2;
 
 /// Tasks in flight, whose answers are taken in the order of their start.
-pub(crate) struct WorkAhead<A> {
+pub(crate) struct Prefetch<A> {
     pool: Arc<ThreadPool>,
     interrupt: Interrupt,
     /// The number of tasks in flight from which on answers should be taken first.
@@ -22,10 +22,10 @@ pub(crate) struct WorkAhead<A> {
     begun: VecDeque<BegunWork<A>>,
 }
 
-impl<A: Send + 'static> WorkAhead<A> {
+impl<A: Send + 'static> Prefetch<A> {
     /// An empty queue for a statement.
-    pub(crate) fn new(pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> WorkAhead<A> {
-        WorkAhead {
+    pub(crate) fn new(pool: &Arc<ThreadPool>, interrupt: &Interrupt) -> Prefetch<A> {
+        Prefetch {
             pool: pool.clone(),
             interrupt: interrupt.clone(),
             most: pool.current_num_threads() * BEGUN_OF_THREAD,
@@ -34,7 +34,7 @@ impl<A: Send + 'static> WorkAhead<A> {
     }
 
     /// The same queue with `work` tasks in flight for each thread: fewer than the default keep large answers out of memory.
-    pub(crate) fn of_each_thread(mut self, work: usize) -> WorkAhead<A> {
+    pub(crate) fn of_each_thread(mut self, work: usize) -> Prefetch<A> {
         self.most = self.pool.current_num_threads() * work;
         self
     }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn answers_come_in_the_order_in_which_work_was_begun() {
         let pool = Arc::new(start_pool(Some(2)).unwrap());
-        let mut ahead = WorkAhead::new(&pool, &Interrupt::never());
+        let mut ahead = Prefetch::new(&pool, &Interrupt::never());
         let mut answers = Vec::new();
         for number in 0..50u64 {
             if ahead.is_full() {
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(answers, (0..50).collect::<Vec<_>>());
         // A thread of the pool does not wait for itself.
         let on_pool = pool.install(|| {
-            let mut ahead = WorkAhead::new(&pool, &Interrupt::never());
+            let mut ahead = Prefetch::new(&pool, &Interrupt::never());
             (0..3).for_each(|number| ahead.begin(move || Ok(number)));
             (ahead.next().unwrap(), ahead.next().unwrap())
         });
@@ -107,7 +107,7 @@ mod tests {
         let pool = Arc::new(start_pool(Some(2)).unwrap());
         let interrupt = Interrupts::default().begin(50);
         let (release, is_released) = std::sync::mpsc::channel::<()>();
-        let mut ahead = WorkAhead::new(&pool, &interrupt);
+        let mut ahead = Prefetch::new(&pool, &interrupt);
         ahead.begin(move || Ok(is_released.recv().is_ok()));
         let error = ahead.next().unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
