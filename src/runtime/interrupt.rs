@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rayon::ThreadPool;
 
 use crate::error::no_threads;
@@ -148,26 +149,38 @@ impl Interrupt {
         pool: &ThreadPool,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send,
     ) -> Result<A> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (done, is_done) = mpsc::channel();
-        let answer = pool.in_place_scope(|scope| {
-            let stop = &stop;
-            scope.spawn(move |_| drop(done.send(work(stop))));
-            loop {
-                match is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
-                    Ok(answer) => return Some(answer),
-                    Err(mpsc::RecvTimeoutError::Disconnected) => return None,
-                    Err(mpsc::RecvTimeoutError::Timeout) if self.check().is_err() => {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    Err(mpsc::RecvTimeoutError::Timeout) => {}
-                }
-            }
+        let (mut work, mut answer) = (Some(work), None);
+        self.watch_task(pool, &mut |stop| {
+            answer = work.take().map(|work| work(stop));
         });
-        // A task that panicked has no answer; the scope passes its panic on.
         match answer.unwrap_or(Err(Error::Interrupted)) {
             Err(Error::Interrupted) => self.check().and(Err(Error::Interrupted)),
             answer => answer,
+        }
+    }
+
+    /// `watch` for work of any type of answer, so that its scope is compiled once. A panic of the task is passed on.
+    fn watch_task(&self, pool: &ThreadPool, task: &mut (dyn FnMut(&Arc<AtomicBool>) + Send)) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (done, is_done) = mpsc::channel::<()>();
+        pool.in_place_scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move |_| {
+                task(stop);
+                drop(done);
+            });
+            self.set_when_over(stop, &is_done);
+        });
+    }
+
+    /// Sets a flag when the query must end, and returns when the other side of a channel is dropped.
+    fn set_when_over(&self, stop: &AtomicBool, is_done: &mpsc::Receiver<()>) {
+        while is_done.recv_timeout(Interrupt::WATCH_INTERVAL)
+            == Err(mpsc::RecvTimeoutError::Timeout)
+        {
+            if self.check().is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
         }
     }
 
@@ -203,16 +216,23 @@ impl Interrupt {
     /// # Errors
     /// Those of the work, and of `check`.
     pub(crate) fn wait<A>(&self, begun: BegunWork<A>) -> Result<A> {
-        loop {
-            match begun.is_done.recv_timeout(Interrupt::WATCH_INTERVAL) {
-                Ok(Ok(Err(Error::Interrupted))) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return self.check().and(Err(Error::Interrupted));
-                }
-                Ok(Ok(answer)) => return answer,
-                Ok(Err(panic)) => resume_unwind(panic),
-                Err(mpsc::RecvTimeoutError::Timeout) => self.check()?,
-            }
+        self.wait_until_dropped(&begun.is_done)?;
+        let answer = begun.answer.lock().take();
+        match answer {
+            // Without an answer the work was not run.
+            None | Some(Ok(Err(Error::Interrupted))) => self.check().and(Err(Error::Interrupted)),
+            Some(Ok(answer)) => answer,
+            Some(Err(panic)) => resume_unwind(panic),
         }
+    }
+
+    fn wait_until_dropped(&self, is_done: &mpsc::Receiver<()>) -> Result<()> {
+        while is_done.recv_timeout(Interrupt::WATCH_INTERVAL)
+            == Err(mpsc::RecvTimeoutError::Timeout)
+        {
+            self.check()?;
+        }
+        Ok(())
     }
 
     /// Runs work on this thread, and sets the flag passed to it when the query must end. For work that waits for other threads:
@@ -221,29 +241,30 @@ impl Interrupt {
     /// # Errors
     /// Those of the work, and of `check`; if the system refuses a thread.
     pub(crate) fn attend<A>(&self, work: impl FnOnce(&Arc<AtomicBool>) -> Result<A>) -> Result<A> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (done, is_done) = mpsc::channel::<()>();
-        let answer = thread::scope(|scope| {
-            let stop = &stop;
-            let look = move || {
-                while is_done.recv_timeout(Interrupt::WATCH_INTERVAL)
-                    == Err(mpsc::RecvTimeoutError::Timeout)
-                {
-                    if self.check().is_err() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                }
-            };
-            let looking = thread::Builder::new().name("zipfdb-interrupt".into());
-            looking.spawn_scoped(scope, look).map_err(no_threads)?;
-            let answer = work(stop);
-            drop(done);
-            answer
-        });
-        match answer {
+        let (mut work, mut answer) = (Some(work), None);
+        self.attend_task(&mut |stop| {
+            answer = work.take().map(|work| work(stop));
+        })?;
+        match answer.unwrap_or(Err(Error::Interrupted)) {
             Err(Error::Interrupted) => self.check().and(Err(Error::Interrupted)),
             answer => answer,
         }
+    }
+
+    /// `attend` for work of any type of answer, so that its scope is compiled once.
+    fn attend_task(&self, task: &mut dyn FnMut(&Arc<AtomicBool>)) -> Result<()> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (done, is_done) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let stop = &stop;
+            let looking = thread::Builder::new().name("zipfdb-interrupt".into());
+            looking
+                .spawn_scoped(scope, move || self.set_when_over(stop, &is_done))
+                .map_err(no_threads)?;
+            task(stop);
+            drop(done);
+            Ok(())
+        })
     }
 
     const WATCH_INTERVAL: Duration = Duration::from_millis(10);
@@ -268,8 +289,13 @@ impl Interrupt {
 /// and work that runs may end early.
 pub(crate) struct BegunWork<A> {
     stop: Arc<AtomicBool>,
-    is_done: mpsc::Receiver<thread::Result<Result<A>>>,
+    answer: Arc<Mutex<Option<thread::Result<Result<A>>>>>,
+    /// The other side is dropped when the answer is there, or the work will not run.
+    is_done: mpsc::Receiver<()>,
 }
+
+/// Work to be run once. Its type does not depend on the work, so that threads and pools are called from one place.
+type Task = Box<dyn FnOnce() + Send>;
 
 impl<A: Send + 'static> BegunWork<A> {
     /// Work that is already done.
@@ -282,17 +308,22 @@ impl<A: Send + 'static> BegunWork<A> {
     /// The handle to wait with, and the work, to be run once.
     fn new(
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<A> + Send + 'static,
-    ) -> (BegunWork<A>, impl FnOnce() + Send + 'static) {
-        let stop = Arc::new(AtomicBool::new(false));
+    ) -> (BegunWork<A>, Task) {
         let (done, is_done) = mpsc::channel();
-        let flag = stop.clone();
-        let work = move || {
-            if check(&flag).is_ok() {
-                // Sending fails if the receiver was dropped: the answer is not wanted.
-                let _ = done.send(catch_unwind(AssertUnwindSafe(|| work(&flag))));
-            }
+        let begun = BegunWork {
+            stop: Arc::new(AtomicBool::new(false)),
+            answer: Arc::new(Mutex::new(None)),
+            is_done,
         };
-        (BegunWork { stop, is_done }, work)
+        let (flag, answer) = (begun.stop.clone(), begun.answer.clone());
+        let task = Box::new(move || {
+            if check(&flag).is_ok() {
+                let result = catch_unwind(AssertUnwindSafe(|| work(&flag)));
+                *answer.lock() = Some(result);
+            }
+            drop(done);
+        });
+        (begun, task)
     }
 }
 

@@ -8,10 +8,12 @@
 use std::cell::Cell;
 use std::io;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::catalog::fault::ContentFault;
 
@@ -26,11 +28,14 @@ pub(super) struct Guarded<V> {
     jobs: std::sync::mpsc::Sender<Job<V>>,
 }
 
+/// Where the end of a job is reported. Of one type for all jobs: a channel of each type of answer is a lot of code.
+type Ended = SyncSender<Result<(), ContentFault>>;
+
 enum Job<V> {
     /// Uses the value; false if it must not be used any more.
-    Use(Box<dyn FnOnce(&V) -> bool + Send>),
+    Use(Box<dyn FnOnce(&V) -> bool + Send>, Ended),
     /// Drops the value.
-    Close(SyncSender<Result<(), ContentFault>>),
+    Close(Ended),
 }
 
 impl<V: 'static> Guarded<V> {
@@ -63,16 +68,20 @@ impl<V: 'static> Guarded<V> {
         &self,
         run: impl FnOnce(&V) -> Result<T, ContentFault> + Send + 'static,
     ) -> Result<T, ContentFault> {
+        let answer = Arc::new(Mutex::new(None));
         let (sender, done) = sync_channel(1);
+        let target = Arc::clone(&answer);
         let job = move |value: &V| {
             let result = guarded(|| run(value));
             let is_usable = result.is_ok();
-            let _ = sender.send(result);
+            *target.lock() = Some(result);
             is_usable
         };
         // If the thread has ended, there is no answer.
-        let _ = self.jobs.send(Job::Use(Box::new(job)));
-        wait(&done)
+        let _ = self.jobs.send(Job::Use(Box::new(job), sender));
+        wait(&done)?;
+        let answer = answer.lock().take();
+        answer.expect("a job that has ended has left its answer")
     }
 
     /// Drops the value.
@@ -86,8 +95,10 @@ impl<V: 'static> Guarded<V> {
 fn work<V>(value: V, jobs: &Receiver<Job<V>>) {
     loop {
         match jobs.recv() {
-            Ok(Job::Use(job)) => {
-                if !job(&value) {
+            Ok(Job::Use(job, sender)) => {
+                let is_usable = job(&value);
+                let _ = sender.send(Ok(()));
+                if !is_usable {
                     return std::mem::forget(value);
                 }
             }
@@ -103,8 +114,8 @@ fn work<V>(value: V, jobs: &Receiver<Job<V>>) {
     }
 }
 
-fn wait<T>(answer: &Receiver<Result<T, ContentFault>>) -> Result<T, ContentFault> {
-    match answer.recv_timeout(CALL_TIME_MAX) {
+fn wait(done: &Receiver<Result<(), ContentFault>>) -> Result<(), ContentFault> {
+    match done.recv_timeout(CALL_TIME_MAX) {
         Ok(result) => result,
         Err(RecvTimeoutError::Timeout) => Err(ContentFault::Io(io::Error::new(
             io::ErrorKind::TimedOut,
