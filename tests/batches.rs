@@ -1,7 +1,5 @@
 //! Rows taken as columns are the rows taken one by one: random queries over corpora with edits, in batches of any size.
 
-#![allow(clippy::unwrap_used)]
-
 use std::cmp::Ordering;
 use std::fs;
 

@@ -1,7 +1,5 @@
 //! The cache keeps to `memory_limit`, and answers are the same however often what they are made of was evicted.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 

@@ -2,8 +2,6 @@
 //!
 //! Every question is asked of a database of its own, so that nothing is there that another one has decoded.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! raise [`CURRENT`], add it to [`VERSIONS`] and run
 //!
 //! ```text
-//! ZIPFDB_WRITE_FIXTURES=1 cargo test -p zipfdb --test compat
+//! ZIPFDB_WRITE_FIXTURES=1 cargo test -p zipfdb --test suite compat
 //! ```
 //!
 //! which writes the fixtures of [`CURRENT`] and of `VIEWS`, and no other. Other bytes under an old version mean that files get written
@@ -13,8 +13,6 @@
 //! intended and readers of the version still understand it, write the fixture again and say why.
 //!
 //! The catalog is not part of it: it is rebuilt, which also shows that segments and markers are enough.
-
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -4,8 +4,6 @@
 //! `ZIPFDB_KILL_ROUNDS` kills more processes, `ZIPFDB_CRASH_STEP=1` tries every sync and every call, `ZIPFDB_SEED` starts
 //! from another number.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +72,7 @@ fn a_killed_process_leaves_what_it_acknowledged_and_whole_changes() {
     for round in 0..rounds {
         let child_seed = seed * 100_000 + round;
         let argument = format!("{child_seed} {}", folder.path().display());
-        let test = "child_that_changes_a_database_until_it_is_killed";
+        let test = "crash::child_that_changes_a_database_until_it_is_killed";
         let mut child = start_child(test, &argument);
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         // Some are killed while the database is being opened.
@@ -138,7 +136,7 @@ fn threads_of_a_killed_process_leave_what_was_acknowledged_and_whole_commits() {
     let path = folder.path().join("d.zdb");
     let mut all = Vec::new();
     for round in 0..rounds {
-        let test = "child_whose_threads_commit_until_it_is_killed";
+        let test = "crash::child_whose_threads_commit_until_it_is_killed";
         let mut child = start_child(test, path.to_str().unwrap());
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "open");

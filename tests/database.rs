@@ -1,7 +1,5 @@
 //! What a host program may rely on: opening, importing, errors, reopening.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 

@@ -4,8 +4,6 @@
 //! and a naive oracle answers them from the text itself with the reference
 //! crate's words. Small segments make files span several of them.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::fs;
 

@@ -2,7 +2,6 @@
 //! an error, no other database is touched, and no statement reads two of them.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;

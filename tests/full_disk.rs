@@ -2,8 +2,6 @@
 //!
 //! The invariant: what is committed is there, pending edits are bounded, and what makes room stays possible.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

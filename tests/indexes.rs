@@ -1,8 +1,6 @@
 //! Indexes through the public API: answers are the same with an index, without one, and with one that is damaged, cut off or lost;
 //! files are there for each segment, and gone with it.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,6 @@
 //! The invariant: a wait that would never end is given up, so a statement that does not look hangs here; work that is
 //! longer than the time it has ends with the error, however fast the machine is. No test depends on how long something takes.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -3,7 +3,6 @@
 //! Invariant: the table names every kind of mistake that a host program or a user can make with paths, files and values. A
 //! message that changes changes here.
 
-#![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;

@@ -1,7 +1,5 @@
 //! Random changes of every kind against a map of texts, reopened now and then.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 
 use zipfdb::{Database, Durability};

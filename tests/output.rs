@@ -2,8 +2,6 @@
 //!
 //! Exactly how rows look is tested beside the code, and that COPY and the command line write the same in `cli/tests/zipf/formats.rs`.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! Files that are stored as packed text first: answers are those of a grammar, from the text, with edits, after it has become a
 //! grammar, and with bytes that are damaged.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -2,8 +2,6 @@
 //!
 //! `ZIPFDB_CORRUPT_STEP=1` damages every byte.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

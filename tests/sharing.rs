@@ -1,8 +1,6 @@
 //! Databases that several processes have open at a time: a reader never waits and sees what others have committed, a
 //! writer has the lock while it writes.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -348,7 +346,7 @@ fn eight_processes_read_beside_one_that_writes_recompresses_and_drops() {
     commit(0);
     let argument = folder.path().to_str().unwrap();
     let children: Vec<_> = (0..READERS)
-        .map(|_| start_child("child_that_reads_until_all_is_committed", argument))
+        .map(|_| start_child("sharing::child_that_reads_until_all_is_committed", argument))
         .collect();
     for commits in 1..=COMMITS {
         commit(commits);

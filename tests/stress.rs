@@ -4,8 +4,6 @@
 //! must hold what the history has there, and be no older than what was acknowledged before it was taken and than what the
 //! same thread has seen. `ZIPFDB_STRESS_ROUNDS` makes more commits, `ZIPFDB_SEED` starts from another number.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -191,6 +191,46 @@ fn no_file_is_compiled_from_another_place() {
     problems.none_left();
 }
 
+/// A crate that lists its programs of tests runs no other file.
+#[test]
+fn every_file_of_tests_is_run() {
+    let mut problems = Problems::default();
+    let all = files();
+    for file in &all {
+        let path = file.path.strip_suffix(".rs").unwrap_or_default();
+        let Some((folder, name)) = path.rsplit_once("tests/") else {
+            continue;
+        };
+        let manifest = format!("{folder}Cargo.toml");
+        let Some(manifest) = all.iter().find(|other| other.path == manifest) else {
+            continue;
+        };
+        let manifest = manifest.text();
+        if name.contains('/') || !manifest.contains("autotests = false") {
+            continue;
+        }
+        let is_program = |name: &str| manifest.contains(&format!("[[test]]\nname = \"{name}\"\n"));
+        let programs = all.iter().filter(|other| {
+            let name = other.path.strip_prefix(&format!("{folder}tests/"));
+            name.and_then(|name| name.strip_suffix(".rs"))
+                .is_some_and(is_program)
+        });
+        let line = format!("\nmod {name};\n");
+        if !is_program(name)
+            && !programs
+                .into_iter()
+                .any(|other| other.text().contains(&line))
+        {
+            problems.add(
+                file,
+                1,
+                "not run: list it in `suite.rs`, or in `Cargo.toml` if it needs a process of its own",
+            );
+        }
+    }
+    problems.none_left();
+}
+
 #[test]
 fn unsafe_code_is_confined_and_argued() {
     let mut problems = Problems::default();

@@ -1,7 +1,5 @@
 //! Edits through the public API, against a map from names to texts: reopened, recompressed, in transactions.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Mutex;

@@ -3,8 +3,6 @@
 //! Invariant: every statement and example of the page is a plan, every error that it shows is that error, every function is
 //! there. What statements return is tested where there is an engine.
 
-#![allow(clippy::unwrap_used)]
-
 use std::cell::RefCell;
 use std::sync::Arc;
 

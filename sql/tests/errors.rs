@@ -2,8 +2,6 @@
 //!
 //! Invariant: each error is one line that names its place, and says what to do where there is something to do.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write;
 use std::sync::Arc;
 

@@ -3,8 +3,6 @@
 //! Invariant: each gives a plan or an error that names a limit or a place; none panics, overflows a stack or takes long.
 //! Random texts are in `properties`.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use zipfdb_sql::query::{Expression, Source};

@@ -2,15 +2,12 @@
 //!
 //! Invariant: every form that docs/SQL.md promises is here. What is refused is in `errors`.
 
-#![allow(clippy::unwrap_used)]
-
+use crate::plan_text;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use zipfdb_sql::query::{Expression, ExpressionId, WordsColumn};
 use zipfdb_sql::{Plan, Schema, Value, bind, parse};
-
-mod plan_text;
 
 struct Corpora;
 

@@ -4,8 +4,7 @@
 //! whatever needless parentheses it has. The seed
 //! is fixed; ZIPFDB_SQL_SEED and ZIPFDB_SQL_CASES change seed and number.
 
-#![allow(clippy::unwrap_used)]
-
+use crate::plan_text;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -14,8 +13,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use zipfdb_sql::{Plan, Schema, StatementStream, Value, bind, parse, parse_statement};
-
-mod plan_text;
 
 struct Corpora;
 

@@ -1,21 +1,17 @@
 //! Power cuts and killed processes: a database that is opened afterwards shows the state before or after the step that
 //! was cut short, and everything that was acknowledged.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use scenario::power_cut::{PowerCut, PowerCutBackend};
-use scenario::{
+use crate::scenario::power_cut::{PowerCut, PowerCutBackend};
+use crate::scenario::{
     CREATE, Random, State, Step, WRITE, build, child_argument, contents, copy_directory, log_steps,
     observe, reopen, scratch, start_child, states, steps,
 };
 use zipfdb_storage::{Durability, Store};
-
-mod scenario;
 
 /// Variants of a disk after a power cut: one holds only what was synced, the others also some unsynced writes.
 const VARIANTS: u32 = 4;
@@ -271,7 +267,7 @@ fn a_process_killed_at_any_moment_leaves_the_old_or_the_new_state() {
     for round in 0..40 {
         let child_seed = seed * 1000 + round;
         let argument = format!("{child_seed} {}", path.display());
-        let mut child = start_child("child_that_works_until_it_is_killed", &argument);
+        let mut child = start_child("crash::child_that_works_until_it_is_killed", &argument);
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         // Most rounds end within some steps, some while the database is being opened.
         let mut opened = false;

@@ -2,7 +2,6 @@
 //! that another writer may rely on.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,15 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use scenario::{
-    CREATE, READ, State, Step, WRITE, build, contents, copy_directory, observe, reopen, scratch,
+use crate::scenario::{
+    self, CREATE, READ, State, Step, WRITE, build, contents, copy_directory, observe, reopen,
+    scratch,
 };
 use zipfdb_storage::{
     Backend, BackendFile, BackendReader, Durability, Error, FileBackend, Followed, HeldDirectory,
     LogPosition, LogRecord, RepairTarget, Result, Store, ViewRecord,
 };
-
-mod scenario;
 
 /// The directories of a test.
 struct Folder {

@@ -1,19 +1,15 @@
 //! The operating system refuses one call: an error, never a panic, and nothing half done.
 
-#![allow(clippy::unwrap_used)]
-
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use scenario::faulty::{Faulty, Mode};
-use scenario::{
-    CREATE, State, Step, WRITE, build, log_steps, observe, reopen, scratch, states, steps,
+use crate::scenario::faulty::{Faulty, Mode};
+use crate::scenario::{
+    self, CREATE, State, Step, WRITE, build, log_steps, observe, reopen, scratch, states, steps,
 };
 use zipfdb_storage::{Durability, Error, Result, Store};
-
-mod scenario;
 
 /// Does `steps` on a database in `path` with call number `call` failing. Whether the end was reached with calls left.
 fn fail_one_call(path: &Path, before: &State, steps: &[Step], mode: Mode, call: i64) -> bool {

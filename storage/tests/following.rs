@@ -1,12 +1,8 @@
 //! A store that reads beside one that writes, as another process would: what it takes up, and when it has to be opened anew.
 
-#![allow(clippy::unwrap_used)]
-
-mod scenario;
-
 use std::path::{Path, PathBuf};
 
-use scenario::{CREATE, READ, WRITE, scratch};
+use crate::scenario::{CREATE, READ, WRITE, scratch};
 use zipfdb_storage::{CorpusSettings, Durability, Error, Followed, LogPosition, LogRecord, Store};
 
 /// Bytes of a log file before its first commit.

@@ -1,19 +1,17 @@
 //! A full disk: the database opens, says what is wrong, and can be made smaller.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use scenario::{CREATE, State, Step, WRITE, build, contents, observe, reopen, scratch};
+use crate::scenario::{
+    self, CREATE, State, Step, WRITE, build, contents, observe, reopen, scratch,
+};
 use zipfdb_storage::{
     Backend, BackendFile, BackendReader, Durability, Error, FileBackend, HeldDirectory, Store,
 };
-
-mod scenario;
 
 /// Bytes of a block: a disk gives files whole blocks.
 const BLOCK_SIZE: usize = 4096;

@@ -1,13 +1,9 @@
 //! The files of a copy of a database: they show what the store shows that they were taken from, whatever the writer does.
 
-#![allow(clippy::unwrap_used)]
-
-mod scenario;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use scenario::{CREATE, READ, WRITE, scratch};
+use crate::scenario::{CREATE, READ, WRITE, scratch};
 use zipfdb_storage::{
     Backend, CorpusRecord, CorpusSettings, Durability, Error, LogPosition, LogRecord,
     MemoryBackend, Store,

@@ -4,17 +4,16 @@
 //! the operating system.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::scenario::{
+    CREATE, State, Step, build, child, child_argument, reopen, scratch, states, steps,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use scenario::{CREATE, State, Step, build, child, child_argument, reopen, scratch, states, steps};
 use zipfdb_storage::Store;
-
-mod scenario;
 
 const SIGSEGV: i32 = 11;
 
@@ -82,7 +81,7 @@ fn later_steps() -> Vec<Step> {
 fn work_under(limit: &str, path: &Path, start: impl FnOnce(&mut Command) -> Output) -> String {
     build(path, &steps());
     let argument = format!("{limit} {}", path.display());
-    let mut command = child("child_that_works_under_a_limit", &argument);
+    let mut command = child("limits::child_that_works_under_a_limit", &argument);
     command.env("RUST_BACKTRACE", "0");
     let output = start(&mut command);
     let messages = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,16 +1,12 @@
 //! Locking of a database: one writer, any number of readers, none of which changes anything.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::{BufRead, BufReader};
 
-use scenario::{
-    CREATE, READ, Step, WRITE, build, child, child_argument, contents, copy_directory, observe,
-    start_child, states, steps,
+use crate::scenario::{
+    self, CREATE, READ, Step, WRITE, build, child, child_argument, contents, copy_directory,
+    observe, start_child, states, steps,
 };
 use zipfdb_storage::{Error, Followed, OpenOptions, Store};
-
-mod scenario;
 
 /// For reading, and one that does not exist may be created.
 const SHOWN: OpenOptions = OpenOptions {
@@ -34,7 +30,10 @@ fn a_writer_in_another_process_is_named_and_a_killed_one_blocks_nobody() {
     build(&path, &steps());
     let expected = states(&steps()).pop().unwrap();
 
-    let mut child = start_child("child_that_holds_a_database_open", path.to_str().unwrap());
+    let mut child = start_child(
+        "locking::child_that_holds_a_database_open",
+        path.to_str().unwrap(),
+    );
     let mut line = String::new();
     BufReader::new(child.stderr.as_mut().unwrap())
         .read_line(&mut line)
@@ -140,7 +139,7 @@ fn reading_needs_no_place_to_write_at_all() {
     let path = directory.path().join("a.zdb");
     build(&path, &steps());
     let mut child = child(
-        "child_that_reads_without_a_temporary_directory",
+        "locking::child_that_reads_without_a_temporary_directory",
         path.to_str().unwrap(),
     );
     let output = child.env("TMPDIR", path.join("LOCK")).output().unwrap();

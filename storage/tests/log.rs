@@ -1,19 +1,15 @@
 //! The record log as part of a database: replay, recompression, what is removed and what is kept when something is lost.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use scenario::{
-    CREATE, READ, Step, WRITE, build, contents, log_steps, observe, reopen, scratch, states,
+use crate::scenario::{
+    self, CREATE, READ, Step, WRITE, build, contents, log_steps, observe, reopen, scratch, states,
     write_segment,
 };
 use zipfdb_storage::{
     CorpusSettings, Durability, Error, LogPosition, LogRecord, Publication, Store,
 };
-
-mod scenario;
 
 fn add(store: &Store, corpus: &str, name: &str) -> LogPosition {
     let id = store.corpus(corpus).unwrap().id;

@@ -1,17 +1,13 @@
 //! Whatever happens to manifest and catalog, or to one other file, the right state comes back with a warning that names
 //! the fault.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 
-use scenario::{
+use crate::scenario::{
     READ, Random, State, Step, WRITE, build, contents, copy_directory, log_steps, observe, reopen,
     scratch, states, steps,
 };
 use zipfdb_storage::{Error, Store};
-
-mod scenario;
 
 /// Opens a damaged database for reading, which must change nothing, and for writing. Both must show the state after
 /// [`steps`]. If the catalog was replaced there must be a warning; returns all warnings of the writer.

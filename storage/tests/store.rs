@@ -1,14 +1,12 @@
 //! What a store does when nothing goes wrong.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 use std::sync::Arc;
 
-use scenario::{CREATE, READ, State, Step, log_steps, observe, reopen, scratch, states, steps};
+use crate::scenario::{
+    self, CREATE, READ, State, Step, log_steps, observe, reopen, scratch, states, steps,
+};
 use zipfdb_storage::{Backend, Error, MemoryBackend, Store};
-
-mod scenario;
 
 #[test]
 fn a_publication_to_a_corpus_that_was_dropped_and_created_again_is_refused() {

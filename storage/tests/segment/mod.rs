@@ -2,7 +2,5 @@
 //!
 //! Everything is written to and read from memory; crashes and power cuts are the store's tests.
 
-#![allow(clippy::unwrap_used)]
-
 mod damage;
 mod round_trip;

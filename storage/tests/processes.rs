@@ -1,0 +1,10 @@
+//! Tests that start processes, which are killed, limited or locked out.
+//!
+//! A program apart from `suite.rs`: until it runs its own program a new process holds the locks of all open databases.
+
+#![allow(clippy::unwrap_used)]
+
+mod crash;
+mod limits;
+mod locking;
+mod scenario;

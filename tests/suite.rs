@@ -1,0 +1,26 @@
+//! Tests through the public interface that may share a process.
+//!
+//! One program, because each is linked with the whole database. Tests with a program of their own change or count something
+//! of their process, such as its directory, open files, devices or children; `Cargo.toml` lists them.
+
+#![allow(clippy::unwrap_used)]
+
+mod batches;
+mod cache;
+mod cold;
+mod compat;
+mod corrupt;
+mod database;
+mod differential;
+mod displaced;
+mod full_disk;
+mod fuzz_seeds;
+mod indexes;
+mod interrupts;
+mod messages;
+mod model;
+mod output;
+mod packed_text;
+mod repair;
+mod stress;
+mod updates;
