@@ -13,12 +13,13 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree};
 
 /// The crates, by their roots.
-const ROOTS: [&str; 9] = [
+const ROOTS: [&str; 10] = [
     "src/lib.rs",
     "sql/src/lib.rs",
     "storage/src/lib.rs",
     "kernels/src/lib.rs",
     "bench/kernels/src/lib.rs",
+    "bench/report/src/lib.rs",
     "cli/src/main.rs",
     "datafusion/src/lib.rs",
     "scripts/attack/main.rs",

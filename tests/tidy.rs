@@ -29,7 +29,7 @@ const UNSAFE_FORBIDDEN: [(&str, &str); 4] = [
 ];
 
 /// Which crates of ours a crate may use.
-const DIRECTION: [(&str, &[&str]); 13] = [
+const DIRECTION: [(&str, &[&str]); 14] = [
     (
         "Cargo.toml",
         &[
@@ -61,12 +61,14 @@ const DIRECTION: [(&str, &[&str]); 13] = [
         &[
             "zipfdb",
             "zipfdb-bench-kernels",
+            "zipfdb-bench-report",
             "zipfdb-kernels",
             "zipfdb-storage",
             "zipfdb-tadoc",
         ],
     ),
     ("bench/kernels/Cargo.toml", &["zipfdb-kernels"]),
+    ("bench/report/Cargo.toml", &[]),
     ("bench/tadoc/Cargo.toml", &[]),
     ("datafusion/Cargo.toml", &["zipfdb", "zipfdb-remote"]),
     ("remote/Cargo.toml", &["zipfdb", "zipfdb-storage"]),

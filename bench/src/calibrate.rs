@@ -15,6 +15,7 @@ use zipfdb_kernels::{
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
+use crate::report::{Cell, MeasuredCorpus, Report, Table};
 use crate::words::{self, Words};
 use crate::{Options, Result, gpu};
 
@@ -82,26 +83,38 @@ pub fn run(options: &Options) -> Result<()> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(1)
         .build_global()?;
+    let mut report = Report::new("calibrate", &options.output)?;
     let mut measured: Vec<Vec<f64>> = vec![Vec::new(); CONSTANTS.len()];
     let mut of_device: Vec<Vec<f64>> = vec![Vec::new(); gpu::CONSTANTS.len()];
     for path in &options.corpus {
-        if !path.join("segments").is_dir() {
-            let costs = costs(&Corpus::open(path)?, options)?;
-            eprintln!("{}: {costs:.2?}", path.display());
-            for (all, cost) in measured.iter_mut().zip(costs) {
+        let corpus = Corpus::open(path)?;
+        let is_text = !path.join("segments").is_dir();
+        let mut table = Table::new("ns", [""]);
+        if is_text {
+            let costs = costs(&corpus, options)?;
+            for ((all, cost), (name, _)) in measured.iter_mut().zip(costs).zip(CONSTANTS) {
                 all.extend(cost);
+                table.row(name, [cost]);
             }
         }
-        for costs in gpu::costs(path)? {
-            eprintln!("{}, device: {costs:.3?}", path.display());
-            for (all, cost) in of_device.iter_mut().zip(costs) {
-                all.push(cost);
-            }
+        let segments = gpu::costs(path)?;
+        let mut device = Table::new("ns, with a device", [""]).detail();
+        for (index, (all, (name, _))) in of_device.iter_mut().zip(gpu::CONSTANTS).enumerate() {
+            let costs = segments.iter().map(|costs| costs[index]);
+            all.extend(costs.clone());
+            device.row(name, [Cell::of_runs(costs)]);
         }
+        report.add_measured(MeasuredCorpus {
+            name: corpus.name.clone(),
+            bytes: corpus.size(),
+            files: corpus.files.len(),
+            is_utf8: !is_text || corpus.is_utf8()?,
+            tables: vec![table, device],
+        })?;
     }
     print(&CONSTANTS, measured);
     print(&gpu::CONSTANTS, of_device);
-    Ok(())
+    report.finish(Vec::new())
 }
 
 /// Rust, for each constant that was measured.

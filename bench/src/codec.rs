@@ -11,7 +11,6 @@ use std::time::Instant;
 
 use clap::Args;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use serde::Serialize;
 use zipfdb_bench_kernels::DevicePacked;
 use zipfdb_kernels::gompresso::{
     Elimination, PackCodec, PackOptions, PackedReader, ReferenceRounds, References, pack,
@@ -19,7 +18,7 @@ use zipfdb_kernels::gompresso::{
 use zipfdb_kernels::gpu::{Gpu, devices};
 
 use crate::corpus::Corpus;
-use crate::report::{self, MEGABYTE, Table};
+use crate::report::{Cell, MEGABYTE, MeasuredCorpus, Report, Table};
 use crate::{Options, Result};
 
 /// Bytes of a block of the other compressors.
@@ -64,40 +63,44 @@ pub struct CodecOptions {
 }
 
 /// A way to pack a corpus, measured.
-#[derive(Serialize)]
 struct Measured {
-    corpus: String,
-    name: String,
     text_bytes: usize,
     packed_bytes: usize,
     /// Seconds on all threads.
     pack: f64,
-    /// Seconds of each way to unpack.
-    unpack: Vec<Unpacking>,
-    /// Rounds of a group whose references are resolved in rounds.
-    rounds_mean: f64,
-    rounds_max: u32,
-}
-
-/// A way to unpack, measured.
-#[derive(Serialize)]
-struct Unpacking {
-    way: String,
-    threads: usize,
-    seconds: f64,
+    /// Seconds of each run of each way to unpack.
+    unpack: Vec<Vec<f64>>,
+    rounds: ReferenceRounds,
 }
 
 impl Measured {
-    fn ratio(&self) -> String {
-        format!("{:.3}", self.text_bytes as f64 / self.packed_bytes as f64)
+    /// The ratio, and MB/s to pack and to unpack.
+    fn cells(&self) -> Vec<Cell> {
+        let rate = |seconds: f64| self.text_bytes as f64 / MEGABYTE / seconds;
+        let unpack = self.unpack.iter();
+        let unpack = unpack.map(|runs| Cell::of_runs(runs.iter().map(|&run| rate(run))));
+        [self.ratio(), Cell::from(rate(self.pack))]
+            .into_iter()
+            .chain(unpack)
+            .collect()
     }
 
-    fn rate(&self, seconds: f64) -> String {
-        report::digits(self.text_bytes as f64 / MEGABYTE / seconds)
+    fn ratio(&self) -> Cell {
+        Cell::from(self.text_bytes as f64 / self.packed_bytes as f64)
     }
 
-    fn rates(&self) -> impl Iterator<Item = String> {
-        self.unpack.iter().map(|way| self.rate(way.seconds))
+    /// Rounds of a group whose references are resolved in rounds: on average, and at most.
+    fn round_cells(&self) -> [Cell; 2] {
+        let ReferenceRounds {
+            rounds,
+            groups,
+            rounds_max,
+            ..
+        } = self.rounds;
+        [
+            Cell::from(rounds as f64 / groups.max(1) as f64),
+            Cell::from(f64::from(rounds_max)),
+        ]
     }
 }
 
@@ -137,7 +140,7 @@ pub fn run(codec_options: &CodecOptions) -> Result<()> {
             None
         }
     };
-    let mut results = Vec::new();
+    let mut report = Report::new("codec", &options.output)?;
     for path in &options.corpus {
         let corpus = Corpus::open(path)?;
         let mut text = Vec::new();
@@ -145,7 +148,6 @@ pub fn run(codec_options: &CodecOptions) -> Result<()> {
             .reader()
             .take(codec_options.bytes)
             .read_to_end(&mut text)?;
-        report::heading(&corpus.name, text.len() as u64, corpus.files.len());
         let suite = Suite {
             corpus: &corpus.name,
             text: &text,
@@ -153,24 +155,28 @@ pub fn run(codec_options: &CodecOptions) -> Result<()> {
             threads,
             pools: &pools,
         };
-        results.extend(suite.codecs()?);
-        results.extend(suite.others()?);
+        let mut tables = vec![suite.codecs()?, suite.others()?];
         if !codec_options.no_ablations {
-            results.extend(suite.ablations()?);
+            tables.push(suite.ablations()?.detail());
         }
         if let Some(gpu) = gpu {
-            results.extend(suite.device(gpu)?);
+            tables.extend(suite.device(gpu)?);
         }
+        report.add_measured(MeasuredCorpus {
+            name: corpus.name.clone(),
+            bytes: text.len() as u64,
+            files: corpus.files.len(),
+            is_utf8: corpus.is_utf8()?,
+            tables,
+        })?;
     }
-    report::print_notes(&notes);
-    report::write_json("codec", options, &notes, &results)
+    report.finish(notes)
 }
 
 impl Suite<'_> {
     /// Both codecs: sizes, and speeds of all orders.
-    fn codecs(&self) -> Result<Vec<Measured>> {
+    fn codecs(&self) -> Result<Table> {
         let titles = [
-            "",
             "ratio",
             "pack",
             "SC",
@@ -182,38 +188,24 @@ impl Suite<'_> {
             "rounds",
             "most rounds",
         ];
-        let mut table = Table::new(titles.map(str::to_owned));
-        let mut results = Vec::new();
+        let mut table = Table::new("MB/s of ours", titles);
         for (name, codec, elimination) in CODECS {
             let options = PackOptions {
                 elimination,
                 ..PackOptions::new(codec)
             };
             let measured = self.measure(name, &options, &ORDERS)?;
-            let mut cells = vec![measured.ratio(), measured.rate(measured.pack)];
-            cells.extend(measured.rates());
-            cells.push(format!("{:.2}", measured.rounds_mean));
-            cells.push(measured.rounds_max.to_string());
+            let mut cells = measured.cells();
+            cells.extend(measured.round_cells());
             table.row(name, cells);
-            results.push(measured);
         }
-        table.print(&[]);
-        Ok(results)
+        Ok(table)
     }
 
     /// Sizes of what the format leaves open, each alone, with and without elimination.
-    fn ablations(&self) -> Result<Vec<Measured>> {
-        let titles = [
-            "",
-            "ratio",
-            "ratio DE",
-            "SC",
-            "SC all",
-            "rounds",
-            "most rounds",
-        ];
-        let mut table = Table::new(titles.map(str::to_owned));
-        let mut results = Vec::new();
+    fn ablations(&self) -> Result<Table> {
+        let titles = ["ratio", "ratio DE", "SC", "SC all", "rounds", "most rounds"];
+        let mut table = Table::new("MB/s by size", titles);
         let (byte, bit) = (
             PackOptions::new(PackCodec::Byte),
             PackOptions::new(PackCodec::Bit),
@@ -255,14 +247,11 @@ impl Suite<'_> {
             };
             let direct = self.measure(&format!("{name}, DE"), &direct, &[])?;
             let mut cells = vec![measured.ratio(), direct.ratio()];
-            cells.extend(measured.rates().take(2));
-            cells.push(format!("{:.2}", measured.rounds_mean));
-            cells.push(measured.rounds_max.to_string());
-            table.row(&name, cells);
-            results.extend([measured, direct]);
+            cells.extend(&measured.cells()[2..4]);
+            cells.extend(measured.round_cells());
+            table.row(name, cells);
         }
-        table.print(&[]);
-        Ok(results)
+        Ok(table)
     }
 
     /// Packs, and unpacks in some orders on one thread and on all.
@@ -280,10 +269,10 @@ impl Suite<'_> {
         let reader = PackedReader::open(&packed)?;
         let mut text = vec![1; self.text.len()];
         let (mut unpack, mut rounds) = (Vec::new(), ReferenceRounds::default());
-        for &(way, order) in orders {
-            for (pool, threads) in self.pools.iter().zip([1, self.threads]) {
+        for &(_, order) in orders {
+            for pool in self.pools {
                 let mut found = Ok(ReferenceRounds::default());
-                let seconds = median(self.runs, || {
+                let seconds = times(self.runs, || {
                     found = pool.install(|| reader.unpack_to(&mut text, order, &stop));
                 });
                 let found = found?;
@@ -291,22 +280,15 @@ impl Suite<'_> {
                     rounds = found;
                 }
                 self.compare(name, &text)?;
-                unpack.push(Unpacking {
-                    way: way.to_owned(),
-                    threads,
-                    seconds,
-                });
+                unpack.push(seconds);
             }
         }
         Ok(Measured {
-            corpus: self.corpus.to_owned(),
-            name: name.to_owned(),
             text_bytes: self.text.len(),
             packed_bytes: packed.len(),
             pack,
             unpack,
-            rounds_mean: rounds.rounds as f64 / rounds.groups.max(1) as f64,
-            rounds_max: rounds.rounds_max,
+            rounds,
         })
     }
 
@@ -319,10 +301,8 @@ impl Suite<'_> {
     }
 
     /// The other compressors.
-    fn others(&self) -> Result<Vec<Measured>> {
-        let mut table =
-            Table::new(["", "ratio", "pack", "unpack", "unpack all"].map(str::to_owned));
-        let mut results = Vec::new();
+    fn others(&self) -> Result<Table> {
+        let mut table = Table::new("MB/s", ["ratio", "pack", "unpack", "unpack all"]);
         for other in OtherCompressor::ALL {
             let begun = Instant::now();
             let blocks = self.text.chunks(BLOCK_BYTES).collect();
@@ -332,7 +312,7 @@ impl Suite<'_> {
             let mut unpack = Vec::new();
             for threads in [1, self.threads] {
                 let mut found = Ok(Vec::new());
-                let seconds = median(self.runs, || {
+                let seconds = times(self.runs, || {
                     let blocks = packed.iter().zip(text.chunks_mut(BLOCK_BYTES)).collect();
                     found = in_queue(threads, blocks, |(packed, text): (&Vec<u8>, &mut [u8])| {
                         other.unpack(packed, text)
@@ -340,38 +320,26 @@ impl Suite<'_> {
                 });
                 found?;
                 self.compare(other.name(), &text)?;
-                unpack.push(Unpacking {
-                    way: "unpack".to_owned(),
-                    threads,
-                    seconds,
-                });
+                unpack.push(seconds);
             }
             let measured = Measured {
-                corpus: self.corpus.to_owned(),
-                name: other.name().to_owned(),
                 text_bytes: self.text.len(),
                 packed_bytes: packed.iter().map(Vec::len).sum(),
                 pack,
                 unpack,
-                rounds_mean: 0.0,
-                rounds_max: 0,
+                rounds: ReferenceRounds::default(),
             };
-            let mut cells = vec![measured.ratio(), measured.rate(pack)];
-            cells.extend(measured.rates());
-            table.row(other.name(), cells);
-            results.push(measured);
+            table.row(other.name(), measured.cells());
         }
-        table.print(&[]);
-        Ok(results)
+        Ok(table)
     }
 
     /// Unpacks on a device: with both copies, with that of the packed text, without any.
-    fn device(&self, gpu: &Gpu) -> Result<Vec<Measured>> {
-        let titles = ["GB/s on the device", "ratio", "In/Out", "In", "No PCIe"];
-        let mut table = Table::new(titles.map(str::to_owned));
-        let mut results = Vec::new();
+    fn device(&self, gpu: &Gpu) -> Result<[Table; 2]> {
         let stop = AtomicBool::new(false);
-        for block_size in [1 << 16, 1 << 18] {
+        let [small, large] = [1 << 16, 1 << 18].map(|block_size| -> Result<Table> {
+            let title = format!("GB/s on the device, blocks of {} KiB", block_size >> 10);
+            let mut table = Table::new(title, ["ratio", "In/Out", "In", "No PCIe"]);
             for (name, codec, elimination) in CODECS {
                 let options = PackOptions {
                     elimination,
@@ -389,47 +357,31 @@ impl Suite<'_> {
                     // Compiles and allocates.
                     gpu.download_from(&resident.unpack(gpu, order)?, 0, &mut text)?;
                     self.compare(name, &text)?;
-                    let both = try_median(self.runs, || {
+                    let both = try_times(self.runs, || {
                         let packed = DevicePacked::upload(gpu, &reader)?;
                         gpu.download_from(&packed.unpack(gpu, order)?, 0, &mut text)?;
                         Ok(())
                     })?;
-                    let upload = try_median(self.runs, || {
+                    let upload = try_times(self.runs, || {
                         let packed = DevicePacked::upload(gpu, &reader)?;
                         packed.unpack(gpu, order)?;
                         Ok(gpu.synchronize()?)
                     })?;
-                    let none = try_median(self.runs, || {
+                    let none = try_times(self.runs, || {
                         resident.unpack(gpu, order)?;
                         Ok(gpu.synchronize()?)
                     })?;
-                    let name = format!("{name}, blocks of {} KiB, {way}", block_size >> 10);
-                    let ways = [("In/Out", both), ("In", upload), ("No PCIe", none)];
-                    let measured = Measured {
-                        corpus: self.corpus.to_owned(),
-                        name: name.clone(),
-                        text_bytes: self.text.len(),
-                        packed_bytes: packed.len(),
-                        pack: 0.0,
-                        unpack: ways
-                            .map(|(way, seconds)| Unpacking {
-                                way: way.to_owned(),
-                                threads: 0,
-                                seconds,
-                            })
-                            .into(),
-                        rounds_mean: 0.0,
-                        rounds_max: 0,
-                    };
-                    let rates = ways
-                        .map(|(_, seconds)| report::digits(self.text.len() as f64 / 1e9 / seconds));
-                    table.row(&name, std::iter::once(measured.ratio()).chain(rates));
-                    results.push(measured);
+                    let ratio = self.text.len() as f64 / packed.len() as f64;
+                    let rates = [both, upload, none].map(|runs| {
+                        Cell::of_runs(runs.iter().map(|run| self.text.len() as f64 / 1e9 / run))
+                    });
+                    let cells = [Cell::from(ratio)].into_iter().chain(rates);
+                    table.row(format!("{name}, {way}"), cells);
                 }
             }
-        }
-        table.print(&[]);
-        Ok(results)
+            Ok(table)
+        });
+        Ok([small?, large?.detail()])
     }
 }
 
@@ -533,22 +485,19 @@ fn in_queue<B: Send, T: Send>(
         .collect()
 }
 
-/// Seconds of the median run.
-fn median(runs: usize, mut run: impl FnMut()) -> f64 {
-    let mut seconds: Vec<f64> = (0..runs)
-        .map(|_| {
-            let begun = Instant::now();
-            run();
-            begun.elapsed().as_secs_f64()
-        })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds[runs / 2]
+/// Seconds of each run.
+fn times(runs: usize, mut run: impl FnMut()) -> Vec<f64> {
+    let timed = |_| {
+        let begun = Instant::now();
+        run();
+        begun.elapsed().as_secs_f64()
+    };
+    (0..runs).map(timed).collect()
 }
 
 /// The same of what can fail.
-fn try_median(runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+fn try_times(runs: usize, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let mut failed = None;
-    let seconds = median(runs, || failed = failed.take().or(run().err()));
+    let seconds = times(runs, || failed = failed.take().or(run().err()));
     failed.map_or(Ok(seconds), Err)
 }

@@ -1,7 +1,7 @@
 //! Suite `cold`: the first question of a database that was just opened, its files in the page cache.
 //!
-//! Every measurement is a process of its own, which opens the database and asks one question once. The word and the places
-//! are those of the largest file, found when the database was built. What indexes answer is asked again with
+//! Every measurement is a process of its own, which opens the database and asks one question twice. The word and the places
+//! are those of the largest file that has some, found when the database was built. What indexes answer is asked again with
 //! one of postings, one of occurrences and one of suffixes.
 
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use zipfdb::{Database, Snapshot};
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
-use crate::report::{self, Table};
+use crate::report::{Cell, MEGABYTE, Report, Table};
 use crate::{Options, Result};
 
 /// Bytes of an extract.
@@ -189,22 +189,14 @@ struct Outcome {
     open_seconds: f64,
     /// To ask.
     seconds: f64,
+    /// To ask the same again.
+    again_seconds: f64,
     subject: Option<Subject>,
-}
-
-/// All measurements of one corpus.
-#[derive(Serialize)]
-struct Outcomes {
-    corpus: String,
-    files: usize,
-    bytes: u64,
-    /// The median of each question.
-    outcomes: Vec<Outcome>,
 }
 
 /// Measures, prints and writes.
 pub fn run(options: &Options) -> Result<()> {
-    let mut results = Vec::new();
+    let mut report = Report::new("cold", &options.output)?;
     for path in &options.corpus {
         let corpus = Corpus::open(path)?;
         let directory = engines::database_directory(options)?;
@@ -243,44 +235,55 @@ pub fn run(options: &Options) -> Result<()> {
                 })
                 .collect::<Result<Vec<Outcome>>>()?;
             let before = outcomes.iter().find(|before| before.question == question);
-            runs.extend(before.cloned());
-            if runs.iter().any(|run| run.answers != runs[0].answers) {
+            let expected = before.unwrap_or(&runs[0]).answers;
+            if runs.iter().any(|run| run.answers != expected) {
                 let title = question.title();
                 return Err(format!("{}: answers differ: {title}", corpus.name).into());
             }
-            runs.retain(|run| run.is_indexed == is_indexed);
-            runs.sort_by(|left, right| left.seconds.total_cmp(&right.seconds));
-            outcomes.push(runs.swap_remove(runs.len() / 2));
+            outcomes.append(&mut runs);
         }
-        report::heading(&corpus.name, corpus.size(), corpus.files.len());
-        let titles = ["first question", "ms", "ms to open", "answers"];
-        let mut table = Table::new(titles.map(str::to_owned));
-        for outcome in &outcomes {
-            let cells = [
-                report::milliseconds(outcome.seconds),
-                report::milliseconds(outcome.open_seconds),
-                outcome.answers.to_string(),
-            ];
-            let title = outcome.question.title();
-            let is_again = outcome.is_indexed && outcome.question.index().is_none();
-            let title = format!("{title}{}", if is_again { ", indexed" } else { "" });
-            table.row(&title, cells);
-        }
-        table.print(&[]);
-        results.push(Outcomes {
-            corpus: corpus.name.clone(),
-            files: corpus.files.len(),
-            bytes: corpus.size(),
-            outcomes,
-        });
+        report.add(&corpus, tables(&outcomes))?;
     }
-    let notes = [
-        "The first question to a database that a new process opened, whose files are in the page cache; the median of \
-         all runs."
+    report.finish(vec![
+        "The first question to a database that a new process opened, whose files are in the page cache, and the same question \
+         asked again; without indexes and with those that are created after that."
             .to_owned(),
-    ];
-    report::print_notes(&notes);
-    report::write_json("cold", options, &notes, &results)
+    ])
+}
+
+/// What questions take, and what indexes take.
+fn tables(outcomes: &[Outcome]) -> Vec<Table> {
+    let cell = |question: Question, is_indexed: bool, value: fn(&Outcome) -> f64| {
+        let runs = outcomes.iter();
+        let runs = runs.filter(|run| (run.question, run.is_indexed) == (question, is_indexed));
+        Cell::of_runs(runs.map(value))
+    };
+    let first = |run: &Outcome| run.seconds * 1e3;
+    let again = |run: &Outcome| run.again_seconds * 1e3;
+    let mut questions = Table::new("ms", ["first", "again", "indexed, first", "indexed, again"]);
+    let open = outcomes.iter().filter(|run| run.question.index().is_none());
+    questions.row(
+        "open",
+        [Cell::of_runs(open.map(|run| run.open_seconds * 1e3))],
+    );
+    for question in Question::MEASURED {
+        let cells = [
+            cell(question, false, first),
+            cell(question, false, again),
+            cell(question, true, first),
+            cell(question, true, again),
+        ];
+        questions.row(question.title(), cells);
+    }
+    let mut indexes = Table::new("indexes", ["s", "MB"]);
+    for question in Question::INDEXES {
+        let cells = [
+            cell(question, true, |run| run.seconds),
+            cell(question, true, |run| run.answers as f64 / MEGABYTE),
+        ];
+        indexes.row(question.title(), cells);
+    }
+    vec![questions, indexes]
 }
 
 fn child(
@@ -310,17 +313,23 @@ pub fn run_child(job: &Job) -> Result<()> {
     let begin = Instant::now();
     let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
     let open_seconds = begin.elapsed().as_secs_f64();
-    let begin = Instant::now();
-    let (answers, subject) = match job.question {
-        Question::Subject => (0, Some(subject(&snapshot)?)),
-        question => (ask(question, &job.subject, &database, &snapshot)?, None),
+    let ask_timed = || -> Result<(u64, Option<Subject>, f64)> {
+        let begin = Instant::now();
+        let (answers, subject) = match job.question {
+            Question::Subject => (0, Some(subject(&snapshot)?)),
+            question => (ask(question, &job.subject, &database, &snapshot)?, None),
+        };
+        Ok((answers, subject, begin.elapsed().as_secs_f64()))
     };
+    let (answers, subject, seconds) = ask_timed()?;
+    let (.., again_seconds) = ask_timed()?;
     let outcome = Outcome {
         question: job.question,
         is_indexed: false,
         answers,
         open_seconds,
-        seconds: begin.elapsed().as_secs_f64(),
+        seconds,
+        again_seconds,
         subject,
     };
     println!("{}", serde_json::to_string(&outcome)?);
@@ -347,6 +356,7 @@ fn create_index(job: &Job, kind: &str) -> Result<()> {
         answers: bytes.try_into()?,
         open_seconds: 0.0,
         seconds,
+        again_seconds: 0.0,
         subject: None,
     };
     println!("{}", serde_json::to_string(&outcome)?);
@@ -375,27 +385,29 @@ fn ask(question: Question, subject: &str, database: &Database, snapshot: &Snapsh
     })
 }
 
-/// Two words that follow each other in the middle of the largest file, letters alone.
+/// Two words that follow each other in the middle of the largest file that has some there, letters alone.
 fn subject(snapshot: &Snapshot) -> Result<Subject> {
-    let largest = snapshot.files().iter().max_by_key(|file| file.bytes);
-    let file = largest.ok_or("no file")?;
-    let bytes = snapshot.extract(&file.name, file.bytes / 2, 1 << 16)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.split(|letter: char| !letter.is_ascii_alphabetic() && letter != ' ');
-    let words = lines.find_map(|line| {
-        let words: Vec<&str> = line.split(' ').collect();
-        // What is cut at both ends may be a part of a word.
-        let inner = words.get(1..words.len().saturating_sub(1))?;
-        let mut pairs = inner.windows(2);
-        pairs
-            .find(|pair| pair.iter().all(|word| word.len() > 3))
-            .map(|pair| {
-                let [first, second] = [pair[0], pair[1]];
-                [first.to_owned(), second.to_owned()]
-            })
-    });
-    Ok(Subject {
-        file: file.name.clone(),
-        words: words.ok_or("no two words follow each other")?,
-    })
+    let mut files: Vec<_> = snapshot.files().iter().collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
+    for file in files {
+        let bytes = snapshot.extract(&file.name, file.bytes / 2, 1 << 16)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.split(|letter: char| !letter.is_ascii_alphabetic() && letter != ' ');
+        let words = lines.find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            // What is cut at both ends may be a part of a word.
+            let inner = words.get(1..words.len().saturating_sub(1))?;
+            let mut pairs = inner.windows(2);
+            pairs
+                .find(|pair| pair.iter().all(|word| word.len() > 3))
+                .map(|pair| [pair[0], pair[1]].map(str::to_owned))
+        });
+        if let Some(words) = words {
+            return Ok(Subject {
+                file: file.name.clone(),
+                words,
+            });
+        }
+    }
+    Err("no two words follow each other".into())
 }

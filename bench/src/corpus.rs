@@ -2,6 +2,7 @@
 //!
 //! Nothing here holds more than a row of text in memory, so that peak memory is the engine's.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -36,6 +37,13 @@ pub struct SourceRow<'a> {
     /// Number of the row in its file, from 0.
     pub number: u64,
     pub content: &'a [u8],
+}
+
+impl SourceRow<'_> {
+    /// What an engine gets that takes UTF-8 only: the content with other bytes replaced.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.content)
+    }
 }
 
 impl Corpus {
@@ -83,6 +91,16 @@ impl Corpus {
         self.files.iter().map(|file| file.size).sum()
     }
 
+    /// Whether all rows are UTF-8.
+    pub fn is_utf8(&self) -> Result<bool> {
+        let mut is_utf8 = true;
+        self.for_each_row(|row| {
+            is_utf8 &= std::str::from_utf8(row.content).is_ok();
+            Ok(())
+        })?;
+        Ok(is_utf8)
+    }
+
     /// All files, one after the other.
     pub fn reader(&self) -> impl Read + '_ {
         ConcatenatedReader {
@@ -101,7 +119,7 @@ impl Corpus {
     }
 
     /// Gives every file to `take` as rows of at most [`ROW_SIZE_MAX`] bytes. A longer file is cut after its last line
-    /// end that fits, without one after the last space, without one anywhere.
+    /// end that fits, without one after the last space, without one before the last character.
     pub fn for_each_row(&self, mut take: impl FnMut(SourceRow<'_>) -> Result<()>) -> Result<()> {
         let mut buffer = Vec::new();
         for file in &self.files {
@@ -146,8 +164,11 @@ fn row_end(buffer: &[u8]) -> usize {
             .rposition(|&other| other == byte)
             .map(|index| index + 1)
     };
+    // A byte that begins a character, if that is not the row's first.
+    let character = || buffer.iter().rposition(|byte| byte & 0xc0 != 0x80);
     after_last(b'\n')
         .or_else(|| after_last(b' '))
+        .or_else(|| character().filter(|&begin| begin > 0))
         .unwrap_or(buffer.len())
 }
 

@@ -16,7 +16,6 @@ use std::time::Instant;
 
 use clap::Args;
 use rayon::prelude::*;
-use serde::Serialize;
 use zipfdb_bench_kernels::{
     ListIndex, SafeRange, SearchMethod, decode_shared_lists, encode_shared_lists, intersect,
     intersect_plain,
@@ -26,13 +25,18 @@ use zipfdb_kernels::postings::{
 };
 
 use crate::corpus::Corpus;
-use crate::report::{self, Table};
+use crate::engines::{self, Engine};
+use crate::report::{MEGABYTE, MeasuredCorpus, Report, Table};
 use crate::tokenize::thread_seconds;
 use crate::{Options, Result};
 
 /// Lists that are drawn: of the r-th a share of `DRAWN_SHARE / r` of all ids is expected.
 const DRAWN_LISTS: u32 = 4096;
 const DRAWN_SHARE: f64 = 0.6;
+
+/// The order of files, and of blocks of text in which queries on a device are asked.
+const FILES: &str = "files, in order of path";
+const NATURAL: &str = "blocks, natural order";
 
 /// Queries of each number of words, in per mill (section 6.1): 2 to 6 words.
 const QUERY_SHARES: [(usize, usize); 5] = [(2, 161), (3, 245), (4, 228), (5, 148), (6, 82)];
@@ -229,46 +233,33 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// One number of a table.
-#[derive(Serialize)]
-struct Measured {
-    corpus: String,
-    table: &'static str,
-    row: String,
-    numbers: Vec<f64>,
-}
-
 /// Measures, prints and writes.
 pub fn run(options: &IntersectOptions) -> Result<()> {
     let common = &options.common;
     let runs = common.runs.max(1);
-    let notes = [format!(
-        "Median of {runs} runs; times of one thread are those that it ran."
-    )];
-    let mut results = Vec::new();
+    let mut report = Report::new("intersect", &common.output)?;
     for path in &common.corpus {
         let corpus = Corpus::open(path)?;
         let files = corpus.files.iter().map(|file| fs::read(&file.path));
         let texts: Vec<Vec<u8>> = files.collect::<std::io::Result<_>>()?;
-        report::heading(&corpus.name, corpus.size(), corpus.files.len());
         let mut suite = Suite {
             corpus: &corpus.name,
             text_size: corpus.size(),
             options,
             runs,
-            notes: &notes,
-            results: &mut results,
+            tables: Vec::new(),
         };
         if suite.wants("conjunctions") {
             suite.conjunctions(&corpus, &texts)?;
         }
         let of_lists = ["contraction", "codecs", "searches", "device"];
         if !of_lists.iter().any(|table| suite.wants(table)) {
+            report.add(&corpus, suite.tables)?;
             continue;
         }
         let by_file = Lists::of(&texts, None);
         if suite.wants("codecs") {
-            suite.codecs("files, in order of path", &by_file)?;
+            suite.codecs(FILES, &by_file)?;
         }
         let block = (by_file
             .counts
@@ -282,7 +273,7 @@ pub fn run(options: &IntersectOptions) -> Result<()> {
         drop(texts);
         let queries = suite.queries(&natural)?;
         for (order, lists) in [
-            ("blocks, natural order", None),
+            (NATURAL, None),
             ("blocks, similar order", Some(natural.similar())),
             ("blocks, shuffled", Some(natural.shuffled())),
         ] {
@@ -292,22 +283,39 @@ pub fn run(options: &IntersectOptions) -> Result<()> {
             }
             suite.of_queries(order, lists, &queries)?;
         }
+        report.add(&corpus, suite.tables)?;
     }
     if let Some(universe) = options.drawn {
         let lists = Lists::drawn(universe);
-        report::heading("drawn", lists.ids.len() as u64 * 4, DRAWN_LISTS as usize);
         let mut suite = Suite {
             corpus: "drawn",
             text_size: 0,
             options,
             runs,
-            notes: &notes,
-            results: &mut results,
+            tables: Vec::new(),
         };
         let queries = suite.synthetic(&lists);
         suite.of_queries("drawn ids", &lists, &queries)?;
+        report.add_measured(MeasuredCorpus {
+            name: "drawn".to_owned(),
+            bytes: lists.ids.len() as u64 * 4,
+            files: DRAWN_LISTS as usize,
+            is_utf8: true,
+            tables: suite.tables,
+        })?;
     }
-    report::write_json("intersect", common, &notes, &results)
+    report.finish(vec![
+        format!("Median of {runs} runs; times of one thread are those that it ran."),
+        "Conjunctions: median and 99th percentile of queries on one thread, warm; batches: the mean. Tags and web queries are \
+         those of the files that were given, drawn ones have words of postings."
+            .to_owned(),
+        format!(
+            "{}: {}",
+            Engine::Tantivy.title(),
+            engines::tantivy::configuration_of_words()
+        ),
+        format!("{}: {}", Engine::Fts5.title(), engines::fts5::configuration_of_words()),
+    ])
 }
 
 /// What is measured on one corpus.
@@ -316,8 +324,7 @@ struct Suite<'a> {
     text_size: u64,
     options: &'a IntersectOptions,
     runs: usize,
-    notes: &'a [String],
-    results: &'a mut Vec<Measured>,
+    tables: Vec<Table>,
 }
 
 impl Suite<'_> {
@@ -340,20 +347,10 @@ impl Suite<'_> {
         Ok(())
     }
 
-    fn row(&mut self, table: &'static str, to: &mut Table, row: &str, numbers: Vec<f64>) {
-        to.row(row, numbers.iter().map(|&number| report::digits(number)));
-        self.results.push(Measured {
-            corpus: self.corpus.to_owned(),
-            table,
-            row: row.to_owned(),
-            numbers,
-        });
-    }
-
     /// Table 1: contraction ratio and R squared, by length.
     fn contraction(&mut self, order: &str, lists: &Lists) {
-        let titles = [order, "lists", "contraction ratio", "R squared"];
-        let mut table = Table::new(titles.map(str::to_owned));
+        let titles = ["lists", "contraction ratio", "R squared"];
+        let mut table = Table::new(format!("contraction, {order}"), titles).detail();
         for (least, end) in [
             (1_000, 10_000),
             (10_000, 100_000),
@@ -371,21 +368,15 @@ impl Suite<'_> {
             let mean = |of: fn(&(f64, f64)) -> f64| {
                 fits.iter().map(of).sum::<f64>() / fits.len().max(1) as f64
             };
-            let numbers = vec![fits.len() as f64, mean(|fit| fit.0), mean(|fit| fit.1)];
-            self.row(
-                "contraction",
-                &mut table,
-                &format!("{least} ids or more"),
-                numbers,
-            );
+            let numbers = [fits.len() as f64, mean(|fit| fit.0), mean(|fit| fit.1)];
+            table.row(format!("{least} ids or more"), numbers);
         }
-        table.print(self.notes);
+        self.tables.push(table);
     }
 
     /// Table 2: bits an id and compression ratio of each codec, and ns an id to decode all lists.
     fn codecs(&mut self, order: &str, lists: &Lists) -> Result<()> {
         let titles = [
-            order,
             "MB",
             "% of text",
             "bits an id",
@@ -393,7 +384,9 @@ impl Suite<'_> {
             "ns an id",
             "ns in long lists",
         ];
-        let mut table = Table::new(titles.map(str::to_owned));
+        let mut table = Table::new(format!("codecs, {order}"), titles);
+        // Sizes of lists of blocks show what order does, and are no part of a database.
+        table.is_detail = order != FILES;
         let ids = lists.ids.len() as f64;
         let text = self.text_size as f64;
         let names = PostingsCodec::ALL.map(|codec| (codec.name(), Some(codec)));
@@ -433,15 +426,15 @@ impl Suite<'_> {
                 return Err(format!("{name} decodes other ids").into());
             }
             let size = bytes.len() as f64;
-            let numbers = vec![
-                size / report::MEGABYTE,
+            let numbers = [
+                size / MEGABYTE,
                 size / text * 100.0,
                 size * 8.0 / ids,
                 ids * 4.0 / size,
                 all,
                 long,
             ];
-            self.row("codecs", &mut table, name, numbers);
+            table.row(name, numbers);
         }
         let mut bytes = Vec::new();
         encode_shared_lists(&lists.offsets, &lists.ids, &mut bytes);
@@ -464,23 +457,17 @@ impl Suite<'_> {
             ("shared lists", shared, seconds * 1e9 / ids),
             ("counts", size, f64::NAN),
         ] {
-            let numbers = vec![
-                size / report::MEGABYTE,
+            let numbers = [
+                size / MEGABYTE,
                 size / text * 100.0,
                 size * 8.0 / ids,
                 ids * 4.0 / size,
                 nanoseconds,
                 nanoseconds,
             ];
-            self.row("codecs", &mut table, name, numbers);
+            table.row(name, numbers);
         }
-        println!(
-            "{} lists of {} ids, {} in all\n",
-            lists.len(),
-            lists.universe,
-            lists.ids.len()
-        );
-        table.print(self.notes);
+        self.tables.push(table);
         Ok(())
     }
 
@@ -551,13 +538,12 @@ impl Suite<'_> {
     /// Tables 3 and 7: queries a second of each method and codec, on one thread and all.
     fn searches(&mut self, order: &str, lists: &Lists, queries: &[Vec<u32>]) {
         let titles = [
-            order,
             "queries/s",
             "on all threads",
             "to skip lists",
             "bytes an id beside",
         ];
-        let mut table = Table::new(titles.map(str::to_owned));
+        let mut table = Table::new(format!("searches, {order}"), titles).detail();
         let mut words: Vec<u32> = queries.concat();
         words.sort_unstable();
         words.dedup();
@@ -586,8 +572,7 @@ impl Suite<'_> {
             if method == SearchMethod::SkipList {
                 baseline = one;
             }
-            let numbers = vec![one, all, one / baseline, beside];
-            self.row("searches", &mut table, method.name(), numbers);
+            table.row(method.name(), [one, all, one / baseline, beside]);
         }
         for codec in PostingsCodec::ALL {
             let encode = |&word: &u32| {
@@ -610,11 +595,9 @@ impl Suite<'_> {
                 output.len() as u64
             };
             let (one, all) = self.rates(queries, &mut expected, answer);
-            let numbers = vec![one, all, one / baseline, 0.0];
-            self.row("searches", &mut table, codec.name(), numbers);
+            table.row(codec.name(), [one, all, one / baseline, 0.0]);
         }
-        println!("{} queries of {} words\n", queries.len(), words.len());
-        table.print(self.notes);
+        self.tables.push(table);
     }
 
     /// Queries a second on one thread and on all; every way must find as many ids as the first.

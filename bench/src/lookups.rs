@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
-use crate::report::{self, MEGABYTE, Table, digits, milliseconds};
+use crate::report::{Cell, MEGABYTE, Report, Table, milliseconds};
 use crate::{Options, Result};
 use measure::Latencies;
 use questions::{Questions, SAMPLE};
@@ -129,21 +129,9 @@ struct Measured {
     latencies: Latencies,
 }
 
-/// All turns over one corpus.
-#[derive(Serialize)]
-struct Runs {
-    corpus: String,
-    files: usize,
-    bytes: u64,
-    questions: usize,
-    seed: u64,
-    runs: Vec<Run>,
-}
-
-impl Runs {
-    fn find(&self, engine: Engine, way: Way, kind: Kind) -> Option<&Latencies> {
-        let run = self.runs.iter().find(|run| run.engine == engine)?;
-        let mut measured = run.measured.iter();
+impl Run {
+    fn find(&self, way: Way, kind: Kind) -> Option<&Latencies> {
+        let mut measured = self.measured.iter();
         let found = measured.find(|one| one.kind == kind && one.way == way)?;
         Some(&found.latencies)
     }
@@ -154,23 +142,11 @@ pub fn run(lookups: &LookupOptions) -> Result<()> {
     let options = &lookups.options;
     let corpora = options.corpus.iter().map(|path| Corpus::open(path));
     let corpora = corpora.collect::<Result<Vec<_>>>()?;
-    let mut results = Vec::new();
+    let mut report = Report::new("lookups", &options.output)?;
     for corpus in &corpora {
-        let runs = Runs {
-            corpus: corpus.name.clone(),
-            files: corpus.files.len(),
-            bytes: corpus.size(),
-            questions: lookups.questions,
-            seed: lookups.seed,
-            runs: run_corpus(corpus, lookups)?,
-        };
-        report::heading(&runs.corpus, runs.bytes, runs.files);
-        table(&runs).print(&[]);
-        results.push(runs);
+        report.add(corpus, tables(&run_corpus(corpus, lookups)?))?;
     }
-    let notes = notes(lookups);
-    report::print_notes(&notes);
-    report::write_json("lookups", options, &notes, &results)
+    report.finish(notes(lookups))
 }
 
 fn run_corpus(corpus: &Corpus, lookups: &LookupOptions) -> Result<Vec<Run>> {
@@ -222,52 +198,43 @@ pub fn run_child(job: &Job) -> Result<()> {
     Ok(())
 }
 
-fn table(runs: &Runs) -> Table {
-    let columns = [
-        (Engine::Ours, Way::Single, "ZipfDB"),
-        (Engine::Ours, Way::Batch, "ZipfDB, batches"),
-        (Engine::Ours, Way::Sql, "ZipfDB, SQL"),
-        (Engine::Ours, Way::Sets, "ZipfDB, SQL sets"),
-        (Engine::Fts5, Way::Single, "SQLite FTS5"),
-        (Engine::Tantivy, Way::Single, "tantivy"),
-    ];
-    let columns = columns.into_iter().filter(|(engine, ..)| {
-        let mut engines = runs.runs.iter().map(|run| run.engine);
-        engines.any(|other| other == *engine)
-    });
-    let columns: Vec<(Engine, Way, &str)> = columns.collect();
-    let mut titles = vec!["p50 / p99 us; a second".to_owned()];
-    titles.extend(columns.iter().map(|(.., title)| (*title).to_owned()));
-    let mut table = Table::new(titles);
-    for kind in Kind::ALL {
-        let cell = |&(engine, way, _): &(Engine, Way, &str)| {
-            let found = runs.find(engine, way, kind);
-            found.map_or(String::new(), |found| found.cell(runs.questions))
-        };
-        table.row(kind.title(), columns.iter().map(cell));
-    }
-    let within = |&(engine, way, _): &(Engine, Way, &str)| {
-        let found = runs.find(engine, way, Kind::Search);
-        found.map_or(String::new(), Latencies::within)
-    };
-    table.row(
-        "searches within 20 us + 1 us a hit",
-        columns.iter().map(within),
+/// Single calls of all engines, all ways of ours, and what engines take beside that.
+fn tables(runs: &[Run]) -> Vec<Table> {
+    let mut single = Table::new("us", ["p50", "p99"]);
+    let mut ours = Table::new(
+        "ZipfDB, us a question, mean",
+        ["single", "batches", "SQL", "SQL sets"],
     );
-    let mut row = |title: &str, value: &dyn Fn(&Run) -> String| {
-        let cell = |&(engine, way, _): &(Engine, Way, &str)| {
-            let run = runs.runs.iter().find(|run| run.engine == engine);
-            let run = run.filter(|_| way == Way::Single);
-            run.map_or(String::new(), value)
-        };
-        table.row(title, columns.iter().map(cell).collect::<Vec<_>>());
-    };
-    row("open, ms", &|run| milliseconds(run.open));
-    row("first query, ms", &|run| milliseconds(run.first_query));
-    row("peak memory, MB", &|run| {
-        digits(run.memory_max as f64 / MEGABYTE)
-    });
-    table
+    for kind in Kind::ALL {
+        for run in runs {
+            let name = format!("{}: {}", kind.title(), run.engine.title());
+            let found = run.find(Way::Single, kind);
+            single.row(name, found.map_or([Cell::Empty; 2], Latencies::percentiles));
+        }
+        for run in runs.iter().filter(|run| run.engine == Engine::Ours) {
+            let ways = [Way::Single, Way::Batch, Way::Sql, Way::Sets];
+            let means = ways.map(|way| run.find(way, kind).map(Latencies::mean));
+            ours.row(kind.title(), means);
+        }
+    }
+    let mut engines = Table::new("engine", runs.iter().map(|run| run.engine.title()));
+    engines.row("open, ms", runs.iter().map(|run| milliseconds(run.open)));
+    engines.row(
+        "first query, ms",
+        runs.iter().map(|run| milliseconds(run.first_query)),
+    );
+    engines.row(
+        "peak memory, MB",
+        runs.iter().map(|run| run.memory_max as f64 / MEGABYTE),
+    );
+    engines.row(
+        "searches within 20 us + 1 us a hit, %",
+        runs.iter().map(|run| {
+            let found = run.find(Way::Single, Kind::Search);
+            found.and_then(Latencies::within)
+        }),
+    );
+    vec![single, ours, engines]
 }
 
 fn notes(lookups: &LookupOptions) -> Vec<String> {
@@ -283,7 +250,7 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
         format!(
             "One process an engine asks everything once (`--runs` does not count here). Microseconds of single calls on one \
              thread after the first {} questions were asked untimed; caches are warm. No more questions are asked after \
-             {} s: `(n)` says how many were, if not all. `first query`: the first count after `open`, with all that is \
+             {} s. `first query`: the first count after `open`, with all that is \
              built for it.",
             measure::WARMING,
             lookups.budget

@@ -72,6 +72,8 @@ enum Suite {
     Gpu(gpu::GpuOptions),
     /// The constants of `src/segment/cost.rs`, measured on the corpora and printed as Rust.
     Calibrate(Options),
+    /// Makes bench/RESULTS.md of the JSON that suites have written, checks it, or compares two folders of JSON.
+    Report(report::ReportOptions),
     /// One engine's run over one corpus; prints its outcome as JSON. The suites start it.
     #[command(hide = true)]
     Child(engines::Job),
@@ -101,9 +103,8 @@ struct Options {
     /// Threads that an engine may use.
     #[arg(long, default_value_t = 2, value_name = "N")]
     threads: usize,
-    /// Where the JSON goes; by default beside the build, in target/bench.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    output: report::Output,
     /// Runs of each engine on each corpus where time is measured; the table shows the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: usize,
@@ -140,6 +141,7 @@ fn main() -> ExitCode {
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Lookups(options) => lookups::run(&options),
+        Suite::Report(options) => report::run(&options),
         Suite::Updates(options) => updates::run(&options),
         Suite::LookupsChild(job) => lookups::run_child(&job),
         Suite::Child(job) => engines::run_child(&job),

@@ -15,7 +15,7 @@ use zipfdb::{Database, Snapshot};
 use crate::corpus::Corpus;
 use crate::edited_copies::edited;
 use crate::engines::{self, Engine, Purpose, memory_max, reset_memory_max};
-use crate::report::{self, MEGABYTE, Table};
+use crate::report::{Cell, MEGABYTE, MeasuredCorpus, Report, Table};
 use crate::{Options, Result};
 
 /// Words of an n-gram.
@@ -23,6 +23,9 @@ const NGRAM_WORDS: usize = 3;
 
 /// Random look-ups of each kind.
 const LOOKUPS: usize = 25_000;
+
+/// Limits of memory, as SET memory_limit takes them.
+const LIMITS: [&str; 3] = ["auto", "256MiB", "64MiB"];
 
 /// The limit of memory on the large database.
 const LARGE_LIMIT: &str = "256MiB";
@@ -151,15 +154,6 @@ struct Outcome {
     seconds: f64,
 }
 
-/// All measurements of one corpus.
-#[derive(Serialize)]
-struct Outcomes {
-    corpus: String,
-    files: usize,
-    bytes: u64,
-    outcomes: Vec<Outcome>,
-}
-
 /// Measures, compares, prints and writes.
 pub fn run(options: &MemoryOptions) -> Result<()> {
     let MemoryOptions {
@@ -167,8 +161,8 @@ pub fn run(options: &MemoryOptions) -> Result<()> {
         copies,
         large,
     } = options;
-    let limits = ["auto", "256MiB", "64MiB"];
-    let mut results = Vec::new();
+    let mut report = Report::new("memory", &options.output)?;
+    let mut is_utf8 = true;
     for path in &options.corpus {
         let corpus = Corpus::open(path)?;
         let directory = engines::database_directory(options)?;
@@ -182,7 +176,7 @@ pub fn run(options: &MemoryOptions) -> Result<()> {
         let mut outcomes: Vec<Outcome> = Vec::new();
         for work in Work::ALL {
             for interface in [Interface::Rust, Interface::Sql] {
-                for limit in limits {
+                for limit in LIMITS {
                     if work == Work::Lookups && interface == Interface::Sql {
                         continue;
                     }
@@ -213,21 +207,9 @@ pub fn run(options: &MemoryOptions) -> Result<()> {
                 return Err(format!("{}: answers to {what} differ by limit", corpus.name).into());
             }
         }
-        report::heading(&corpus.name, corpus.size(), corpus.files.len());
-        table(&outcomes, &limits, corpus.size()).print(&[]);
-        results.push(Outcomes {
-            corpus: corpus.name.clone(),
-            files: corpus.files.len(),
-            bytes: corpus.size(),
-            outcomes,
-        });
+        is_utf8 &= corpus.is_utf8()?;
+        report.add(&corpus, tables(&outcomes).into())?;
     }
-    let notes = [
-        "Largest resident set of a process that opens the database and does one thing once, over the size of the text \
-         (MB in parentheses); of look-ups what is resident after them."
-            .to_owned(),
-    ];
-    report::print_notes(&notes);
     let built = engines::database_directory(options)?;
     let large = match large {
         None if *copies == 0 => None,
@@ -242,9 +224,17 @@ pub fn run(options: &MemoryOptions) -> Result<()> {
         Some(large) => Some(&**large),
     };
     if let Some(directory) = large {
-        results.push(run_large(directory, options)?);
+        report.add_measured(MeasuredCorpus {
+            is_utf8,
+            ..run_large(directory, options)?
+        })?;
     }
-    report::write_json("memory", options, &notes, &results)
+    report.finish(vec![
+        "Largest resident set of a process that opens the database and does one thing once, and how long that takes; of \
+         look-ups, which Rust asks, what is resident after them."
+            .to_owned(),
+        format!("Edited copies: memory_limit is {LARGE_LIMIT}."),
+    ])
 }
 
 /// Fills a database with edited copies of all corpora, one copy after the other.
@@ -269,7 +259,7 @@ fn build_large(directory: &Path, options: &Options, copies: u64) -> Result<()> {
 }
 
 /// Measures a database of edited copies.
-fn run_large(directory: &Path, options: &Options) -> Result<Outcomes> {
+fn run_large(directory: &Path, options: &Options) -> Result<MeasuredCorpus> {
     let (database, snapshot) = engines::ours::open(directory, options.threads)?;
     let files = snapshot.files();
     let (count, bytes) = (files.len(), files.iter().map(|file| file.bytes).sum());
@@ -289,21 +279,17 @@ fn run_large(directory: &Path, options: &Options) -> Result<Outcomes> {
             options,
         )?);
     }
-    report::heading("edited copies", bytes, count);
-    let titles = ["", "MB resident at most", "seconds"];
-    let mut table = Table::new(titles.map(str::to_owned));
+    let mut table = Table::new("beyond its limit", ["MB", "s"]);
     for outcome in &outcomes {
-        let megabytes = format!("{:.0}", outcome.memory_max as f64 / MEGABYTE);
-        let cells = [megabytes, report::digits(outcome.seconds)];
-        table.row(outcome.work.title(), cells);
+        let megabytes = outcome.memory_max as f64 / MEGABYTE;
+        table.row(outcome.work.title(), [megabytes, outcome.seconds]);
     }
-    table.print(&[]);
-    report::print_notes(&[format!("memory_limit is {LARGE_LIMIT}.")]);
-    Ok(Outcomes {
-        corpus: "edited copies".to_owned(),
+    Ok(MeasuredCorpus {
+        name: "edited copies".to_owned(),
         files: count,
         bytes,
-        outcomes,
+        is_utf8: true,
+        tables: vec![table],
     })
 }
 
@@ -329,36 +315,33 @@ fn child(
     )
 }
 
-fn table(outcomes: &[Outcome], limits: &[&str], bytes: u64) -> Table {
-    let mut titles = vec!["memory / text".to_owned()];
-    for interface in ["Rust", "SQL"] {
-        titles.extend(limits.iter().map(|limit| format!("{interface}, {limit}")));
-    }
-    let mut table = Table::new(titles);
+/// What works take by SQL, look-ups by Rust; and the others by Rust.
+fn tables(outcomes: &[Outcome]) -> [Table; 2] {
+    let titles = ["MB", "s"].map(|unit| LIMITS.map(|limit| format!("{unit}, {limit}")));
+    let mut main = Table::new("at most", titles.concat());
+    let mut by_rust = Table::new("at most, by Rust", titles.concat()).detail();
     for work in Work::ALL {
-        let cells = [Interface::Rust, Interface::Sql]
-            .into_iter()
-            .flat_map(|interface| {
-                limits.iter().map(move |&limit| {
-                    let is_it = |outcome: &&Outcome| {
-                        (outcome.work, outcome.interface, &*outcome.limit)
-                            == (work, interface, limit)
-                    };
-                    let Some(outcome) = outcomes.iter().find(is_it) else {
-                        return String::new();
-                    };
-                    let memory = match work {
-                        Work::Lookups => outcome.memory,
-                        _ => outcome.memory_max,
-                    };
-                    let (ratio, megabytes) =
-                        (memory as f64 / bytes as f64, memory as f64 / MEGABYTE);
-                    format!("{ratio:.2} ({megabytes:.0})")
-                })
+        for interface in [Interface::Rust, Interface::Sql] {
+            let found = LIMITS.map(|limit| {
+                let is_it = |outcome: &&Outcome| {
+                    (outcome.work, outcome.interface, &*outcome.limit) == (work, interface, limit)
+                };
+                outcomes.iter().find(is_it)
             });
-        table.row(work.title(), cells.collect::<Vec<_>>());
+            let megabytes = found.map(|found| {
+                let memory = |outcome: &Outcome| match work {
+                    Work::Lookups => outcome.memory,
+                    _ => outcome.memory_max,
+                };
+                Cell::from(found.map(|found| memory(found) as f64 / MEGABYTE))
+            });
+            let seconds = found.map(|found| Cell::from(found.map(|found| found.seconds)));
+            let is_main = interface == Interface::Sql || work == Work::Lookups;
+            let table = if is_main { &mut main } else { &mut by_rust };
+            table.row(work.title(), [megabytes, seconds].concat());
+        }
     }
-    table
+    [main, by_rust]
 }
 
 /// The child's side: does the work and prints what it cost.

@@ -1,175 +1,208 @@
-//! What every suite prints and writes: a Markdown table for people, JSON for programs.
+//! What every suite prints and writes: tables, printed corpus by corpus, and the JSON that RESULTS.md is made of.
 //!
-//! A table has a column a corpus, or is about one corpus. The JSON says where, when and with what the numbers were made.
+//! The JSON says where, when and with what the numbers were made. Tables and their layout are in `zipfdb_bench_report`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use clap::Args;
+pub use zipfdb_bench_report::{Cell, MeasuredCorpus, Table};
+use zipfdb_bench_report::{Envelope, Machine, compare, markdown, render, sections};
+use zipfdb_kernels::gpu::devices;
 
-use crate::{Options, Result};
+use crate::Result;
+use crate::corpus::Corpus;
 
 /// Bytes in the MB of all tables.
 pub const MEGABYTE: f64 = 1e6;
 
-/// A Markdown table that grows by rows.
-pub struct Table {
-    rows: Vec<Vec<String>>,
+/// Lines that a section of RESULTS.md should have at most.
+const SECTION_LINES_MAX: usize = 40;
+
+/// Options that do not change what is measured, so that the recorded command leaves them out, with their values.
+const LOCAL_OPTIONS: [&str; 3] = ["--json", "--commit", "--directory"];
+
+/// Where a suite writes, and what it says about its build.
+#[derive(Args)]
+pub struct Output {
+    /// Where the JSON goes; by default beside the build, in target/bench.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The commit that this program was built from; by default ZIPFDB_COMMIT, else that of the current directory, if any.
+    #[arg(long, value_name = "ID")]
+    commit: Option<String>,
 }
 
-impl Table {
-    /// A table with these column titles; the first column holds the rows' names.
-    pub fn new(titles: impl IntoIterator<Item = String>) -> Table {
-        Table {
-            rows: vec![titles.into_iter().collect()],
+/// What `zipfdb-bench report` takes.
+#[derive(Args)]
+pub struct ReportOptions {
+    /// The folder with the JSON of suites, the text about them, and introduction.md.
+    #[arg(long, default_value = "bench/results", value_name = "DIR")]
+    results: PathBuf,
+    /// The file that is written.
+    #[arg(long, default_value = "bench/RESULTS.md", value_name = "FILE")]
+    out: PathBuf,
+    /// Writes nothing, and fails if the file is not what the folder gives.
+    #[arg(long)]
+    check: bool,
+    /// Writes nothing, and prints what has changed since the runs in another folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    against: Option<PathBuf>,
+}
+
+/// Makes RESULTS.md, checks it, or compares two folders.
+pub fn run(options: &ReportOptions) -> Result<()> {
+    let found = sections(&options.results)?;
+    if found.is_empty() {
+        let folder = options.results.display();
+        return Err(format!(
+            "{folder}: no JSON of a suite; hint: run one with `--json {folder}/SUITE.json`"
+        )
+        .into());
+    }
+    if let Some(before) = &options.against {
+        print!("{}", compare(&sections(before)?, &found));
+        return Ok(());
+    }
+    for section in &found {
+        let lines = section.markdown().lines().count();
+        if lines > SECTION_LINES_MAX {
+            eprintln!(
+                "{}: {lines} lines, more than {SECTION_LINES_MAX}",
+                section.name
+            );
         }
     }
-
-    /// Adds a row.
-    pub fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
-        let mut row = vec![name.to_owned()];
-        row.extend(cells);
-        self.rows.push(row);
+    let text = render(&options.results, &found)?;
+    if !options.check {
+        return Ok(fs::write(&options.out, text)?);
     }
-
-    /// Prints it to standard output, padded so that it can be read as it is, notes after it.
-    pub fn print(&self, notes: &[String]) {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(String::len)
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(|column| width(column).max(3)).collect();
-        for (index, row) in self.rows.iter().enumerate() {
-            let mut line = String::from("|");
-            let mut rule = String::from("|");
-            for (column, width) in widths.iter().copied().enumerate() {
-                let cell = row.get(column).map_or("", String::as_str);
-                if column == 0 {
-                    line += &format!(" {cell:<width$} |");
-                    rule += &format!("-{}-|", "-".repeat(width));
-                } else {
-                    line += &format!(" {cell:>width$} |");
-                    rule += &format!("-{}:|", "-".repeat(width));
-                }
-            }
-            println!("{line}");
-            if index == 0 {
-                println!("{rule}");
-            }
-        }
-        println!();
-        print_notes(notes);
+    if fs::read_to_string(&options.out)? != text {
+        return Err(format!(
+            "{}: not what {} gives; hint: zipfdb-bench report",
+            options.out.display(),
+            options.results.display()
+        )
+        .into());
     }
-}
-
-/// Prints what a reader must know, a line each.
-pub fn print_notes(notes: &[String]) {
-    for note in notes {
-        println!("- {note}");
-    }
-}
-
-/// Prints the heading of the table of one corpus.
-pub fn heading(corpus: &str, bytes: u64, files: usize) {
-    let size = bytes as f64 / MEGABYTE;
-    let plural = if files == 1 { "" } else { "s" };
-    println!("### {corpus}: {size:.1} MB in {files} file{plural}\n");
-}
-
-/// Seconds as milliseconds with about three digits.
-pub fn milliseconds(seconds: f64) -> String {
-    digits(seconds * 1e3)
-}
-
-/// A number with about three digits.
-pub fn digits(value: f64) -> String {
-    match value {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        1.0.. => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
-/// One suite's numbers with all that is needed to make them again.
-#[derive(Serialize)]
-struct Report<'a, T> {
-    suite: &'a str,
-    command: String,
-    date: String,
-    machine: Machine,
-    versions: Vec<(String, String)>,
-    threads: usize,
-    notes: &'a [String],
-    results: &'a [T],
-}
-
-#[derive(Serialize)]
-struct Machine {
-    cpu: String,
-    cores: usize,
-    memory_bytes: u64,
-    system: String,
-}
-
-/// Writes the JSON of a suite and prints its path to standard error.
-pub fn write_json<T: Serialize>(
-    suite: &str,
-    options: &Options,
-    notes: &[String],
-    results: &[T],
-) -> Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let report = Report {
-        suite,
-        command: command(),
-        date: utc(now),
-        machine: machine(),
-        versions: versions(),
-        threads: options.threads,
-        notes,
-        results,
-    };
-    let path = match &options.json {
-        Some(path) => path.clone(),
-        None => default_path(suite, now)?,
-    };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let mut text = serde_json::to_string_pretty(&report)?;
-    text.push('\n');
-    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    eprintln!("numbers: {}", path.display());
     Ok(())
 }
 
+/// A suite's run: prints what is added, and writes all of it at the end.
+pub struct Report {
+    envelope: Envelope,
+    json: Option<PathBuf>,
+}
+
+impl Report {
+    /// A run that has measured nothing yet.
+    pub fn new(suite: &str, output: &Output) -> Result<Report> {
+        Ok(Report {
+            envelope: Envelope {
+                suite: suite.to_owned(),
+                command: command(),
+                date: utc(SystemTime::now().duration_since(UNIX_EPOCH)?),
+                commit: commit(output),
+                machine: machine(),
+                versions: versions(),
+                corpora: Vec::new(),
+                notes: Vec::new(),
+            },
+            json: output.json.clone(),
+        })
+    }
+
+    /// Adds the tables of a corpus.
+    pub fn add(&mut self, corpus: &Corpus, tables: Vec<Table>) -> Result<()> {
+        self.add_measured(MeasuredCorpus {
+            name: corpus.name.clone(),
+            bytes: corpus.size(),
+            files: corpus.files.len(),
+            is_utf8: corpus.is_utf8()?,
+            tables,
+        })
+    }
+
+    /// Adds the tables of something that is no corpus on disk.
+    pub fn add_measured(&mut self, corpus: MeasuredCorpus) -> Result<()> {
+        println!("### {}\n", corpus.title());
+        for table in corpus.tables.iter().filter(|table| !table.rows.is_empty()) {
+            println!("{}", markdown(&[("", table)]));
+        }
+        if !corpus.is_utf8 {
+            println!("Not all of it is UTF-8: SQLite FTS5 and tantivy got other bytes replaced.\n");
+        }
+        self.envelope.corpora.push(corpus);
+        // A run that is ended early leaves the corpora that it has measured.
+        if let Some(path) = &self.json {
+            self.envelope.write(path)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the notes, writes the JSON and prints its path to standard error.
+    pub fn finish(mut self, notes: Vec<String>) -> Result<()> {
+        for note in &notes {
+            println!("- {note}");
+        }
+        self.envelope.notes = notes;
+        let path = match self.json {
+            Some(path) => path,
+            None => default_path(&self.envelope)?,
+        };
+        self.envelope.write(&path)?;
+        eprintln!("numbers: {}", path.display());
+        Ok(())
+    }
+}
+
 /// `bench/SUITE-DATE.json` in the directory that the build is in.
-fn default_path(suite: &str, now: Duration) -> Result<PathBuf> {
+fn default_path(envelope: &Envelope) -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let build = program
         .ancestors()
         .nth(2)
         .ok_or("this program lies in no build directory; hint: give --json FILE")?;
-    Ok(build
-        .join("bench")
-        .join(format!("{suite}-{}.json", utc(now).replace(':', ""))))
+    let (suite, date) = (&envelope.suite, envelope.date.replace(':', ""));
+    Ok(build.join("bench").join(format!("{suite}-{date}.json")))
 }
 
-/// The command to type, with paths as they were given.
+/// The command to type: corpora are those of the tables, other files are told by name.
 fn command() -> String {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    format!(
-        "cargo run --release -p zipfdb-bench -- {}",
-        arguments.join(" ")
-    )
+    let mut command = "cargo run --release -p zipfdb-bench --".to_owned();
+    let mut option = String::new();
+    for argument in std::env::args().skip(1) {
+        if argument.starts_with("--") {
+            option = argument.split('=').next().unwrap_or_default().to_owned();
+            if option == "--corpus" {
+                command += " --corpus PATH...";
+            }
+        }
+        let is_corpus = option == "--corpus";
+        if !is_corpus && !LOCAL_OPTIONS.contains(&&*option) {
+            let path = Path::new(&argument);
+            let name = path.file_name().filter(|_| path.exists());
+            let name = name.map_or(argument.as_str().into(), |name| name.to_string_lossy());
+            command.push(' ');
+            command += &name;
+        }
+    }
+    command
+}
+
+fn commit(output: &Output) -> Option<String> {
+    let given = output
+        .commit
+        .clone()
+        .or_else(|| std::env::var("ZIPFDB_COMMIT").ok());
+    given.or_else(|| {
+        let arguments = ["describe", "--always", "--dirty", "--exclude=*"];
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let id = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        Some(id).filter(|id| !id.is_empty())
+    })
 }
 
 fn machine() -> Machine {
@@ -186,15 +219,27 @@ fn machine() -> Machine {
         .trim()
         .parse()
         .unwrap_or(0);
+    let driver = value("/proc/driver/nvidia/version", "NVRM version");
+    let driver = driver
+        .split_whitespace()
+        .find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()))
+        .map_or(String::new(), |version| format!(" (driver {version})"));
+    let models = devices().into_iter().flatten();
+    let release = value("/proc/sys/kernel/osrelease", "");
     Machine {
         cpu: value("/proc/cpuinfo", "model name"),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: kibibytes * 1024,
-        system: fs::read_to_string("/proc/version")
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
+        memory: kibibytes * 1024,
+        gpus: models
+            .map(|gpu| format!("{}{driver}", gpu.facts().model))
+            .collect(),
+        system: format!("Linux {}", release.trim()),
     }
+}
+
+/// Seconds as the milliseconds of a cell.
+pub fn milliseconds(seconds: f64) -> Cell {
+    Cell::from(seconds * 1e3)
 }
 
 /// Versions of everything compared, as this program was built with.

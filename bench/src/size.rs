@@ -4,37 +4,11 @@
 
 use std::sync::Mutex;
 
-use serde::Serialize;
-
 use crate::compressors::Compressor;
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Outcome, Purpose};
-use crate::report::{self, MEGABYTE, Table};
+use crate::report::{Cell, MEGABYTE, Report, Table};
 use crate::{Options, Result};
-
-/// All sizes of one corpus.
-#[derive(Serialize)]
-struct Sizes {
-    corpus: String,
-    files: usize,
-    bytes: u64,
-    engines: Vec<Outcome>,
-    /// By the compressor's name.
-    compressed: Vec<(&'static str, u64)>,
-}
-
-impl Sizes {
-    fn engine(&self, engine: Engine) -> Option<&Outcome> {
-        self.engines.iter().find(|outcome| outcome.engine == engine)
-    }
-
-    fn compressed(&self, compressor: Compressor) -> Option<u64> {
-        self.compressed
-            .iter()
-            .find(|(name, _)| *name == compressor.name())
-            .map(|(_, size)| *size)
-    }
-}
 
 /// Measures, prints and writes.
 pub fn run(options: &Options) -> Result<()> {
@@ -44,7 +18,7 @@ pub fn run(options: &Options) -> Result<()> {
         .map(|path| Corpus::open(path))
         .collect::<Result<Vec<_>>>()?;
     let compressed = compress_all(&corpora, options)?;
-    let mut results = Vec::new();
+    let mut report = Report::new("size", &options.output)?;
     for (corpus, compressed) in corpora.iter().zip(compressed) {
         let mut engines = Vec::new();
         for engine in Engine::INGESTING
@@ -54,17 +28,9 @@ pub fn run(options: &Options) -> Result<()> {
             // Building a database has one size, however often it is built.
             engines.push(engines::run_job(engine, Purpose::Size, corpus, options)?);
         }
-        results.push(Sizes {
-            corpus: corpus.name.clone(),
-            files: corpus.files.len(),
-            bytes: corpus.size(),
-            engines,
-            compressed,
-        });
+        report.add(corpus, vec![table(corpus.size(), &engines, &compressed)])?;
     }
-    let notes = notes(options);
-    table(&results).print(&notes);
-    report::write_json("size", options, &notes, &results)
+    report.finish(notes(options))
 }
 
 /// Runs every compressor over every corpus, `threads` at a time; the sizes of each corpus, in order of the table.
@@ -122,81 +88,37 @@ fn compress_all(corpora: &[Corpus], options: &Options) -> Result<Vec<Vec<(&'stat
         .collect())
 }
 
-fn table(results: &[Sizes]) -> Table {
-    let mut titles = vec!["MB (of xz -6)".to_owned()];
-    titles.extend(results.iter().map(|sizes| sizes.corpus.clone()));
-    let mut table = Table::new(titles);
-    let cell = |sizes: &Sizes, size: Option<u64>| match (size, sizes.compressed(Compressor::Xz6)) {
-        (None, _) => String::new(),
-        (Some(size), None) => format!("{:.2}", size as f64 / MEGABYTE),
-        (Some(size), Some(xz)) => format!(
-            "{:.2} ({:.2})",
-            size as f64 / MEGABYTE,
-            size as f64 / xz as f64
-        ),
+fn table(bytes: u64, engines: &[Outcome], compressed: &[(&'static str, u64)]) -> Table {
+    let mut table = Table::new("", ["MB", "of xz -6"]);
+    let of = |compressor: Compressor| {
+        let found = compressed
+            .iter()
+            .find(|(name, _)| *name == compressor.name());
+        found.map(|(_, size)| *size)
     };
-    table.row(
-        "text",
-        results.iter().map(|sizes| cell(sizes, Some(sizes.bytes))),
-    );
-    for engine in Engine::INGESTING {
-        if results.iter().all(|sizes| sizes.engine(engine).is_none()) {
-            continue;
-        }
-        let size = |sizes: &Sizes| sizes.engine(engine).map(|outcome| outcome.size);
-        let title = if engine == Engine::Ours {
-            "**ZipfDB**"
-        } else {
-            engine.title()
-        };
-        table.row(title, results.iter().map(|sizes| cell(sizes, size(sizes))));
-        if engine == Engine::Ours {
-            for part in part_names(results) {
-                let size = |sizes: &Sizes| {
-                    let parts = &sizes.engine(engine)?.parts;
-                    parts
-                        .iter()
-                        .find(|(name, _)| *name == part)
-                        .map(|(_, size)| *size)
-                };
-                let cells = results.iter().map(|sizes| {
-                    size(sizes).map_or(String::new(), |size| {
-                        format!("{:.3}", size as f64 / MEGABYTE)
-                    })
-                });
-                table.row(&format!("- {part}"), cells);
+    let xz = of(Compressor::Xz6);
+    let mut row = |title: &str, size: u64| {
+        let ratio = xz.map(|xz| size as f64 / xz as f64);
+        table.row(
+            title,
+            [Cell::from(size as f64 / MEGABYTE), Cell::from(ratio)],
+        );
+    };
+    row("text", bytes);
+    for outcome in engines {
+        row(outcome.engine.title(), outcome.size);
+        if outcome.engine == Engine::Ours {
+            for (part, size) in &outcome.parts {
+                row(&format!("- {part}"), *size);
             }
         }
     }
     for compressor in Compressor::ALL {
-        if results
-            .iter()
-            .any(|sizes| sizes.compressed(compressor).is_some())
-        {
-            table.row(
-                compressor.title(),
-                results
-                    .iter()
-                    .map(|sizes| cell(sizes, sizes.compressed(compressor))),
-            );
+        if let Some(size) = of(compressor) {
+            row(compressor.title(), size);
         }
     }
     table
-}
-
-/// Names of the parts of our databases, in the order they are first met.
-fn part_names(results: &[Sizes]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for (name, _) in results
-        .iter()
-        .filter_map(|sizes| sizes.engine(Engine::Ours))
-        .flat_map(|outcome| &outcome.parts)
-    {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
-    names
 }
 
 fn notes(options: &Options) -> Vec<String> {

@@ -5,11 +5,10 @@
 use std::fs;
 use std::time::Instant;
 
-use serde::Serialize;
 use zipfdb::{CopyOptions, CorpusSettings, Database};
 
 use crate::corpus::Corpus;
-use crate::report::{self, MEGABYTE, Table};
+use crate::report::{Cell, MEGABYTE, Report, Table};
 use crate::{Options, Result};
 
 /// What is asked.
@@ -47,27 +46,18 @@ const STATEMENTS: [(&str, &str); 7] = [
 /// Rows of a batch that is asked for.
 const BATCH_ROWS: usize = 8192;
 
-/// One statement on one corpus.
-#[derive(Serialize)]
+/// Seconds of each run of one statement; the first is cold.
+#[derive(Default)]
 struct Measured {
-    corpus: String,
-    statement: &'static str,
     rows: u64,
-    /// Seconds of each run.
     batches: Vec<f64>,
     one_by_one: Vec<f64>,
     csv: Vec<f64>,
-    csv_bytes: u64,
 }
 
 /// Measures, prints and writes.
 pub fn run(options: &Options) -> Result<()> {
-    let mut results = Vec::new();
-    let notes = [format!(
-        "Median of {} runs on {} threads after one that is not counted; nothing is compared with.",
-        options.runs.max(1),
-        options.threads,
-    )];
+    let mut report = Report::new("sql", &options.output)?;
     for path in &options.corpus {
         let corpus = Corpus::open(path)?;
         let directory = match &options.directory {
@@ -79,47 +69,51 @@ pub fn run(options: &Options) -> Result<()> {
             .open(directory.path().join("c.zdb"))?;
         let own = database.create_corpus("c", CorpusSettings::default())?;
         own.copy_from(&corpus.path, &CopyOptions::default())?;
-        report::heading(&corpus.name, corpus.size(), corpus.files.len());
-        let titles = ["ms", "rows", "columns", "one by one", "CSV", "MB/s of CSV"];
-        let mut table = Table::new(titles.map(str::to_owned));
+        let titles = [
+            "first",
+            "columns",
+            "one by one",
+            "CSV",
+            "MB/s of CSV",
+            "rows",
+        ];
+        let mut table = Table::new("ms", titles);
         for (name, sql) in STATEMENTS {
             let csv = directory.path().join("out.csv");
             let copy = format!("COPY ({sql}) TO '{}'", csv.display());
-            let mut measured = Measured {
-                corpus: corpus.name.clone(),
-                statement: sql,
-                rows: 0,
-                batches: Vec::new(),
-                one_by_one: Vec::new(),
-                csv: Vec::new(),
-                csv_bytes: 0,
-            };
-            for run in 0..=options.runs.max(1) {
+            let mut measured = Measured::default();
+            for _ in 0..=options.runs.max(1) {
                 let (rows, batches) = timed(|| count_batches(&database, sql))?;
                 let (same, one_by_one) = timed(|| count_rows(&database, sql))?;
                 if rows != same {
                     return Err(format!("{sql}: {rows} rows as columns, {same} one by one").into());
                 }
                 let (_, csv) = timed(|| Ok(database.query(&copy)?))?;
-                if run > 0 {
-                    measured.batches.push(batches);
-                    measured.one_by_one.push(one_by_one);
-                    measured.csv.push(csv);
-                }
+                measured.batches.push(batches);
+                measured.one_by_one.push(one_by_one);
+                measured.csv.push(csv);
                 measured.rows = rows;
             }
-            measured.csv_bytes = fs::metadata(&csv)?.len();
-            let ways = [&measured.batches, &measured.one_by_one, &measured.csv];
-            let seconds = ways.map(|runs| median(runs));
-            let rate = measured.csv_bytes as f64 / MEGABYTE / seconds[2];
-            let times = seconds.map(report::milliseconds).into_iter();
-            let cells = std::iter::once(measured.rows.to_string()).chain(times);
-            table.row(name, cells.chain([report::digits(rate)]));
-            results.push(measured);
+            let megabytes = fs::metadata(&csv)?.len() as f64 / MEGABYTE;
+            let warm = |runs: &[f64]| Cell::of_runs(runs[1..].iter().map(|run| run * 1e3));
+            let cells = [
+                Cell::from(measured.batches[0] * 1e3),
+                warm(&measured.batches),
+                warm(&measured.one_by_one),
+                warm(&measured.csv),
+                Cell::of_runs(measured.csv[1..].iter().map(|run| megabytes / run)),
+                Cell::from(measured.rows),
+            ];
+            table.row(name, cells);
         }
-        table.print(&notes);
+        report.add(&corpus, vec![table])?;
     }
-    report::write_json("sql", options, &notes, &results)
+    report.finish(vec![format!(
+        "Median of {} runs on {} threads after the first one; statements in order, so that a first one reads what those before \
+         it left; nothing is compared with.",
+        options.runs.max(1),
+        options.threads,
+    )])
 }
 
 /// What some work gives, and how many seconds it takes.
@@ -145,10 +139,4 @@ fn count_rows(database: &Database, sql: &str) -> Result<u64> {
         count += 1;
     }
     Ok(count)
-}
-
-fn median(runs: &[f64]) -> f64 {
-    let mut sorted = runs.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }

@@ -24,7 +24,7 @@ use crate::energy::{Joules, Meter};
 use crate::engines::{self, Engine, Purpose, cpu_seconds, memory_max, reset_memory_max};
 use crate::gpu::{Arrays, Asked, resident};
 use crate::lookups::questions::{BATCH_MAX, Questions};
-use crate::report::{self, MEGABYTE, Table, digits, milliseconds};
+use crate::report::{Cell, MEGABYTE, Report, Table};
 use crate::{Options, Result};
 use lookups::Baseline;
 
@@ -165,11 +165,7 @@ impl Subjects {
 }
 
 /// All runs over one corpus.
-#[derive(Serialize)]
 struct Runs {
-    corpus: String,
-    files: usize,
-    bytes: u64,
     ours: Vec<engines::Outcome>,
     runs: Vec<Outcome>,
 }
@@ -187,32 +183,34 @@ pub fn run(tadoc: &TadocOptions) -> Result<()> {
         small_files::split(&corpora, count, &folder)?;
         corpora = vec![Corpus::open(&folder)?];
     }
-    let notes = notes(tadoc);
-    let mut results = Vec::new();
+    let mut report = Report::new("tadoc", &options.output)?;
     for corpus in &corpora {
         let runs = run_corpus(corpus, tadoc)?;
-        report::heading(&runs.corpus, runs.bytes, runs.files);
-        construction_table(&runs).print(&[]);
-        for part in [Part::Tasks, Part::Lookups, Part::Edits] {
-            table(&runs, part, options.threads).print(&[]);
-        }
-        if runs.runs.iter().any(|run| run.has_energy) {
-            energy_table(&runs, options.threads).print(&[])
-        } else {
-            println!("Energy: not readable\n")
-        }
-        results.push(runs);
+        let [construction, structures] = construction_tables(&runs);
+        let is_detail = |figure: &Figure| {
+            edits::KINDS.contains(&&*figure.name) || figure.name.ends_with(edits::SNAPSHOT)
+        };
+        let figures = |title, scale, wants: &dyn Fn(&Figure) -> bool| {
+            table(&runs, title, scale, options.threads, wants)
+        };
+        let tables = vec![
+            construction,
+            figures("ms", 1e3, &|figure| figure.part == Part::Tasks),
+            figures("us each", 1e6, &|figure| {
+                figure.part != Part::Tasks && !is_detail(figure)
+            }),
+            figures("us of an edit alone, or with a snapshot", 1e6, &is_detail).detail(),
+            structures.detail(),
+            energy_table(&runs, options.threads).detail(),
+        ];
+        report.add(corpus, tables)?;
     }
-    report::print_notes(&notes);
-    report::write_json("tadoc", options, &notes, &results)
+    report.finish(notes(tadoc))
 }
 
 fn run_corpus(corpus: &Corpus, tadoc: &TadocOptions) -> Result<Runs> {
     let options = &tadoc.options;
     let mut runs = Runs {
-        corpus: corpus.name.clone(),
-        files: corpus.files.len(),
-        bytes: corpus.size(),
         ours: Vec::new(),
         runs: Vec::new(),
     };
@@ -412,178 +410,110 @@ fn encode(grammar: &Grammar, arrays: &Arrays) -> Vec<u8> {
     bytes
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
-}
-
-fn construction_table(runs: &Runs) -> Table {
-    let mut table = Table::new(["", "TADOC", "ZipfDB"].map(str::to_owned));
-    let of_tadoc = |value: fn(&Built) -> f64| {
-        median(runs.runs.iter().map(|run| value(&run.baseline))).unwrap_or(f64::NAN)
-    };
-    let of_ours = |value: fn(&engines::Outcome) -> f64| {
-        median(runs.ours.iter().map(value)).unwrap_or(f64::NAN)
-    };
-    let mut row = |name: &str, tadoc: f64, ours: Option<f64>| {
-        table.row(name, [digits(tadoc), ours.map_or(String::new(), digits)]);
-    };
+/// What is built to store a corpus, and what TADOC's grammar and structures beside it are.
+fn construction_tables(runs: &Runs) -> [Table; 2] {
+    let of_tadoc =
+        |value: fn(&Built) -> f64| Cell::of_runs(runs.runs.iter().map(|run| value(&run.baseline)));
+    let of_ours = |value: fn(&engines::Outcome) -> f64| Cell::of_runs(runs.ours.iter().map(value));
+    let mut table = Table::new("construction", ["TADOC", "ZipfDB"]);
+    let mut row = |name: &str, tadoc: Cell, ours: Cell| table.row(name, [tadoc, ours]);
     row(
-        "construction, s of processor time",
+        "s of processor time",
         of_tadoc(|built| built.cpu_seconds),
-        Some(of_ours(|built| built.cpu_seconds)),
+        of_ours(|built| built.cpu_seconds),
     );
     row(
-        "construction, s",
+        "s",
         of_tadoc(|built| built.seconds),
-        Some(of_ours(|built| built.seconds)),
+        of_ours(|built| built.seconds),
     );
     row(
         "peak memory, MB",
         of_tadoc(|built| built.memory as f64 / MEGABYTE),
-        Some(of_ours(|built| built.memory_max as f64 / MEGABYTE)),
-    );
-    row(
-        "peak memory, bytes a token",
-        of_tadoc(|built| built.memory as f64 / built.tokens.max(1) as f64),
-        None,
+        of_ours(|built| built.memory_max as f64 / MEGABYTE),
     );
     row(
         "size, MB",
         of_tadoc(|built| built.size as f64 / MEGABYTE),
-        Some(of_ours(|built| built.size as f64 / MEGABYTE)),
+        of_ours(|built| built.size as f64 / MEGABYTE),
     );
     row(
         "size with gzip -6, MB",
         of_tadoc(|built| built.gzip_size as f64 / MEGABYTE),
-        None,
+        Cell::Empty,
     );
-    row(
-        "tokens, millions",
-        of_tadoc(|built| built.tokens as f64 / 1e6),
-        None,
-    );
-    row(
-        "rules, millions",
-        of_tadoc(|built| built.rules as f64 / 1e6),
-        None,
-    );
-    row(
-        "symbols, millions",
-        of_tadoc(|built| built.symbols as f64 / 1e6),
-        None,
-    );
-    row(
-        "structures for tasks, s",
-        of_tadoc(|built| built.tasks_seconds),
-        None,
-    );
-    row(
-        "structures for look-ups, s",
-        of_tadoc(|built| built.lookups_seconds),
-        None,
-    );
-    table
+    let mut structures = Table::new("structures", ["TADOC"]);
+    let mut row = |name: &str, value: fn(&Built) -> f64| structures.row(name, [of_tadoc(value)]);
+    row("tokens, millions", |built| built.tokens as f64 / 1e6);
+    row("rules, millions", |built| built.rules as f64 / 1e6);
+    row("symbols, millions", |built| built.symbols as f64 / 1e6);
+    row("for tasks, s", |built| built.tasks_seconds);
+    row("for look-ups, s", |built| built.lookups_seconds);
+    row("tasks by file are bottom-up, 1 if so", |built| {
+        f64::from(u8::from(built.is_bottom_up))
+    });
+    [table, structures]
 }
 
-fn table(runs: &Runs, part: Part, threads: usize) -> Table {
-    let has_device = runs.runs.iter().any(|run| run.has_device);
-    let is_bottom_up = runs.runs.iter().any(|run| run.baseline.is_bottom_up);
-    let direction = if is_bottom_up {
-        "bottom-up"
-    } else {
-        "top-down"
-    };
-    let (unit, tadoc) = match part {
-        Part::Tasks => ("ms", format!("TADOC, {direction}")),
-        Part::Lookups | Part::Edits => ("us each", "TADOC".to_owned()),
-    };
-    let mut titles = vec![unit.to_owned(), tadoc, "ZipfDB, 1 thread".to_owned()];
-    if part == Part::Tasks {
-        titles.push("first, 1 thread".to_owned());
-    }
-    titles.push(format!("ZipfDB, {threads} threads"));
-    titles.extend(["GPU, with copies", "GPU, resident"].map(str::to_owned));
-    let mut table = Table::new(titles);
-    let figures = runs.runs.first().map_or(&[][..], |run| &run.figures);
-    for (index, figure) in figures.iter().enumerate() {
-        if figure.part != part {
-            continue;
-        }
-        let value = |value: fn(&Figure) -> Option<f64>| {
-            median(
-                runs.runs
-                    .iter()
-                    .filter_map(|run| value(&run.figures[index])),
-            )
-        };
-        let tadoc = value(|figure| Some(figure.tadoc)).unwrap_or(f64::NAN);
-        let show = |seconds: f64| match part {
-            Part::Tasks => milliseconds(seconds),
-            Part::Lookups | Part::Edits => digits(seconds * 1e6),
-        };
-        let ours = |seconds: Option<f64>| {
-            seconds.map_or(String::new(), |seconds| {
-                format!("{} ({}x)", show(seconds), digits(tadoc / seconds))
-            })
-        };
-        let mut cells = vec![show(tadoc), ours(value(|figure| figure.one))];
-        if part == Part::Tasks {
-            cells.push(ours(value(|figure| figure.first)));
-        }
-        cells.push(ours(value(|figure| figure.all)));
-        cells.extend(if has_device {
-            [
-                ours(value(|figure| figure.device)),
-                ours(value(|figure| figure.resident)),
-            ]
-        } else {
-            ["skipped: no CUDA device".to_owned(), String::new()]
-        });
-        table.row(&figure.name, cells);
-    }
-    table
-}
-
-/// Millijoules of a task. Where both are known, the sum of processor and device is compared with TADOC's.
-fn energy_table(runs: &Runs, threads: usize) -> Table {
+fn table(
+    runs: &Runs,
+    title: &str,
+    scale: f64,
+    threads: usize,
+    wants: &dyn Fn(&Figure) -> bool,
+) -> Table {
+    let all = format!("{threads} threads");
     let titles = [
-        "mJ, CPU + GPU",
         "TADOC",
-        "ZipfDB, 1 thread",
-        &format!("ZipfDB, {threads} threads"),
-        "GPU",
+        "first",
+        "1 thread",
+        &all,
+        "GPU, with copies",
+        "GPU, resident",
     ];
-    let mut table = Table::new(titles.map(str::to_owned));
+    let mut table = Table::new(title, titles);
+    let figures = runs.runs.first().map_or(&[][..], |run| &run.figures);
+    for (index, figure) in figures
+        .iter()
+        .enumerate()
+        .filter(|(_, figure)| wants(figure))
+    {
+        let cell = |value: fn(&Figure) -> Option<f64>| {
+            let values = runs
+                .runs
+                .iter()
+                .filter_map(|run| value(&run.figures[index]));
+            Cell::of_runs(values.map(|seconds| seconds * scale))
+        };
+        let cells = [
+            cell(|figure| Some(figure.tadoc)),
+            cell(|figure| figure.first),
+            cell(|figure| figure.one),
+            cell(|figure| figure.all),
+            cell(|figure| figure.device),
+            cell(|figure| figure.resident),
+        ];
+        table.row(&*figure.name, cells);
+    }
+    table
+}
+
+/// Millijoules of a task, of processor and device.
+fn energy_table(runs: &Runs, threads: usize) -> Table {
+    let all = format!("ZipfDB, {threads} threads");
+    let titles = ["TADOC", "ZipfDB, 1 thread", &all, "GPU: CPU", "GPU: device"];
+    let mut table = Table::new("mJ", titles);
     let figures = runs.runs.first().map_or(&[][..], |run| &run.figures);
     for (index, figure) in figures.iter().enumerate() {
-        let value = |subject: usize, value: fn(&Joules) -> Option<f64>| {
+        let cell = |subject: usize, value: fn(&Joules) -> Option<f64>| {
             let runs = runs.runs.iter();
             let joules = runs.filter_map(|run| run.figures[index].joules.get(subject));
-            median(joules.filter_map(value))
+            Cell::of_runs(joules.filter_map(value).map(|joules| joules * 1e3))
         };
-        let tadoc = value(0, |joules| joules.cpu);
-        let cells = (0..figure.joules.len()).map(|subject| {
-            let cpu = value(subject, |joules| joules.cpu);
-            // A device is idle while the CPU works.
-            let device = value(subject, |joules| joules.device).filter(|_| subject == 3);
-            let show = |joules: Option<f64>| {
-                joules.map_or("not readable".to_owned(), |joules| digits(joules * 1e3))
-            };
-            let mut cell = show(cpu);
-            if subject == 3 {
-                cell += &format!(" + {}", show(device));
-            }
-            if let (1.., Some(tadoc), Some(cpu)) = (subject, tadoc, cpu) {
-                let all = cpu + device.unwrap_or(0.0);
-                cell += &format!(" ({}x)", digits(tadoc / all));
-            }
-            cell
-        });
-        if !figure.joules.is_empty() {
-            table.row(&figure.name, cells.collect::<Vec<_>>());
-        }
+        // The device is idle while the CPU works.
+        let mut cells: Vec<Cell> = (0..4).map(|one| cell(one, |joules| joules.cpu)).collect();
+        cells.push(cell(3, |joules| joules.device));
+        table.row(&figure.name, cells);
     }
     table
 }
@@ -592,8 +522,7 @@ fn notes(tadoc: &TadocOptions) -> Vec<String> {
     let options = &tadoc.options;
     vec![
         format!(
-            "Medians of {} runs, each a process in which both take turns, caches warm. In parentheses the time of TADOC over that \
-             of ZipfDB: above 1 ZipfDB is faster. All answers were compared: every word, sequence, file and count of the tasks, a \
+            "Medians of {} runs, each a process in which both take turns, caches warm. All answers were compared: every word, sequence, file and count of the tasks, a \
              sample of look-ups, and whole texts after edits.",
             options.runs.max(1)
         ),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
-use crate::report::{self, MEGABYTE, Table, milliseconds};
+use crate::report::{Cell, MEGABYTE, Report, Table};
 use crate::{Options, Result};
 use answer::Answer;
 
@@ -202,25 +202,16 @@ fn time_after<T>(
 }
 
 /// All runs over one corpus.
-#[derive(Serialize)]
 struct Runs {
     corpus: String,
-    files: usize,
-    bytes: u64,
     runs: Vec<Run>,
 }
 
 impl Runs {
-    /// The median of what the runs of `subject` say.
-    fn median(&self, subject: Subject, value: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    /// What the runs of `subject` say.
+    fn cell(&self, subject: Subject, value: impl Fn(&Run) -> Option<f64>) -> Cell {
         let runs = self.runs.iter().filter(|run| run.subject == subject);
-        let mut values: Vec<f64> = runs.filter_map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len().saturating_sub(1) / 2).copied()
-    }
-
-    fn task(&self, subject: Subject, task: Task) -> Option<f64> {
-        self.median(subject, |run| run.task(task).map(|run| run.seconds))
+        Cell::of_runs(runs.filter_map(value))
     }
 
     /// # Errors
@@ -258,22 +249,16 @@ pub fn run(options: &Options) -> Result<()> {
     let corpora = corpora.collect::<Result<Vec<_>>>()?;
     let subjects = Subject::ALL.into_iter();
     let subjects: Vec<Subject> = subjects.filter(|one| options.wants(one.name())).collect();
-    let mut results = Vec::new();
+    let mut report = Report::new("tasks", &options.output)?;
     for corpus in &corpora {
         let runs = Runs {
             corpus: corpus.name.clone(),
-            files: corpus.files.len(),
-            bytes: corpus.size(),
             runs: run_corpus(corpus, &subjects, options)?,
         };
         runs.compare()?;
-        report::heading(&runs.corpus, runs.bytes, runs.files);
-        table(&runs, &subjects).print(&[]);
-        results.push(runs);
+        report.add(corpus, vec![table(&runs, &subjects)])?;
     }
-    let notes = notes(options, &subjects);
-    report::print_notes(&notes);
-    report::write_json("tasks", options, &notes, &results)
+    report.finish(notes(options, &subjects))
 }
 
 fn run_corpus(corpus: &Corpus, subjects: &[Subject], options: &Options) -> Result<Vec<Run>> {
@@ -319,67 +304,27 @@ pub fn run_child(job: &Job) -> Result<()> {
 }
 
 fn table(runs: &Runs, subjects: &[Subject]) -> Table {
-    let mut titles = vec!["ms".to_owned()];
-    let mut columns: Vec<(Subject, bool)> = Vec::new();
-    for &subject in subjects {
-        columns.push((subject, false));
-        titles.push(subject.title().to_owned());
-        if subject == Subject::Scan && subjects.contains(&Subject::Ours) {
-            columns.push((subject, true));
-            titles.push("scan / ZipfDB".to_owned());
-        }
-    }
-    let mut table = Table::new(titles);
-    let mut row = |title: &str,
-                   has_ratio: bool,
-                   show: &dyn Fn(f64) -> String,
-                   value: &dyn Fn(Subject) -> Option<f64>| {
-        let cells = columns.iter().map(|&(subject, is_ratio)| {
-            if !is_ratio {
-                return value(subject).map_or(String::new(), show);
-            }
-            let ratio = value(Subject::Ours).zip(value(subject));
-            let ratio = ratio.filter(|_| has_ratio).map(|(ours, scan)| scan / ours);
-            ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
-        });
-        table.row(title, cells.collect::<Vec<_>>());
+    let mut table = Table::new("ms", subjects.iter().map(|subject| subject.title()));
+    let mut row = |title: &str, scale: f64, value: &dyn Fn(&Run) -> Option<f64>| {
+        let scaled = |run: &Run| value(run).map(|value| value * scale);
+        table.row(title, subjects.iter().map(|&one| runs.cell(one, scaled)));
     };
     for task in Task::ALL {
-        row(task.title(), true, &milliseconds, &|one| {
-            runs.task(one, task)
+        row(&format!("{}, first", task.title()), 1e3, &|run| {
+            run.task(task).map(|run| run.first)
+        });
+        row(task.title(), 1e3, &|run| {
+            run.task(task).map(|run| run.seconds)
         });
     }
-    let kept = [
-        Task::InvertedIndex,
-        Task::TermVector,
-        Task::SequenceCount,
-        Task::RankedInvertedIndex,
-    ];
-    for task in kept {
-        let title = format!("first {}", task.title());
-        row(&title, true, &milliseconds, &|one| {
-            runs.median(one, |run| run.task(task).map(|run| run.first))
-        });
-    }
-    row("open", false, &milliseconds, &|one| {
-        runs.median(one, |run| run.open)
+    row("open", 1e3, &|run| run.open);
+    row("first query: word count", 1e3, &|run| run.first_query);
+    row("first query of the grammar", 1e3, &|run| run.first_grammar);
+    row("read and tokenize", 1e3, &|run| run.read);
+    row("peak memory, MB", 1.0 / MEGABYTE, &|run| {
+        Some(run.memory_max as f64)
     });
-    row("first query: word count", false, &milliseconds, &|one| {
-        runs.median(one, |run| run.first_query)
-    });
-    row("first query of the grammar", false, &milliseconds, &|one| {
-        runs.median(one, |run| run.first_grammar)
-    });
-    row("read and tokenize", false, &milliseconds, &|one| {
-        runs.median(one, |run| run.read)
-    });
-    let megabytes = |bytes: f64| format!("{:.1}", bytes / MEGABYTE);
-    row("peak memory, MB", false, &megabytes, &|one| {
-        runs.median(one, |run| Some(run.memory_max as f64))
-    });
-    row("on disk, MB", false, &megabytes, &|one| {
-        runs.median(one, |run| Some(run.size as f64))
-    });
+    row("on disk, MB", 1.0 / MEGABYTE, &|run| Some(run.size as f64));
     table
 }
 
@@ -387,7 +332,7 @@ fn notes(options: &Options, subjects: &[Subject]) -> Vec<String> {
     let mut notes = vec![
         format!(
             "Milliseconds from open structures to the whole answer in memory, {} threads. Each run is a process that does \
-             every task once, shown as first where that makes what is kept, then up to {REPETITIONS_MAX} times timed, of \
+             every task once, shown as first, then up to {REPETITIONS_MAX} times timed, of \
              which the median counts, so caches are warm; of {} runs the median is shown, engines in turn. Sequences are {NGRAM_WORDS}-grams. Memory is the \
              largest resident set of the process with all answers, mapped files included.",
             options.threads,
@@ -408,8 +353,7 @@ fn notes(options: &Options, subjects: &[Subject]) -> Vec<String> {
             ),
             Subject::Scan => "scan: resident uncompressed word ids (4 bytes a word) with offsets of the files, read and tokenized \
                  before; counting by arrays, n-grams packed into 64 bits, a radix partition and a radix sort in cache; counts \
-                 of words and byte ranks are kept as ZipfDB keeps them. `scan / ZipfDB` above 1: ZipfDB is faster. \
-                 Memory counted from when the ids are there."
+                 of words and byte ranks are kept as ZipfDB keeps them. Memory counted from when the ids are there."
                 .to_owned(),
             Subject::Zstd => "zstd: the text in frames of about 1 MiB (`zstd -3`) in memory; every task decompresses, tokenizes and \
                  scans. `read and tokenize` is timed once a run and added to each task. Words are cut by \

@@ -7,28 +7,23 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
-use serde::Serialize;
 use zipfdb::fuzzing::{Interner, Sink, Tokenizer, tokenize};
 
 use crate::corpus::Corpus;
-use crate::report::{self, MEGABYTE, Table};
+use crate::report::{Cell, MEGABYTE, Report, Table};
 use crate::{Options, Result};
 
 /// Bytes of text that share an interner, as in ingest.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// One tokenizer on one corpus.
-#[derive(Serialize)]
 struct Measured {
-    corpus: String,
-    tokenizer: String,
-    bytes: usize,
     tokens: u64,
     /// Tokens of the dictionary of a chunk.
-    distinct: usize,
-    /// Seconds of the median run.
-    boundaries: f64,
-    interned: f64,
+    distinct: u64,
+    /// Seconds of each run.
+    boundaries: Vec<f64>,
+    interned: Vec<f64>,
 }
 
 /// Only counts.
@@ -54,46 +49,43 @@ impl Sink for Counter {
 
 /// Measures, prints and writes.
 pub fn run(options: &Options) -> Result<()> {
-    let mut results = Vec::new();
-    let notes = [format!(
-        "Median of {} runs on one thread.",
-        options.runs.max(1)
-    )];
+    let runs = options.runs.max(1);
+    let mut report = Report::new("tokenize", &options.output)?;
     for path in &options.corpus {
         let corpus = Corpus::open(path)?;
         let files = corpus.files.iter().map(|file| fs::read(&file.path));
         let texts: Vec<Vec<u8>> = files.collect::<std::io::Result<_>>()?;
-        report::heading(&corpus.name, corpus.size(), corpus.files.len());
         let titles = [
-            "",
-            "tokens",
-            "in a dictionary",
             "MB/s of boundaries",
             "MB/s interned",
+            "tokens",
+            "in a dictionary",
         ];
-        let mut table = Table::new(titles.map(str::to_owned));
+        let mut table = Table::new("", titles);
         for tokenizer in Tokenizer::ALL {
-            let measured = measure(&corpus.name, tokenizer, &texts, options.runs.max(1));
-            let rate = |seconds: f64| measured.bytes as f64 / MEGABYTE / seconds;
-            table.row(
-                &measured.tokenizer,
-                [
-                    measured.tokens.to_string(),
-                    measured.distinct.to_string(),
-                    report::digits(rate(measured.boundaries)),
-                    report::digits(rate(measured.interned)),
-                ],
-            );
-            results.push(measured);
+            let measured = measure(tokenizer, &texts, runs);
+            let rates = |runs: &[f64]| {
+                let rates = runs
+                    .iter()
+                    .map(|seconds| corpus.size() as f64 / MEGABYTE / seconds);
+                Cell::of_runs(rates)
+            };
+            let cells = [
+                rates(&measured.boundaries),
+                rates(&measured.interned),
+                Cell::from(measured.tokens),
+                Cell::from(measured.distinct),
+            ];
+            table.row(tokenizer.to_string(), cells);
         }
-        table.print(&notes);
+        report.add(&corpus, vec![table])?;
     }
-    report::write_json("tokenize", options, &notes, &results)
+    report.finish(vec![format!("Median of {runs} runs on one thread.")])
 }
 
-fn measure(corpus: &str, tokenizer: Tokenizer, texts: &[Vec<u8>], runs: usize) -> Measured {
+fn measure(tokenizer: Tokenizer, texts: &[Vec<u8>], runs: usize) -> Measured {
     let mut tokens = 0;
-    let boundaries = median(runs, || {
+    let boundaries = times(runs, || {
         let mut counter = Counter::default();
         for text in texts {
             tokenize(tokenizer, text, &mut counter);
@@ -102,8 +94,8 @@ fn measure(corpus: &str, tokenizer: Tokenizer, texts: &[Vec<u8>], runs: usize) -
         black_box(counter.sum);
     });
     let mut interner = Interner::new();
-    let (mut distinct, mut chunks) = (0, 0);
-    let interned = median(runs, || {
+    let (mut distinct, mut chunks) = (0u64, 0u64);
+    let interned = times(runs, || {
         (distinct, chunks) = (0, 0);
         let mut size = 0;
         for (index, text) in texts.iter().enumerate() {
@@ -113,7 +105,7 @@ fn measure(corpus: &str, tokenizer: Tokenizer, texts: &[Vec<u8>], runs: usize) -
                 if size >= CHUNK_BYTES || index + 1 == texts.len() {
                     let (ids, dictionary) = interner.take();
                     black_box(ids);
-                    distinct += dictionary.len();
+                    distinct += dictionary.len() as u64;
                     chunks += 1;
                     size = 0;
                 }
@@ -121,9 +113,6 @@ fn measure(corpus: &str, tokenizer: Tokenizer, texts: &[Vec<u8>], runs: usize) -
         }
     });
     Measured {
-        corpus: corpus.to_owned(),
-        tokenizer: tokenizer.to_string(),
-        bytes: texts.iter().map(Vec::len).sum(),
         tokens,
         distinct: distinct / chunks.max(1),
         boundaries,
@@ -131,18 +120,15 @@ fn measure(corpus: &str, tokenizer: Tokenizer, texts: &[Vec<u8>], runs: usize) -
     }
 }
 
-/// Seconds of the median run.
-fn median(runs: usize, mut run: impl FnMut()) -> f64 {
+/// Seconds of each run.
+fn times(runs: usize, mut run: impl FnMut()) -> Vec<f64> {
     let start = Instant::now();
-    let mut seconds: Vec<f64> = (0..runs)
-        .map(|_| {
-            let before = thread_seconds(start);
-            run();
-            thread_seconds(start) - before
-        })
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds[runs / 2]
+    let timed = |_| {
+        let before = thread_seconds(start);
+        run();
+        thread_seconds(start) - before
+    };
+    (0..runs).map(timed).collect()
 }
 
 /// Seconds that this thread has run, or since `start` where the system does not

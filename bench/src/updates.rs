@@ -12,11 +12,10 @@ use std::fs;
 use std::time::Instant;
 
 use clap::Args;
-use serde::Serialize;
 
 use crate::corpus::Corpus;
 use crate::engines::{self, Engine, Purpose};
-use crate::report::{self, Table, digits, milliseconds};
+use crate::report::{Cell, Report, Table};
 use crate::{Options, Result};
 
 /// What the suite takes beside the options of all.
@@ -34,6 +33,12 @@ pub struct UpdateOptions {
 
 /// Bytes of an edit.
 const EDIT_BYTES: usize = 64;
+
+/// Figures that explain others.
+const DETAILS: [&str; 2] = [
+    "inserts in sequence, in memory only",
+    "first snapshot after that",
+];
 
 /// Commits of one row that are timed.
 const COMMITS: usize = 200;
@@ -55,7 +60,6 @@ struct Insert {
 }
 
 /// A number with what it means.
-#[derive(Serialize)]
 struct Figure {
     name: &'static str,
     /// The engine, or `plain` for texts in memory and on disk without any.
@@ -64,8 +68,7 @@ struct Figure {
     value: f64,
 }
 
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum Unit {
     /// Edits or commits a second.
     PerSecond,
@@ -77,37 +80,16 @@ enum Unit {
     Ratio,
 }
 
-#[derive(Serialize)]
-struct Results {
-    corpus: String,
-    files: usize,
-    bytes: u64,
-    edits: usize,
-    seed: u64,
-    figures: Vec<Figure>,
-}
-
 /// Measures, compares, prints and writes.
 pub fn run(updates: &UpdateOptions) -> Result<()> {
     let options = &updates.options;
-    let mut results = Vec::new();
+    let mut report = Report::new("updates", &options.output)?;
     for path in &options.corpus {
         let corpus = Corpus::open(path)?;
-        let result = Results {
-            corpus: corpus.name.clone(),
-            files: corpus.files.len(),
-            bytes: corpus.size(),
-            edits: updates.edits,
-            seed: updates.seed,
-            figures: run_corpus(&corpus, updates)?,
-        };
-        report::heading(&result.corpus, result.bytes, result.files);
-        table(&result.figures).print(&[]);
-        results.push(result);
+        let figures = run_corpus(&corpus, updates)?;
+        report.add(&corpus, tables(&figures).into())?;
     }
-    let notes = notes(updates);
-    report::print_notes(&notes);
-    report::write_json("updates", options, &notes, &results)
+    report.finish(notes(updates))
 }
 
 fn run_corpus(corpus: &Corpus, updates: &UpdateOptions) -> Result<Vec<Figure>> {
@@ -188,30 +170,35 @@ fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64().max(1e-9))
 }
 
-fn table(figures: &[Figure]) -> Table {
+/// All figures, with those that explain others as details.
+fn tables(figures: &[Figure]) -> [Table; 2] {
     let engines = ["ours", "plain", "fts5", "tantivy"];
-    let titles = ["", "ZipfDB", "plain files", "SQLite FTS5", "tantivy"];
-    let mut table = Table::new(titles.map(str::to_owned));
-    let mut names: Vec<&str> = Vec::new();
+    let titles = ["ZipfDB", "plain files", "SQLite FTS5", "tantivy"];
+    let mut main = Table::new("", titles);
+    let mut details = Table::new("details", titles).detail();
+    let mut names: Vec<(&str, Unit)> = Vec::new();
     for figure in figures {
-        if !names.contains(&figure.name) {
-            names.push(figure.name);
+        if !names.iter().any(|(name, _)| *name == figure.name) {
+            names.push((figure.name, figure.unit));
         }
     }
-    for name in names {
-        let cell = |engine: &str| {
+    for (name, unit) in names {
+        let (title, scale) = match unit {
+            Unit::PerSecond => (", a second", 1.0),
+            Unit::Seconds => (", ms", 1e3),
+            Unit::MegabytesPerSecond => (", MB/s", 1.0),
+            Unit::Ratio => (", times", 1.0),
+        };
+        let cells = engines.map(|engine| {
             let mut figures = figures.iter();
             let found = figures.find(|figure| figure.name == name && figure.engine == engine);
-            found.map_or(String::new(), |figure| match figure.unit {
-                Unit::PerSecond => format!("{}/s", digits(figure.value)),
-                Unit::Seconds => format!("{} ms", milliseconds(figure.value)),
-                Unit::MegabytesPerSecond => format!("{} MB/s", digits(figure.value)),
-                Unit::Ratio => format!("{}x", digits(figure.value)),
-            })
-        };
-        table.row(name, engines.map(cell));
+            Cell::from(found.map(|figure| figure.value * scale))
+        });
+        let is_detail = DETAILS.contains(&name);
+        let table = if is_detail { &mut details } else { &mut main };
+        table.row(format!("{name}{title}"), cells);
     }
-    table
+    [main, details]
 }
 
 fn notes(updates: &UpdateOptions) -> Vec<String> {
@@ -234,7 +221,7 @@ fn notes(updates: &UpdateOptions) -> Vec<String> {
          inserts of 64 bytes all over them, with a threshold of 256 KiB."
             .to_owned(),
         "Plain files: the same inserts into texts in memory (`Vec::splice`), and files that changed written again and \
-         synced; `bare sync`: 64 bytes appended to a file and synced."
+         synced; their commit of one row: 64 bytes appended to a file and synced."
             .to_owned(),
         format!(
             "{} Inserts: UPDATE of the row that holds the place; appends: a new row each. A sample of the edits, in one \

@@ -19,7 +19,7 @@ const MAPPED_BYTES: i64 = 1 << 30;
 pub fn configuration() -> String {
     format!(
         "SQLite {} FTS5: content stored, `detail=full`, `unicode61`; one row a file, files over {} MiB cut at line ends \
-         into rows of that size; one transaction, one thread (it has no more), `journal_mode=TRUNCATE`, \
+         into rows of that size, bytes that are not UTF-8 replaced; one transaction, one thread (it has no more), `journal_mode=TRUNCATE`, \
          `synchronous=FULL`, `locking_mode=EXCLUSIVE`, 256 MiB page cache. Size: after `optimize` and `VACUUM`.",
         rusqlite::version(),
         ROW_SIZE_MAX >> 20,
@@ -42,7 +42,7 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
             transaction.prepare("INSERT INTO corpus(file, number, content) VALUES (?1, ?2, ?3)")?;
         corpus.for_each_row(|row| {
             // A number too large for SQLite would take rows of 2^83 bytes.
-            insert.execute((row.file, row.number as i64, Text(row.content)))?;
+            insert.execute((row.file, row.number as i64, row.text()))?;
             Ok(())
         })?;
     }
@@ -88,7 +88,8 @@ impl Reader {
             .connection
             .prepare(&format!("SELECT term, cnt FROM words {order}"))?;
         let rows = statement.query_map((), |row| {
-            Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+            let term = String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned();
+            Ok((term, row.get::<_, i64>(1)?.unsigned_abs()))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
@@ -99,7 +100,9 @@ impl Reader {
         let mut rows = statement.query(())?;
         let (mut term, mut row, mut count) = (String::new(), 0, 0);
         while let Some(next) = rows.next()? {
-            let (next_term, next_row) = (next.get_ref(0)?.as_str()?, next.get::<_, i64>(1)?);
+            // FTS5 cuts long words anywhere, also within a character.
+            let next_term = String::from_utf8_lossy(next.get_ref(0)?.as_bytes()?);
+            let next_row = next.get::<_, i64>(1)?;
             // Numbers of rows begin with 1.
             let next_row = usize::try_from(next_row - 1)?;
             if count > 0 && (next_row != row || next_term != term) {
@@ -112,7 +115,7 @@ impl Reader {
             }
             if next_term != term {
                 term.clear();
-                term.push_str(next_term);
+                term.push_str(&next_term);
             }
             row = next_row;
             count += 1;

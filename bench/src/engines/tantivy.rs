@@ -69,7 +69,7 @@ pub fn ingest(job: &Job, corpus: &Corpus) -> Result<Account> {
         let mut document = TantivyDocument::default();
         document.add_text(file, row.file);
         document.add_u64(number, row.number);
-        document.add_text(content, String::from_utf8_lossy(row.content));
+        document.add_text(content, row.text());
         writer.add_document(document)?;
         Ok(())
     })?;

@@ -1,7 +1,7 @@
 //! Part `construct`: tokens on the device to a grammar there, with pruning and numbering.
 //!
-//! Prints milliseconds of the device, GB/s of text, whether the grammar is the CPU's, how long one thread and all threads
-//! of the CPU take, and then the time of each step, for which the host waits after each.
+//! Its tables have milliseconds of the device, GB/s of text, how long one thread and all threads of the CPU take, and the time
+//! of each step, for which the host waits after each. The grammar is the CPU's.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -12,28 +12,14 @@ use zipfdb_kernels::{Constructed, Parameters};
 
 use super::arrays::Arrays;
 use crate::Result;
+use crate::report::Table;
 
 const WARM_UPS: usize = 2;
 const RUNS: usize = 7;
 
 /// Builds the grammar of a corpus.
-pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
-    println!(
-        "{:16} {:>10} {:>8} {:>6} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8}",
-        "corpus",
-        "tokens",
-        "ms",
-        "GB/s",
-        "rules",
-        "symbols",
-        "rounds",
-        "equal",
-        "CPU 1 ms",
-        "CPU all",
-        "MiB"
-    );
+pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<[Table; 2]> {
     let corpus = Corpus {
-        name: &arrays.name,
         tokens: &arrays.tokens,
         file_offsets: &arrays.file_offsets,
         terminal_count: arrays.terminal_count(),
@@ -43,7 +29,6 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
 }
 
 struct Corpus<'a> {
-    name: &'a str,
     tokens: &'a [u32],
     file_offsets: &'a [u32],
     terminal_count: u32,
@@ -70,7 +55,7 @@ impl Corpus<'_> {
         Ok((grammar, begin.elapsed().as_secs_f64() * 1e3))
     }
 
-    fn time(&self, device: &Gpu) -> Result<()> {
+    fn time(&self, device: &Gpu) -> Result<[Table; 2]> {
         let tokens = device.upload(self.tokens)?;
         let file_offsets = device.upload(self.file_offsets)?;
         let stop = AtomicBool::new(false);
@@ -99,21 +84,25 @@ impl Corpus<'_> {
         let nanoseconds = times[RUNS / 2] as f64;
         let (expected, all) = self.twin(0)?;
         let (_, one) = self.twin(1)?;
-        let equal = if grammar == expected { "yes" } else { "NO" };
-        println!(
-            "{:16} {:10} {:8.3} {:6.2} {:9} {:9} {:6} {:>9} {:9.0} {:9.0} {:8}",
-            self.name,
-            self.tokens.len(),
+        if grammar != expected {
+            return Err("a device and the CPU build different grammars".into());
+        }
+        let titles = [
+            "kernels", "CPU 1", "CPU all", "GB/s", "MB", "tokens", "rules", "symbols", "rounds",
+        ];
+        let mut table = Table::new("construction, ms", titles);
+        let cells = [
             nanoseconds / 1e6,
-            self.text_bytes as f64 / nanoseconds,
-            grammar.rule_offsets.len() - 1,
-            grammar.symbols.len() + grammar.root.len(),
-            grammar.rounds,
-            equal,
             one,
             all,
-            memory >> 20
-        );
+            self.text_bytes as f64 / nanoseconds,
+            memory as f64 / 1e6,
+            self.tokens.len() as f64,
+            (grammar.rule_offsets.len() - 1) as f64,
+            (grammar.symbols.len() + grammar.root.len()) as f64,
+            grammar.rounds as f64,
+        ];
+        table.row("grammar", cells);
 
         // The host waits for each step, so that these add up to more than the time above.
         let mut steps: Vec<(Step, f64)> = Vec::new();
@@ -131,24 +120,21 @@ impl Corpus<'_> {
         if let Some((step, begin)) = last {
             steps.push((step, begin.elapsed().as_secs_f64() * 1e3));
         }
-        let mut sums: HashMap<Step, f64> = HashMap::new();
+        let mut sums: HashMap<Step, (f64, u32)> = HashMap::new();
         let mut order = Vec::new();
         for &(step, time) in &steps {
             if !sums.contains_key(&step) {
                 order.push(step);
             }
-            *sums.entry(step).or_default() += time;
+            let (sum, times) = sums.entry(step).or_default();
+            *sum += time;
+            *times += 1;
         }
-        let line: Vec<String> = order
-            .iter()
-            .map(|step| format!("{step:?} {:.3}", sums[step]))
-            .collect();
-        println!("    {}", line.join(", "));
-        for step in [Step::Select, Step::Name, Step::Replace, Step::Number] {
-            let rounds = steps.iter().filter(|&&(of, _)| of == step);
-            let rounds: Vec<String> = rounds.map(|(_, time)| format!("{time:.2}")).collect();
-            println!("    {step:?} by round: {}", rounds.join(" "));
+        let mut of_steps = Table::new("steps of construction", ["ms", "times"]).detail();
+        for step in order {
+            let (sum, times) = sums[&step];
+            of_steps.row(format!("{step:?}"), [sum, f64::from(times)]);
         }
-        Ok(())
+        Ok([table, of_steps])
     }
 }

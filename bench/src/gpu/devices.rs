@@ -19,6 +19,7 @@ use super::arrays::{Arrays, Scratch};
 use super::kernels::Work;
 use super::lookups::{Numbers, QUERIES, draw_queries};
 use crate::Result;
+use crate::report::Table;
 
 /// Segments of a corpus.
 const SEGMENTS: usize = 12;
@@ -36,22 +37,27 @@ enum Found {
 }
 
 /// Times many segments like these, and the corpus in many segments.
-pub fn run(path: &Path, device: usize, segments: &[Arrays]) -> Result<()> {
+pub fn run(path: &Path, device: usize, segments: &[Arrays]) -> Result<Table> {
     let all = devices().map_err(|absence| absence.to_string())?;
     let with_memory = |gpu: &Gpu| gpu.with_memory_limit(gpu.memory_limit());
     let one = [with_memory(&all[device])];
     let all: Vec<Gpu> = all.iter().map(with_memory).collect();
+    let mut table = Table::new(
+        format!("{SEGMENTS} segments, ms"),
+        ["one device", "all devices", "devices"],
+    );
+    let gpus = all.len();
     for arrays in segments {
         let work = Work::new(&one[0], &arrays.tokens, &arrays.file_offsets, arrays)?;
-        println!("devices: {SEGMENTS} segments like {}", arrays.name);
         for (name, is_ngrams) in [("inverted index", false), ("sequence count, n = 3", true)] {
             let ask = |gpus: &[Gpu]| best(|| Ok(share_out(gpus, work.word_view(), is_ngrams)?));
-            print(name, all.len(), ask(&one)?, ask(&all)?, |one, all| {
-                one == all
-            });
+            let name = format!("{name}, {}", arrays.name);
+            let (one, all) = (ask(&one)?, ask(&all)?);
+            compared(&mut table, &name, gpus, one, all, |one, all| one == all)?;
         }
     }
-    through_database(path, device, all.len(), segments)
+    through_database(path, device, gpus, segments, &mut table)?;
+    Ok(table)
 }
 
 /// Has segments answered, each by the device whose turn it is.
@@ -103,18 +109,22 @@ fn answer(
 }
 
 /// Times the corpus itself in several segments.
-fn through_database(path: &Path, device: usize, all: usize, segments: &[Arrays]) -> Result<()> {
+fn through_database(
+    path: &Path,
+    device: usize,
+    all: usize,
+    segments: &[Arrays],
+    table: &mut Table,
+) -> Result<()> {
     let scratch = Scratch::of_corpus(path)?;
     let text_bytes: u64 = segments.iter().map(|arrays| arrays.text_bytes).sum();
-    let count = {
+    {
         let database = Database::open(&scratch.database)?;
         database.execute("SET device = 'cpu'")?;
         let corpus = database.corpus(&database.corpora()[0])?;
         corpus.set_segment_size(text_bytes.div_ceil(SEGMENTS as u64))?;
         corpus.recompress(&NoProgress)?;
-        Arrays::of_corpus(&scratch.database)?.len()
-    };
-    println!("devices: the corpus in {count} segments, through the database");
+    }
     let mut numbers = Numbers(5);
     let arrays = &segments[0];
     let questions: Vec<(&str, &[u8])> = (draw_queries(arrays, &mut numbers).iter())
@@ -142,41 +152,43 @@ fn through_database(path: &Path, device: usize, all: usize, segments: &[Arrays])
         one.len() == all.len()
             && both.all(|((left, n), (right, m))| n == m && left.words().eq(right.words()))
     };
-    print(
-        "sequence count, n = 3",
+    compared(
+        table,
+        "sequence count, n = 3, through the database",
         all,
         ngrams(&one)?,
         ngrams("cuda")?,
         is_equal,
-    );
+    )?;
     let searches = |setting: &str| {
         let snapshot = with(setting)?;
         best(|| Ok(snapshot.search_many(&questions)?))
     };
-    print(
-        "search",
+    compared(
+        table,
+        "search, through the database",
         all,
         searches(&one)?,
         searches("cuda")?,
         |one, all| one == all,
-    );
+    )?;
     Ok(())
 }
 
-fn print<A>(
+/// Adds a row. Answers must be equal.
+fn compared<A>(
+    table: &mut Table,
     name: &str,
     count: usize,
     one: (f64, A),
     all: (f64, A),
     is_equal: impl Fn(&A, &A) -> bool,
-) {
-    println!(
-        "    {name:24} one device {:8.1} ms, {count} devices {:8.1} ms ({:.2}x); equal: {}",
-        one.0,
-        all.0,
-        one.0 / all.0,
-        is_equal(&one.1, &all.1)
-    );
+) -> Result<()> {
+    if !is_equal(&one.1, &all.1) {
+        return Err(format!("{name}: one device and all differ").into());
+    }
+    table.row(name, [one.0, all.0, count as f64]);
+    Ok(())
 }
 
 /// The best of some runs after a first one, in milliseconds, and the last answer.

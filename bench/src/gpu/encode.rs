@@ -1,6 +1,6 @@
 //! Part `encode`: grammars of segments encoded, counted and coded by the CPU's threads or by a device.
 //!
-//! Compares the bytes, then prints the fastest run of each, and what a device's steps take in that, by the host's clock. What is
+//! Compares the bytes; the table has the fastest run of each, and what a device's steps take in that, by the host's clock. What is
 //! left is the host's: it chooses the model, and codes it.
 
 use std::borrow::Cow;
@@ -17,6 +17,7 @@ use zipfdb_storage::{Dictionary, EncodedGrammar, FileBackend, Grammar, SegmentRe
 
 use super::arrays::{Scratch, segment_paths};
 use crate::Result;
+use crate::report::Table;
 
 const RUNS: usize = 5;
 
@@ -31,9 +32,13 @@ pub const STEPS: [&str; 6] = [
 ];
 
 /// Times encoding of the segments of a corpus.
-pub fn run(path: &Path, gpu: &Gpu) -> Result<()> {
+pub fn run(path: &Path, gpu: &Gpu) -> Result<Table> {
     let scratch = Scratch::of_corpus(path)?;
-    for path in segment_paths(&scratch.database)? {
+    let titles = ["CPU", "device", "the host, of that"]
+        .into_iter()
+        .chain(STEPS);
+    let mut table = Table::new("encoding, ms", titles);
+    for (number, path) in segment_paths(&scratch.database)?.into_iter().enumerate() {
         let reader = SegmentReader::open(&FileBackend, &path)?;
         let (grammar, dictionary) = (reader.grammar()?, reader.dictionary()?);
         let expected = EncodedGrammar::new(&grammar, &dictionary);
@@ -57,22 +62,11 @@ pub fn run(path: &Path, gpu: &Gpu) -> Result<()> {
                 (on_device, best) = (time, steps);
             }
         }
-        let symbols = grammar.symbols.len() + grammar.root.len();
-        println!(
-            "encode  {symbols} symbols: CPU {on_cpu:.1} ms, device {on_device:.1} ms, {:.1} times as fast; bytes equal",
-            on_cpu / on_device
-        );
-        let steps = STEPS.iter().zip(best);
-        let steps: Vec<String> = steps
-            .map(|(step, time)| format!("{step} {time:.2}"))
-            .collect();
-        println!(
-            "    of these: {}, the host {:.2} ms",
-            steps.join(", "),
-            on_device - best.iter().sum::<f64>()
-        );
+        let host = on_device - best.iter().sum::<f64>();
+        let cells = [on_cpu, on_device, host].into_iter().chain(best);
+        table.row(format!("segment {number}"), cells);
     }
-    Ok(())
+    Ok(table)
 }
 
 /// Encodes a grammar on a device, and writes down how long its steps take, in milliseconds.

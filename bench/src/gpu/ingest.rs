@@ -1,7 +1,7 @@
 //! Part `ingest`: files to a durable segment, with grammar construction on a device and without.
 //!
-//! The files are what the database has. Prints for each the time of every stage of the fastest run, whether the segments have
-//! the same bytes, and what the device's part is made of. A segment is encoded as it is written; what encoding takes is that
+//! The files are what the database has. The tables have the time of every stage of the fastest run, and what the device's part
+//! is made of. Segments have the same bytes. A segment is encoded as it is written; what encoding takes is that
 //! stage in a database in memory.
 
 use std::cell::RefCell;
@@ -17,11 +17,12 @@ use zipfdb_kernels::gpu::{self, Gpu, Step};
 
 use super::arrays::{Arrays, Scratch};
 use crate::Result;
+use crate::report::Table;
 
 const RUNS: usize = 3;
 
 /// Times an ingest of the files of a corpus.
-pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result<()> {
+pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result<[Table; 2]> {
     let texts = tempfile::tempdir()?;
     let bytes: u64 = {
         let scratch = Scratch::of_corpus(path)?;
@@ -30,9 +31,9 @@ pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result
         corpus.copy_to(texts.path(), &NoProgress)?;
         corpus.files()?.iter().map(|file| file.bytes).sum()
     };
-    println!(
-        "{:8} {:>8} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "ingest",
+    let titles = [
+        "all",
+        "MB/s",
         "read",
         "tokenize",
         "dictionary",
@@ -41,9 +42,8 @@ pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result
         "encode",
         "write",
         "commit",
-        "all ms",
-        "MB/s"
-    );
+    ];
+    let mut table = Table::new("ingest, ms", titles);
     let device = format!("cuda:{device}");
     let mut written = Vec::new();
     for setting in ["cpu", &device] {
@@ -59,8 +59,9 @@ pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result
             times.write,
         ];
         let known: Duration = known.iter().sum();
-        println!(
-            "{setting:8} {:8.1} {:8.1} {:10.1} {:8.1} {:8.1} {:8.1} {:8.1} {:8.1} {:8.1} {:8.0}",
+        let cells = [
+            ms(all),
+            bytes as f64 / all.as_secs_f64() / 1e6,
             ms(times.read),
             ms(times.tokenize),
             ms(times.dictionary),
@@ -69,16 +70,19 @@ pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result
             ms(encode),
             ms(times.write.saturating_sub(encode)),
             ms(all.saturating_sub(known)),
-            ms(all),
-            bytes as f64 / all.as_secs_f64() / 1e6,
-        );
+        ];
+        table.row(setting, cells);
         written.push(segments);
     }
-    for arrays in segments {
-        on_device(gpu, arrays)?;
+    if written[0] != written[1] {
+        return Err("a device and the CPU write different segments".into());
     }
-    println!("    segments equal: {}", written[0] == written[1]);
-    Ok(())
+    let titles = ["upload", "rounds", "prune and renumber", "download"];
+    let mut parts = Table::new("construction on the device, ms", titles).detail();
+    for arrays in segments {
+        parts.row(&*arrays.name, on_device(gpu, arrays)?);
+    }
+    Ok([table, parts])
 }
 
 /// The fastest of some runs after a first one: its time and its stages; and the segments by name.
@@ -124,8 +128,8 @@ fn copy(database: Database, setting: &str, texts: &Path) -> Result<(Duration, Re
     Ok((begin.elapsed(), report))
 }
 
-/// Prints what construction of a segment on the device is made of, by the host's clock.
-fn on_device(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
+/// Milliseconds that construction of a segment on the device is made of, by the host's clock.
+fn on_device(gpu: &Gpu, arrays: &Arrays) -> Result<[f64; 4]> {
     let mut best = [f64::INFINITY; 4];
     for _ in 0..=RUNS {
         let clock = RefCell::new(Instant::now());
@@ -159,10 +163,5 @@ fn on_device(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
             *best = best.min(time);
         }
     }
-    let [upload, rounds, numbered, download] = best;
-    println!(
-        "    of {} on the device: upload {upload:.2} ms, rounds {rounds:.2}, prune and renumber {numbered:.2}, download {download:.2}",
-        arrays.name
-    );
-    Ok(())
+    Ok(best)
 }

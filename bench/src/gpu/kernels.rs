@@ -1,6 +1,6 @@
 //! Part `kernels`: every kernel that construction, tasks and look-ups of a corpus launch.
 //!
-//! Prints for each stage and kernel: launches and microseconds of a pass, the longest launch, and, where the wrapper says what
+//! The tables have for each stage and kernel: launches and microseconds of a pass, the longest launch, and, where the wrapper says what
 //! a launch must read and write at least, the bytes, the speed and its part of what a copy of large arrays moves a second on an
 //! H200: arrays that are gone through, not what is looked up in others. Kernels have none whose work is not known before
 //! it is done: those that follow bodies or lists (`ends`, `windows`, `lengths`, `row_lengths`, `level_words`, `copy_texts`,
@@ -24,6 +24,7 @@ use zipfdb_kernels::{
 use super::arrays::Arrays;
 use super::lookups::{Numbers, draw_extracts, draw_inserts, draw_queries};
 use crate::Result;
+use crate::report::{Cell, Table};
 
 /// What a copy of large arrays reads and writes, in bytes a nanosecond.
 const COPY_SPEED: f64 = 4_300.0;
@@ -39,8 +40,8 @@ type Outcome<T> = std::result::Result<T, GpuError>;
 /// Launches the kernels of a stage.
 type Stage<'a> = &'a dyn Fn(&Gpu) -> Outcome<()>;
 
-/// Profiles a corpus; with `once` a single pass without a table, for other profilers.
-pub fn run(gpu: &Gpu, arrays: &Arrays, once: bool) -> Result<()> {
+/// Profiles a corpus; with `once` a single pass without tables, for other profilers.
+pub fn run(gpu: &Gpu, arrays: &Arrays, once: bool) -> Result<Vec<Table>> {
     let work = Work::new(gpu, &arrays.tokens, &arrays.file_offsets, arrays)?;
     let batches = Batches::new(gpu, &work, arrays)?;
     let stages: [(&str, Stage<'_>); 3] = [
@@ -53,8 +54,9 @@ pub fn run(gpu: &Gpu, arrays: &Arrays, once: bool) -> Result<()> {
             stage(gpu)?;
         }
         gpu.synchronize()?;
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let mut tables = Vec::new();
     let (profiled, profile) = Profile::of(gpu);
     for (name, stage) in stages {
         // Compiles what is not compiled yet, and takes memory.
@@ -63,44 +65,32 @@ pub fn run(gpu: &Gpu, arrays: &Arrays, once: bool) -> Result<()> {
         for _ in 0..PASSES {
             stage(&profiled)?;
         }
-        print(name, &profile.take()?);
+        tables.push(table(name, &profile.take()?));
     }
-    Ok(())
+    Ok(tables)
 }
 
-fn print(stage: &str, kernels: &[KernelTime]) {
-    let all: u64 = kernels.iter().map(|kernel| kernel.nanoseconds).sum();
-    println!(
-        "{stage}: {:.3} ms of kernels",
-        all as f64 / PASSES as f64 / 1e6
-    );
-    println!(
-        "    {:30} {:16} {:>8} {:>10} {:>9} {:>9} {:>7} {:>5}",
-        "kernel", "source", "launches", "us", "most us", "MB", "GB/s", "%"
-    );
+/// The kernels of a stage, which come in order of their time.
+fn table(stage: &str, kernels: &[KernelTime]) -> Table {
+    let titles = ["launches", "us", "most us", "MB", "GB/s", "% of a copy"];
+    let mut table = Table::new(format!("kernels of {stage}"), titles).detail();
+    let passes = PASSES as f64;
     for kernel in kernels {
         let time = kernel.nanoseconds as f64;
-        let moved = match kernel.bytes {
-            Some(bytes) => {
-                let speed = bytes as f64 / time;
-                format!(
-                    "{:9.2} {speed:7.0} {:5.1}",
-                    bytes as f64 / PASSES as f64 / 1e6,
-                    // Bytes a nanosecond are GB/s.
-                    speed / COPY_SPEED * 100.0
-                )
-            }
-            None => format!("{:>9} {:>7} {:>5}", "-", "-", "-"),
-        };
-        println!(
-            "    {:30} {:16} {:8.1} {:10.1} {:9.1} {moved}",
-            kernel.name,
-            kernel.source,
-            kernel.launches as f64 / PASSES as f64,
-            time / PASSES as f64 / 1e3,
-            kernel.nanoseconds_max as f64 / 1e3,
-        );
+        let bytes = kernel.bytes.map(|bytes| bytes as f64);
+        // Bytes a nanosecond are GB/s.
+        let speed = bytes.map(|bytes| bytes / time);
+        let cells = [
+            Cell::from(kernel.launches as f64 / passes),
+            Cell::from(time / passes / 1e3),
+            Cell::from(kernel.nanoseconds_max as f64 / 1e3),
+            Cell::from(bytes.map(|bytes| bytes / passes / 1e6)),
+            Cell::from(speed),
+            Cell::from(speed.map(|speed| speed / COPY_SPEED * 100.0)),
+        ];
+        table.row(format!("{} ({})", kernel.name, kernel.source), cells);
     }
+    table
 }
 
 /// A corpus on the host, with its grammars.

@@ -1,9 +1,8 @@
 //! Part `lookups`: counts, searches, extracts and inserts in batches of 100,000.
 //!
-//! Each word is as likely; its file is that of one of its places. Prints for each batch: device time, time with copies,
-//! time of one thread, from a part of the batch, and of all, and whether the answers are equal.
+//! Each word is as likely; its file is that of one of its places. The table has for each batch: device time, time with copies,
+//! time of one thread, from a part of the batch, and of all. Answers are equal.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -20,12 +19,13 @@ use zipfdb_kernels::{
 
 use super::arrays::Arrays;
 use crate::Result;
+use crate::report::{Cell, Table};
 
 pub const QUERIES: usize = 100_000;
 const RUNS: usize = 5;
 
 /// Times batches on a corpus.
-pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
+pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<Table> {
     let (tokens, file_offsets) = (&arrays.tokens, &arrays.file_offsets);
     let (words, word_of) = (&arrays.words, &arrays.word_of);
     let (offsets, bytes) = (&arrays.offsets, &arrays.bytes);
@@ -33,8 +33,6 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
 
     let mut numbers = Numbers(1);
     let queries = draw_queries(arrays, &mut numbers);
-    let token_count = tokens.len();
-    let begin = Instant::now();
     let grammar = construct(
         tokens.clone(),
         file_offsets,
@@ -50,15 +48,6 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         root_offsets: &grammar.root_offsets,
         root: &grammar.root,
     };
-    println!(
-        "{}: {token_count} tokens, {} files, {} body and {} root symbols, {} levels, built in {:.0} ms",
-        arrays.name,
-        view.files(),
-        view.symbols.len(),
-        view.root.len(),
-        view.levels(),
-        begin.elapsed().as_secs_f64() * 1e3,
-    );
     let token = |terminal: u32| arrays.token(terminal);
 
     // Structures: the CPU's, with all threads and with one, and the device's.
@@ -90,14 +79,16 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         times.push(time);
     }
     let device = structures.ok_or("no runs")?;
-    println!(
-        "structures: device {:.2} ms, CPU without weights by file {:.0} ms on one thread, {:.0} ms on all; {} MB, {} weights",
-        median(&mut times),
-        single.as_secs_f64() * 1e3,
-        all.as_secs_f64() * 1e3,
-        (gpu.memory_used() - used) >> 20,
-        device.weights.entries,
-    );
+    let titles = ["kernels", "with copies", "CPU 1", "CPU all", "MB"];
+    let mut table = Table::new("batches of 100,000, ms", titles);
+    let cells = [
+        Cell::from(median(&mut times)),
+        Cell::Empty,
+        Cell::from(single.as_secs_f64() * 1e3),
+        Cell::from(all.as_secs_f64() * 1e3),
+        Cell::from((gpu.memory_used() - used) as f64 / 1e6),
+    ];
+    table.row("structures, built once", cells);
 
     let structures = Structures {
         view,
@@ -129,13 +120,14 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     let word_count = words.len() as u32;
     let word_grammar = WordGrammar::new(view, word_of, word_count);
     let counting = FileCounting::Words;
-    let table = word_file_counts(word_grammar.view(), counting, &AtomicBool::new(false))?;
+    let index = word_file_counts(word_grammar.view(), counting, &AtomicBool::new(false))?;
     let look_up = |query: &WordQuery| {
-        let files = table.row(word_of[query.word.first as usize] as usize);
+        let files = index.row(word_of[query.word.first as usize] as usize);
         let found = files.binary_search_by_key(&query.file, |&(file, _)| file);
         found.map_or(0, |at| u64::from(files[at].1))
     };
     report(
+        &mut table,
         "count, index",
         kernel,
         whole,
@@ -143,8 +135,9 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         QUERIES,
         &look_up,
         |index, count| found[index] == count,
-    );
+    )?;
     report(
+        &mut table,
         "count",
         kernel,
         whole,
@@ -152,22 +145,18 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         part,
         &count,
         |index, count| found[index] == count,
-    );
+    )?;
 
     let kernel = measure(gpu, || device.search(gpu, &uploaded).map(drop))?;
     let (whole, found) = fastest(|| {
         let uploaded = DeviceQueries::upload(gpu, &queries)?;
         SearchResults::download(gpu, &device.search(gpu, &uploaded)?)
     })?;
-    println!(
-        "search finds {} places, peak memory {} MB",
-        found.offsets.len(),
-        gpu.take_memory_used_max() >> 20
-    );
     let search = |query: &WordQuery| {
         locate_in_file(structures, query.word, query.file, file_tokens(query.file))
     };
     report(
+        &mut table,
         "search",
         kernel,
         whole,
@@ -175,7 +164,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         part,
         &search,
         |index, offsets| found.get(index) == offsets,
-    );
+    )?;
     drop(found);
 
     let content = Content {
@@ -190,6 +179,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         let take = |query: &Extract| extract(content, query.file, query.offset, query.length);
         let name = format!("extract {length}");
         report(
+            &mut table,
             &name,
             kernel,
             whole,
@@ -197,9 +187,10 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
             part,
             &take,
             |index, bytes| found.get(index) == bytes,
-        );
+        )?;
     }
-    edits(gpu, &lengths, &mut numbers)
+    edits(gpu, &lengths, &mut numbers, &mut table)?;
+    Ok(table)
 }
 
 /// Any word, in the file of one of its places, each as likely.
@@ -263,7 +254,7 @@ pub fn draw_inserts(starts: &[u64], numbers: &mut Numbers) -> (Vec<Insert>, Vec<
 }
 
 /// Inserts of 64 bytes: the places of their texts.
-fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<()> {
+fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers, table: &mut Table) -> Result<()> {
     let starts = &lengths.file_starts;
     let sizes: Vec<u64> = starts.windows(2).map(|range| range[1] - range[0]).collect();
     let (random, ends) = draw_inserts(starts, numbers);
@@ -277,13 +268,10 @@ fn edits(gpu: &Gpu, lengths: &Lengths, numbers: &mut Numbers) -> Result<()> {
         let begin = Instant::now();
         let expected = place_inserts(&sizes, inserts);
         let single = begin.elapsed().as_secs_f64() * 1e3;
-        let is_equal = placed == expected;
-        println!(
-            "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.1}x, {:.1}x); equal: {is_equal}",
-            QUERIES as f64 / whole / 1e3,
-            single / kernel,
-            single / whole,
-        );
+        if placed != expected {
+            return Err(format!("{name}: a device and the CPU differ").into());
+        }
+        table.row(name, [kernel, whole, single]);
     }
     Ok(())
 }
@@ -327,8 +315,13 @@ fn measure(
     Ok(median(&mut times))
 }
 
-/// Answers the first `part` queries with one thread and all of them with all, checks both, and prints.
+/// Answers the first `part` queries with one thread and all of them with all, and adds a row. All answers must be right.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "times, queries, and two ways to answer"
+)]
 fn report<Q: Sync, A: Send>(
+    table: &mut Table,
     name: &str,
     kernel: f64,
     whole: f64,
@@ -336,29 +329,23 @@ fn report<Q: Sync, A: Send>(
     part: usize,
     answer: &(impl Fn(&Q) -> A + Sync),
     equals: impl Fn(usize, A) -> bool + Sync,
-) {
+) -> Result<()> {
     let begin = Instant::now();
     for query in &queries[..part] {
         std::hint::black_box(answer(query));
     }
     let single = begin.elapsed().as_secs_f64() * 1e3 * (queries.len() as f64 / part as f64);
     let begin = Instant::now();
-    let wrong = Mutex::new(0u64);
-    queries.par_iter().enumerate().for_each(|(index, query)| {
-        if !equals(index, answer(query)) {
-            *wrong.lock().expect("nothing panics") += 1;
-        }
-    });
+    let answers = queries.par_iter().enumerate();
+    let is_right = answers
+        .map(|(index, query)| equals(index, answer(query)))
+        .reduce(|| true, |left, right| left & right);
     let all = begin.elapsed().as_secs_f64() * 1e3;
-    println!(
-        "{name:13} device {kernel:9.3} ms, with copies {whole:9.3} ms ({:6.1} M/s); one thread {single:9.1} ms ({:.0}x, {:.0}x), {} threads {all:8.1} ms ({:.1}x); {} wrong",
-        queries.len() as f64 / whole / 1e3,
-        single / kernel,
-        single / whole,
-        rayon::current_num_threads(),
-        all / whole,
-        wrong.lock().expect("nothing panics"),
-    );
+    if !is_right {
+        return Err(format!("{name}: a device and the CPU differ").into());
+    }
+    table.row(name, [kernel, whole, single, all]);
+    Ok(())
 }
 
 /// splitmix64.

@@ -1,8 +1,8 @@
 //! Part `mixed`: 100,000 counts, searches, extracts, inserts and appends in any order, through the database.
 //!
 //! Each sees the edits before it. Kinds are as likely, words any of a dictionary, in the file of one of their places, edits 64
-//! bytes of the text, which go anywhere. Nothing is committed: times are those of placing and answering. Prints them with one
-//! thread and all without a device, and with one, and whether the answers are equal.
+//! bytes of the text, which go anywhere. Nothing is committed: times are those of placing and answering, with one
+//! thread and all without a device, and with one. Answers are equal.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,13 +12,14 @@ use zipfdb::{Answer, Database, Operation};
 use super::arrays::{Arrays, Scratch};
 use super::lookups::{Numbers, QUERIES, draw_queries};
 use crate::Result;
+use crate::report::Table;
 
 const EDIT_BYTES: usize = 64;
 const EXTRACT_BYTES: u64 = 64;
 const RUNS: usize = 3;
 
 /// Times a mixed batch on a corpus.
-pub fn run(path: &Path, device: usize, segments: &[Arrays]) -> Result<()> {
+pub fn run(path: &Path, device: usize, segments: &[Arrays]) -> Result<Table> {
     let scratch = Scratch::of_corpus(path)?;
     let edits = draw_texts(segments);
     let (one, expected, operations) = {
@@ -35,14 +36,13 @@ pub fn run(path: &Path, device: usize, segments: &[Arrays]) -> Result<()> {
     database.execute(&format!("SET device = 'cuda:{device}'"))?;
     let (whole, answers) = time(&database, &operations, RUNS)?;
     let is_equal = is_equal && answers == expected;
-    println!(
-        "mixed         device, with host and copies {whole:9.3} ms ({:6.3} M/s); one thread {one:9.1} ms ({:.1}x), {} threads {all:8.1} ms ({:.1}x); equal: {is_equal}",
-        QUERIES as f64 / whole / 1e3,
-        one / whole,
-        rayon::current_num_threads(),
-        all / whole,
-    );
-    Ok(())
+    if !is_equal {
+        return Err("a device and the CPU answer a mixed batch differently".into());
+    }
+    let titles = ["whole", "CPU 1", "CPU all"];
+    let mut table = Table::new("a mixed batch of 100,000, ms", titles);
+    table.row("through the database", [whole, one, all]);
+    Ok(table)
 }
 
 /// The best of some runs after a first one, in milliseconds, and the answers.

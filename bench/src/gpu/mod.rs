@@ -25,6 +25,7 @@ use zipfdb_storage::{FileBackend, SegmentReader};
 
 use self::arrays::{Scratch, segment_paths};
 use crate::Result;
+use crate::report::{MeasuredCorpus, Output, Report};
 pub use arrays::Arrays;
 pub use costs::CONSTANTS;
 pub use resident::{Asked, resident};
@@ -38,13 +39,15 @@ pub struct GpuOptions {
     /// Only these parts.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     parts: Vec<Part>,
+    #[command(flatten)]
+    output: Output,
     /// Which CUDA device.
     #[arg(long, default_value_t = 0, value_name = "N")]
     device: usize,
     /// Items that primitives are timed with.
     #[arg(long, default_value_t = 1 << 26, value_name = "N")]
     items: u64,
-    /// Part `kernels` does everything once and prints nothing: for other profilers.
+    /// Part `kernels` does everything once and measures nothing: for other profilers.
     #[arg(long)]
     once: bool,
 }
@@ -80,47 +83,83 @@ pub fn run(options: &GpuOptions) -> Result<()> {
     let gpu: &Gpu = (devices.get(options.device))
         .ok_or_else(|| format!("no device {}: there are {}", options.device, devices.len()))?;
     let wants = |part| options.parts.is_empty() || options.parts.contains(&part);
-    let facts = gpu.facts();
-    println!("{} {} ({})", facts.name, facts.model, facts.architecture);
+    let mut report = Report::new("gpu", &options.output)?;
     if wants(Part::Primitives) {
-        primitives::run(gpu, options.items)?;
+        report.add_measured(MeasuredCorpus {
+            name: "random numbers".to_owned(),
+            bytes: options.items * 8,
+            files: 1,
+            is_utf8: true,
+            tables: vec![primitives::run(gpu, options.items)?.detail()],
+        })?;
     }
     for path in &options.corpus {
         let segments = Arrays::of_corpus(path)?;
+        let mut measured: Vec<MeasuredCorpus> = Vec::new();
         for arrays in &segments {
-            let name = &arrays.name;
-            let (tokens, bytes) = (arrays.tokens.len(), arrays.text_bytes);
-            println!("\n== {name}: {bytes} bytes, {tokens} tokens");
+            eprintln!("{}: {} tokens", arrays.name, arrays.tokens.len());
+            let mut tables = Vec::new();
             if wants(Part::Construct) {
-                construct::run(gpu, arrays)?;
+                tables.extend(construct::run(gpu, arrays)?);
             }
             if wants(Part::Tasks) {
-                tasks::run(gpu, arrays)?;
+                tables.extend(tasks::run(gpu, arrays)?);
             }
             if wants(Part::Lookups) {
-                lookups::run(gpu, arrays)?;
+                tables.push(lookups::run(gpu, arrays)?);
             }
             if wants(Part::Kernels) {
-                kernels::run(gpu, arrays, options.once)?;
+                tables.extend(kernels::run(gpu, arrays, options.once)?);
             }
             if wants(Part::Overlap) {
-                overlap::run(gpu, arrays)?;
+                tables.push(overlap::run(gpu, arrays)?.detail());
             }
+            let is_utf8 = |terminal| std::str::from_utf8(arrays.token(terminal)).is_ok();
+            measured.push(MeasuredCorpus {
+                name: arrays.name.clone(),
+                bytes: arrays.text_bytes,
+                files: arrays.files.len(),
+                is_utf8: (0..arrays.terminal_count()).all(is_utf8),
+                tables,
+            });
         }
+        let mut whole = Vec::new();
         if wants(Part::Mixed) {
-            mixed::run(path, options.device, &segments)?;
+            whole.push(mixed::run(path, options.device, &segments)?);
         }
         if wants(Part::Devices) {
-            devices::run(path, options.device, &segments)?;
+            whole.push(devices::run(path, options.device, &segments)?.detail());
         }
         if wants(Part::Encode) {
-            encode::run(path, gpu)?;
+            whole.push(encode::run(path, gpu)?.detail());
         }
         if wants(Part::Ingest) {
-            ingest::run(path, gpu, options.device, &segments)?;
+            whole.extend(ingest::run(path, gpu, options.device, &segments)?);
+        }
+        if let [only] = &mut measured[..] {
+            only.tables.append(&mut whole);
+        } else if !whole.is_empty() {
+            measured.push(MeasuredCorpus {
+                name: path
+                    .file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                bytes: measured.iter().map(|segment| segment.bytes).sum(),
+                files: measured.iter().map(|segment| segment.files).sum(),
+                is_utf8: measured.iter().all(|segment| segment.is_utf8),
+                tables: whole,
+            });
+        }
+        for one in measured {
+            report.add_measured(one)?;
         }
     }
-    Ok(())
+    report.finish(vec![
+        "Every part compares its answers with those of the CPU and fails where they differ. Kernels: what the device works on \
+         resident data; whole, with copies: from and to the host's memory."
+            .to_owned(),
+    ])
 }
 
 /// The constants of device work on each segment of a corpus, in order of [`CONSTANTS`]; none where there is no device.

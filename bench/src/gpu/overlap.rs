@@ -16,6 +16,7 @@ use zipfdb_kernels::gpu::{
 use super::arrays::Arrays;
 use super::kernels::Work;
 use crate::Result;
+use crate::report::{Cell, Table};
 
 /// Segments that are worked with, one after the other.
 const SEGMENTS: usize = 12;
@@ -26,7 +27,7 @@ const RUNS: usize = 3;
 const MEMORY: usize = 1 << 30;
 
 /// Times many segments like this one with copies beside the work, and before it.
-pub fn run(device: &Gpu, arrays: &Arrays) -> Result<()> {
+pub fn run(device: &Gpu, arrays: &Arrays) -> Result<Table> {
     let work = Work::new(device, &arrays.tokens, &arrays.file_offsets, arrays)?;
     let view = work.word_view();
     // What one segment takes, and the grammar of the next.
@@ -74,21 +75,18 @@ pub fn run(device: &Gpu, arrays: &Arrays) -> Result<()> {
         Ok(())
     };
     let copies = best(|| (0..SEGMENTS).try_for_each(|_| copied(&gpu).map(drop)))?;
-    println!(
-        "overlap: {SEGMENTS} segments like {} in {} MB of memory, copies of grammars of {} MB alone {copies:.1} ms",
-        arrays.name,
-        limit >> 20,
-        grammar >> 20
+    let mut table = Table::new(
+        format!("{SEGMENTS} segments in less memory, ms"),
+        ["copies before the work", "beside it"],
     );
+    table.row("copies alone", [Cell::from(copies)]);
     for (name, counts) in [("inverted index", false), ("sequence count, n = 3", true)] {
-        let apart = best(|| one_by_one(counts))?;
-        let beside = best(|| overlapped(counts))?;
-        println!(
-            "    {name:24} copies before the work {apart:8.1} ms, beside it {beside:8.1} ms ({:.2}x)",
-            apart / beside
+        table.row(
+            name,
+            [best(|| one_by_one(counts))?, best(|| overlapped(counts))?],
         );
     }
-    Ok(())
+    Ok(table)
 }
 
 /// Answers one question of a segment, and copies the answer to the host.

@@ -1,6 +1,6 @@
 //! Part `primitives`: scan, radix sort and the like on one array each.
 //!
-//! Prints a line for each: name, milliseconds (median of 9), and the bytes that it must move over that time. `cub.cu`
+//! The table has a row for each: milliseconds (median of 9), and the bytes that it must move over that time. `cub.cu`
 //! beside this prints the same for CUB's algorithms on the same numbers.
 
 use zipfdb_bench_kernels::segment_sums;
@@ -8,12 +8,13 @@ use zipfdb_kernels::gpu::primitives::{expand, scan, sort_keys, sort_pairs, sums_
 use zipfdb_kernels::gpu::{Buffer, Gpu, GpuError};
 
 use crate::Result;
+use crate::report::Table;
 
 const RUNS: usize = 9;
 
 /// Times all primitives with `items` items.
-pub fn run(gpu: &Gpu, items: u64) -> Result<()> {
-    println!("\n{items} items");
+pub fn run(gpu: &Gpu, items: u64) -> Result<Table> {
+    let mut table = Table::new(format!("{items} items"), ["ms", "GB/s"]);
     let wide: Vec<u64> = (0..items).map(mix).collect();
     let narrow: Vec<u32> = wide.iter().map(|&x| x as u32).collect();
     let small: Vec<u32> = wide.iter().map(|&x| x as u32 & 0xff).collect();
@@ -37,16 +38,16 @@ pub fn run(gpu: &Gpu, items: u64) -> Result<()> {
     );
     let wide_copy: Buffer<u64> = gpu.allocate(wide.len())?;
     let n = items;
-    report(gpu, "copy u64", 16 * n, || {
+    report(gpu, &mut table, "copy u64", 16 * n, || {
         gpu.copy(&wide_copy, 0, &wide, wide.len())
     })?;
-    report(gpu, "scan u32 -> u32", 8 * n, || {
+    report(gpu, &mut table, "prefix sums u32 -> u32", 8 * n, || {
         scan::<u32, u32>(gpu, &small).map(drop)
     })?;
-    report(gpu, "scan u32 -> u64", 12 * n, || {
+    report(gpu, &mut table, "prefix sums u32 -> u64", 12 * n, || {
         scan::<u32, u64>(gpu, &small).map(drop)
     })?;
-    report(gpu, "scan u64 -> u64", 16 * n, || {
+    report(gpu, &mut table, "prefix sums u64 -> u64", 16 * n, || {
         scan::<u64, u64>(gpu, &runs).map(drop)
     })?;
     let fresh_narrow = || -> std::result::Result<Buffer<u32>, GpuError> {
@@ -59,11 +60,17 @@ pub fn run(gpu: &Gpu, items: u64) -> Result<()> {
         gpu.copy(&buffer, 0, &wide, wide.len())?;
         Ok(buffer)
     };
-    report_sort(gpu, "sort u32", (4 + 4 * 8) * n, fresh_narrow, |keys| {
-        sort_keys(gpu, keys, 0..32).map(drop)
-    })?;
     report_sort(
         gpu,
+        &mut table,
+        "sort u32",
+        (4 + 4 * 8) * n,
+        fresh_narrow,
+        |keys| sort_keys(gpu, keys, 0..32).map(drop),
+    )?;
+    report_sort(
+        gpu,
+        &mut table,
         "sort u32 + u32",
         (4 + 8 * 8) * n,
         fresh_narrow,
@@ -79,16 +86,23 @@ pub fn run(gpu: &Gpu, items: u64) -> Result<()> {
     };
     report_sort(
         gpu,
+        &mut table,
         "sort u32 below 256",
         (4 + 4 * 8) * n,
         fresh_small,
         |keys| sort_keys(gpu, keys, 0..32).map(drop),
     )?;
-    report_sort(gpu, "sort u64", (8 + 8 * 16) * n, fresh_wide, |keys| {
-        sort_keys(gpu, keys, 0..64).map(drop)
-    })?;
     report_sort(
         gpu,
+        &mut table,
+        "sort u64",
+        (8 + 8 * 16) * n,
+        fresh_wide,
+        |keys| sort_keys(gpu, keys, 0..64).map(drop),
+    )?;
+    report_sort(
+        gpu,
+        &mut table,
         "sort u64 + u32",
         (8 + 8 * 24) * n,
         fresh_wide,
@@ -97,19 +111,31 @@ pub fn run(gpu: &Gpu, items: u64) -> Result<()> {
             sort_pairs(gpu, keys, values, 0..64).map(drop)
         },
     )?;
-    report(gpu, "count runs u64", 8 * n + 16 * n / 8, || {
-        sums_by_key(gpu, &runs, None).map(drop)
-    })?;
-    report(gpu, "sums by key u64", 16 * n + 16 * n / 8, || {
-        sums_by_key(gpu, &runs, Some(&runs)).map(drop)
-    })?;
-    report(gpu, "segment sums u64", 8 * n + 12 * n / 31, || {
-        segment_sums(gpu, &offsets, &wide).map(drop)
-    })?;
-    report(gpu, "expand u32", 4 * n + 4 * n / 31, || {
+    report(
+        gpu,
+        &mut table,
+        "count runs u64",
+        8 * n + 16 * n / 8,
+        || sums_by_key(gpu, &runs, None).map(drop),
+    )?;
+    report(
+        gpu,
+        &mut table,
+        "sums by key u64",
+        16 * n + 16 * n / 8,
+        || sums_by_key(gpu, &runs, Some(&runs)).map(drop),
+    )?;
+    report(
+        gpu,
+        &mut table,
+        "segment sums u64",
+        8 * n + 12 * n / 31,
+        || segment_sums(gpu, &offsets, &wide).map(drop),
+    )?;
+    report(gpu, &mut table, "expand u32", 4 * n + 4 * n / 31, || {
         expand(gpu, &offsets, items as usize).map(drop)
     })?;
-    Ok(())
+    Ok(table)
 }
 
 fn mix(x: u64) -> u64 {
@@ -122,16 +148,18 @@ fn mix(x: u64) -> u64 {
 
 fn report(
     gpu: &Gpu,
+    table: &mut Table,
     name: &str,
     bytes: u64,
     mut run: impl FnMut() -> std::result::Result<(), GpuError>,
 ) -> std::result::Result<(), GpuError> {
-    report_sort(gpu, name, bytes, || Ok(()), |()| run())
+    report_sort(gpu, table, name, bytes, || Ok(()), |()| run())
 }
 
 /// `fresh` makes what a run uses up, and is not timed.
 fn report_sort<T>(
     gpu: &Gpu,
+    table: &mut Table,
     name: &str,
     bytes: u64,
     mut fresh: impl FnMut() -> std::result::Result<T, GpuError>,
@@ -148,10 +176,7 @@ fn report_sort<T>(
     }
     times.sort_unstable();
     let time = times[times.len() / 2] as f64;
-    println!(
-        "{name:18} {:8.3} ms {:7.0} GB/s",
-        time / 1e6,
-        bytes as f64 / time
-    );
+    // Bytes a nanosecond are GB/s.
+    table.row(name, [time / 1e6, bytes as f64 / time]);
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! Part `tasks`: the tasks on all words, on the grammar over words.
 //!
-//! Prints for each task: device time on resident data, time with copies of grammar and result, the CPU twin with one
-//! and all threads, plain words on the device, ratios, whether results are equal, and the most device memory in use
-//! beside the grammar. Plain words have their n-grams in 64 bits; where these do not fit they are sorted by some words at a time.
+//! Its tables have for each task: device time on resident data, time with copies of grammar and result, the CPU twin with one
+//! and all threads, plain words on the device, and the most device memory in use beside the grammar. Results are equal. Plain words have their n-grams in 64 bits; where these do not fit they are sorted by some words at a time.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -20,6 +19,7 @@ use zipfdb_kernels::{
 
 use super::arrays::Arrays;
 use crate::Result;
+use crate::report::Table;
 
 const RUNS: usize = 7;
 const WARM_UPS: usize = 2;
@@ -64,17 +64,17 @@ fn clocked<T>(runs: usize, run: impl Fn() -> T) -> (f64, T) {
 struct Corpus<'a> {
     gpu: &'a Gpu,
     view: GrammarView<'a>,
+    words: &'a DeviceWords,
     one: rayon::ThreadPool,
-    bytes: f64,
 }
 
 impl Corpus<'_> {
-    /// One line of the table. `run` gives what `fetch` copies to the host; `twin` is the CPU's, which must be equal.
+    /// One row of a table. `run` gives what `fetch` copies to the host; `twin` is the CPU's, which must be equal.
     fn task<T, H: PartialEq + Send>(
         &self,
+        table: &mut Table,
         name: &str,
         run: impl Fn(&DeviceWords) -> std::result::Result<T, GpuError>,
-        words: &DeviceWords,
         fetch: impl Fn(&T) -> std::result::Result<H, GpuError>,
         twin: impl Fn() -> H + Sync + Send,
         plain: impl Fn() -> std::result::Result<(), GpuError>,
@@ -82,7 +82,7 @@ impl Corpus<'_> {
         let gpu = self.gpu;
         let resident = gpu.memory_used();
         gpu.take_memory_used_max();
-        let (kernel, result) = timed(gpu, || run(words))?;
+        let (kernel, result) = timed(gpu, || run(self.words))?;
         let most = gpu.take_memory_used_max() - resident;
         let found = fetch(&result)?;
         drop(result);
@@ -98,15 +98,10 @@ impl Corpus<'_> {
         };
         let (all, expected) = clocked(3, &twin);
         let (single, _) = self.one.install(|| clocked(1, &twin));
-        let equal = if found == expected { "equal" } else { "WRONG" };
-        let speed = self.bytes / kernel / 1e6;
-        println!(
-            "{name:28} {kernel:9.3} {whole:9.2} {single:9.1} {all:9.2} {scan:9.3} {:7.1} {:7.1} {:8.0} {speed:8.1} {:7.0}  {equal}",
-            scan / kernel,
-            all / kernel,
-            single / kernel,
-            most as f64 / 1e6,
-        );
+        if found != expected {
+            return Err(format!("{name}: a device and the CPU differ").into());
+        }
+        table.row(name, [kernel, whole, single, all, scan, most as f64 / 1e6]);
         Ok(())
     }
 }
@@ -139,7 +134,7 @@ fn joined_files(parts: Vec<NgramFiles>) -> NgramFiles {
 }
 
 /// Times all tasks on a corpus.
-pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
+pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<[Table; 2]> {
     let (tokens, file_offsets) = (&arrays.tokens, &arrays.file_offsets);
     let (terminals, word_of) = (arrays.terminal_count(), &arrays.word_of);
     // Words are fewer than terminals.
@@ -179,7 +174,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     let view = word_grammar.view();
     let twin_weights = word_grammar.weights();
     let (uses_time, uses) = clocked(1, || WordUses::new(view));
-    println!(
+    eprintln!(
         "{}: {token_count} tokens, {} words of {word_count}, {} files; {} rules, {} body and {} root symbols, {} levels",
         arrays.name,
         plain_words.len(),
@@ -195,8 +190,8 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
             (view.rule_offsets[rules.end] - view.rule_offsets[rules.start]) as usize
         })
         .collect();
-    println!("   body symbols by level: {sizes:?}");
-    println!(
+    eprintln!("   body symbols by level: {sizes:?}");
+    eprintln!(
         "   CPU: construct {built:.0} ms, word grammar {reduced:.1} ms, uses {uses_time:.1} ms"
     );
 
@@ -211,7 +206,7 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     let (uses_build, device_uses) = timed(gpu, || FileUses::new(gpu, &words))?;
     let used_by_uses = gpu.memory_used() - used - used_by_words;
     let plain = baseline::PlainWords::upload(gpu, &plain_words, &plain_offsets, word_count)?;
-    println!(
+    eprintln!(
         "   device: {:?} body and root symbols with {} levels inlined; grammar {:.1} MB uploaded in {upload:.2} ms, uses {:.1} MB built in {uses_build:.3} ms, plain words {:.1} MB",
         words.sizes(),
         view.levels() - words.levels(),
@@ -219,31 +214,20 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         used_by_uses as f64 / 1e6,
         plain_words.len() as f64 * 4.0 / 1e6,
     );
-    println!(
+    eprintln!(
         "   {:?} is estimated to be cheaper for counts by file: {:?}",
         Traversal::cheaper(gpu, &words)?,
         TraversalCosts::new(gpu, &words)?
     );
-    println!(
-        "{:28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>8} {:>8} {:>7}",
-        "task",
-        "kernel ms",
-        "whole ms",
-        "CPU 1",
-        "CPU all",
-        "scan ms",
-        "scan/k",
-        "CPU/k",
-        "CPU1/k",
-        "GB/s",
-        "MB"
-    );
     let bench = Corpus {
         gpu,
         view,
+        words: &words,
         one: rayon::ThreadPoolBuilder::new().num_threads(1).build()?,
-        bytes: arrays.text_bytes as f64,
     };
+    let titles = ["kernels", "whole", "CPU 1", "CPU all", "scan", "MB"];
+    let mut table = Table::new("tasks, ms", titles);
+    let mut variants = Table::new("tasks otherwise, ms", titles).detail();
     let all = 0..view.root.len();
     let total = plain_words.len() as u64;
     let count_words = |words: &DeviceWords| gpu::weights(gpu, words);
@@ -253,25 +237,25 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     };
     let of_words = |weights: Vec<u32>| weights[..word_count as usize].to_vec();
     bench.task(
+        &mut table,
         "word count",
         count_words,
-        &words,
         |weights| Ok(of_words(gpu.download(weights)?)),
         || of_words(twin_count()),
         || baseline::histogram(gpu, &plain).map(drop),
     )?;
     bench.task(
+        &mut variants,
         "word count, plain atomics",
         count_words,
-        &words,
         |weights| Ok(of_words(gpu.download(weights)?)),
         || of_words(twin_count()),
         || baseline::plain_histogram(gpu, &plain).map(drop),
     )?;
     bench.task(
+        &mut table,
         "sort",
         |words| words_by_count(gpu, &count_words(words)?, word_count, total as u32),
-        &words,
         |(words, counts)| Ok((gpu.download(words)?, gpu.download(counts)?)),
         || {
             use rayon::prelude::*;
@@ -290,17 +274,17 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     let inverted = || zipfdb_kernels::word_file_counts(view, counting, &GO).ok();
     let scan_inverted = || baseline::counts_by_file(gpu, &plain, false).map(drop);
     bench.task(
+        &mut table,
         "inverted index",
         |words| word_file_counts(gpu, words, &FileUses::new(gpu, words)?),
-        &words,
         |table| table.download(gpu).map(Some),
         inverted,
         scan_inverted,
     )?;
     bench.task(
+        &mut variants,
         "inverted index, uses kept",
         |words| word_file_counts(gpu, words, &device_uses),
-        &words,
         |table| table.download(gpu).map(Some),
         inverted,
         scan_inverted,
@@ -308,48 +292,49 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
     let vectors = || zipfdb_kernels::file_word_counts(view, counting, &GO).ok();
     let scan_vectors = || baseline::counts_by_file(gpu, &plain, true).map(drop);
     bench.task(
+        &mut table,
         "term vector",
         |words| file_word_counts(gpu, words, &FileUses::new(gpu, words)?),
-        &words,
         |table| table.download(gpu).map(Some),
         vectors,
         scan_vectors,
     )?;
     bench.task(
+        &mut variants,
         "term vector, uses kept",
         |words| file_word_counts(gpu, words, &device_uses),
-        &words,
         |table| table.download(gpu).map(Some),
         vectors,
         scan_vectors,
     )?;
     bench.task(
+        &mut variants,
         "term vector, top 10",
         |words| row_tops(gpu, &file_word_counts(gpu, words, &device_uses)?, 10, None),
-        &words,
         |table| table.download(gpu).map(Some),
         || vectors().map(|table| CountTable::of_rows(table.top(10, |word| word))),
         scan_vectors,
     )?;
     if let Err(error) = bench.task(
+        &mut variants,
         "term vector, bottom-up",
         |words| file_word_counts_bottom_up(gpu, words),
-        &words,
         |table| table.download(gpu).map(Some),
         vectors,
         scan_vectors,
     ) {
-        println!("term vector, bottom-up: {error}");
+        eprintln!("term vector, bottom-up: {error}");
     }
     let counted = gpu::weights(gpu, &words)?;
     for n in [3, 2, 5] {
+        let table = if n == 3 { &mut table } else { &mut variants };
         bench.task(
+            table,
             &format!("sequence count, n = {n}"),
             |words| {
                 let counts = count_words(words)?;
                 gpu::ngram_counts(gpu, words, &counts, n, MEMORY)
             },
-            &words,
             |parts| {
                 let parts: std::result::Result<_, GpuError> =
                     parts.iter().map(|part| part.download(gpu)).collect();
@@ -364,9 +349,9 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
         )?;
         let order = FileOrder::Count;
         bench.task(
+            table,
             &format!("ranked inverted, n = {n}"),
             |words| gpu::ngram_file_counts(gpu, words, &counted, &device_uses, n, order, MEMORY),
-            &words,
             |parts| {
                 let parts: std::result::Result<_, GpuError> =
                     parts.iter().map(|part| part.download(gpu)).collect();
@@ -387,5 +372,5 @@ pub fn run(gpu: &Gpu, arrays: &Arrays) -> Result<()> {
             || baseline::ngram_file_counts(gpu, &plain, n).map(drop),
         )?;
     }
-    Ok(())
+    Ok([table, variants])
 }

@@ -16,7 +16,7 @@ use super::{Lists, Suite, mix};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::engines::{
-    self, Engine, Job, Purpose, database_directory, directory_size, fts5::MatchTable, ours,
+    Engine, Job, Purpose, database_directory, directory_size, fts5::MatchTable, ours,
     tantivy::TermIndex,
 };
 use crate::report::{MEGABYTE, Table};
@@ -51,17 +51,41 @@ impl Latencies {
 impl Suite<'_> {
     /// Conjunctions on the files of a corpus, and on what it is cut into.
     pub(super) fn conjunctions(&mut self, corpus: &Corpus, texts: &[Vec<u8>]) -> Result<()> {
-        self.conjunctions_on("files", corpus)?;
+        let titles = ["ZipfDB with text", "its postings", "tantivy", "FTS5"];
+        let mut sizes = Table::new("MB", titles);
+        let titles = [
+            "ZipfDB, counted",
+            "its p99",
+            "with names",
+            "p99 with names",
+            "in batches",
+            "tantivy",
+            "tantivy p99",
+            "FTS5",
+            "FTS5 p99",
+            "queries",
+            "found",
+        ];
+        let mut times = Table::new("us a query", titles);
+        self.conjunctions_on("files", corpus, &mut sizes, &mut times)?;
         let pieces = self.options.pieces;
         if pieces > corpus.files.len() {
             let directory = database_directory(&self.options.common)?;
             cut(texts, corpus.size() as usize / pieces, directory.path())?;
-            self.conjunctions_on("pieces", &Corpus::open(directory.path())?)?;
+            let pieces = Corpus::open(directory.path())?;
+            self.conjunctions_on("pieces", &pieces, &mut sizes, &mut times)?;
         }
+        self.tables.extend([sizes, times]);
         Ok(())
     }
 
-    fn conjunctions_on(&mut self, unit: &str, corpus: &Corpus) -> Result<()> {
+    fn conjunctions_on(
+        &self,
+        unit: &str,
+        corpus: &Corpus,
+        sizes: &mut Table,
+        times: &mut Table,
+    ) -> Result<()> {
         let common = &self.options.common;
         let directory = database_directory(common)?;
         let own = |name: &str| -> Result<_> {
@@ -95,34 +119,15 @@ impl Suite<'_> {
         let fts5 = own("fts5")?;
         let match_table = MatchTable::fill(&fts5, documents(&vectors))?;
         drop((vectors, snapshot, database));
-        println!(
-            "{} {unit}, {} words, {} postings. MB: ZipfDB {:.2} with text, of which the index of postings {:.2}; tantivy {:.2}; \
-             FTS5 {:.2}\n",
-            lists.universe,
-            lists.len(),
-            lists.ids.len(),
-            files_size as f64 / MEGABYTE,
-            index_size as f64 / MEGABYTE,
-            directory_size(&tantivy)? as f64 / MEGABYTE,
-            directory_size(&fts5)? as f64 / MEGABYTE,
-        );
+        let bytes = [
+            files_size,
+            index_size.unsigned_abs(),
+            directory_size(&tantivy)?,
+            directory_size(&fts5)?,
+        ];
+        sizes.row(unit, bytes.map(|bytes| bytes as f64 / MEGABYTE));
 
         let words: Vec<&[u8]> = lists.by_number();
-        let titles = [
-            &format!("us a query, {unit}"),
-            "queries",
-            "found",
-            "ZipfDB, counted",
-            "p99",
-            "ZipfDB, with names",
-            "p99",
-            "ZipfDB, in batches",
-            "tantivy",
-            "p99",
-            "FTS5",
-            "p99",
-        ];
-        let mut table = Table::new(titles.map(str::to_owned));
         let (database, snapshot) = ours::open(&job.directory, 1)?;
         let mut count_matches = match_table.counter()?;
         for group in &groups {
@@ -155,9 +160,7 @@ impl Suite<'_> {
             let queries: Vec<String> = asked.iter().map(|words| MatchTable::query(words)).collect();
             let fts5 = measure("FTS5", &mut |query| count_matches(&queries[query]))?;
             let found = Latencies(expected.iter().map(|&count| count as f64).collect());
-            let numbers = vec![
-                asked.len() as f64,
-                found.at(0.5),
+            let numbers = [
                 counted.at(0.5),
                 counted.at(0.99),
                 named.at(0.5),
@@ -167,19 +170,12 @@ impl Suite<'_> {
                 tantivy.at(0.99),
                 fts5.at(0.5),
                 fts5.at(0.99),
+                asked.len() as f64,
+                found.at(0.5),
             ];
-            self.row("conjunctions", &mut table, &group.name, numbers);
+            times.row(format!("{unit}: {}", group.name), numbers);
         }
         drop((snapshot, database));
-        table.print(&[
-            format!(
-                "Median and 99th percentile of queries, each of which is the median of {} runs, on one thread, warm; batches: the mean. \
-                 Tags and web queries are those of the files that were given, drawn ones have words of postings.",
-                self.runs
-            ),
-            format!("{}: {}", Engine::Tantivy.title(), engines::tantivy::configuration_of_words()),
-            format!("{}: {}", Engine::Fts5.title(), engines::fts5::configuration_of_words()),
-        ]);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use zipfdb_bench_kernels::{
 use zipfdb_kernels::gpu::{DeviceLists, Gpu, QueryIds, devices};
 use zipfdb_kernels::postings::{PostingsList, encode_ids};
 
-use super::{Lists, Suite, median, thread_median};
+use super::{Lists, NATURAL, Suite, median, thread_median};
 use crate::Result;
 use crate::report::Table;
 
@@ -149,14 +149,14 @@ impl Suite<'_> {
         let gpu = match devices() {
             Ok(devices) => &devices[0],
             Err(absence) => {
-                println!("No device: {absence}.\n");
+                eprintln!("no device: {absence}");
                 return Ok(());
             }
         };
         let work = Workload::new(lists, queries);
         let count = work.queries.len() as f64;
-        println!(
-            "{}: {} queries of {} lists of {} ids below {}; the shortest of a query has {:.0} on average\n",
+        eprintln!(
+            "{}: {} queries of {} lists of {} ids below {}; the shortest of a query has {:.0} on average",
             gpu.facts().model,
             work.queries.len(),
             work.lists.len(),
@@ -165,8 +165,8 @@ impl Suite<'_> {
             work.candidates().sum::<usize>() as f64 / count.max(1.0),
         );
         let (mut skip_list, mut best, mut expected) = (f64::NAN, 0.0f64, None);
-        let titles = [order, "queries/s on 1 thread", "on all threads"].map(str::to_owned);
-        let mut table = Table::new(titles);
+        let titles = ["queries/s on 1 thread", "on all threads"];
+        let mut table = Table::new(format!("beside a device, {order}"), titles).detail();
         for method in CPU_METHODS {
             let (one, all, found) = work.on_cpu(method, self.runs);
             if method == SearchMethod::SkipList {
@@ -176,13 +176,12 @@ impl Suite<'_> {
             if *expected.get_or_insert_with(|| found.clone()) != found {
                 return Err(format!("{} finds other ids", method.name()).into());
             }
-            self.row("device, cpu", &mut table, method.name(), vec![one, all]);
+            table.row(method.name(), [one, all]);
         }
-        table.print(self.notes);
+        self.tables.push(table);
         let expected = expected.unwrap_or_default();
         let methods = device_methods(gpu, &work)?;
         let titles = [
-            order,
             "queries/s",
             "ms a batch",
             "kernels, ms a batch",
@@ -191,11 +190,13 @@ impl Suite<'_> {
             "to the CPU's best on all",
             "bytes an id",
         ];
-        let mut speeds = Table::new(titles.map(str::to_owned));
+        let mut speeds = Table::new(format!("on a device, {order}"), titles);
+        speeds.is_detail = order != NATURAL;
         let titles = THRESHOLDS.map(|threshold| format!("c = {}K", threshold >> 10));
-        let mut by_threshold = Table::new([order.to_owned()].into_iter().chain(titles));
+        let title = format!("queries/s by threshold, {order}");
+        let mut by_threshold = Table::new(title, titles).detail();
         let titles = WORDS.map(|words| format!("{words} words"));
-        let mut by_words = Table::new([order.to_owned()].into_iter().chain(titles));
+        let mut by_words = Table::new(format!("queries/s by words, {order}"), titles).detail();
         let of_words: Vec<Vec<Vec<u32>>> = WORDS
             .map(|words| {
                 let queries = work.queries.iter().filter(|query| query.len() == words);
@@ -223,7 +224,7 @@ impl Suite<'_> {
             let nanoseconds: u64 = kernels.iter().map(|kernel| kernel.nanoseconds).sum();
             let kernels = nanoseconds as f64 / 1e9;
             let batches = work.batches(THRESHOLD).max(1) as f64;
-            let numbers = vec![
+            let numbers = [
                 count / whole,
                 whole * 1e3 / batches,
                 kernels * 1e3 / batches,
@@ -234,19 +235,17 @@ impl Suite<'_> {
             ];
             let swept = THRESHOLDS.map(|threshold| seconds(&work.queries, threshold));
             let swept: Vec<f64> = swept.into_iter().collect::<Result<_>>()?;
-            let swept = swept.into_iter().map(|seconds| count / seconds).collect();
+            let swept = swept.into_iter().map(|seconds| count / seconds);
             let by_count = of_words.iter().map(|queries| {
                 let rate = |seconds: f64| queries.len() as f64 / seconds;
                 seconds(queries, THRESHOLD).map(rate)
             });
             let by_count = by_count.collect::<Result<Vec<f64>>>()?;
-            self.row("device", &mut speeds, &method.name, numbers);
-            self.row("device, thresholds", &mut by_threshold, &method.name, swept);
-            self.row("device, words", &mut by_words, &method.name, by_count);
+            speeds.row(&*method.name, numbers);
+            by_threshold.row(&*method.name, swept);
+            by_words.row(&*method.name, by_count);
         }
-        for table in [speeds, by_threshold, by_words] {
-            table.print(self.notes);
-        }
+        self.tables.extend([speeds, by_threshold, by_words]);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::report::digits;
+use crate::report::Cell;
 
 /// Questions that are asked before the clock starts.
 pub const WARMING: usize = 1_000;
@@ -32,27 +32,19 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// For the table of a suite that asks `wanted` questions.
-    pub fn cell(&self, wanted: usize) -> String {
-        let rate = match self.asked as f64 / self.seconds {
-            rate @ 1e6.. => format!("{}M", digits(rate / 1e6)),
-            rate @ 1e3.. => format!("{}k", digits(rate / 1e3)),
-            rate => digits(rate),
-        };
-        let mut cell = match self.p50.zip(self.p99) {
-            Some((p50, p99)) => format!("{} / {}; {rate}", digits(p50 * 1e6), digits(p99 * 1e6)),
-            None => rate,
-        };
-        if self.asked < wanted {
-            cell += &format!(" ({})", self.asked);
-        }
-        cell
+    /// Microseconds of half and of 99 % of the questions.
+    pub fn percentiles(&self) -> [Cell; 2] {
+        [self.p50, self.p99].map(|seconds| Cell::from(seconds.map(|seconds| seconds * 1e6)))
     }
 
-    /// Which part of the questions took at most 20 us and 1 us a hit, for the table.
-    pub fn within(&self) -> String {
-        let share = |part: f64| format!("{} %", digits(part * 1e2));
-        self.within.map_or(String::new(), share)
+    /// Microseconds of a question, on average.
+    pub fn mean(&self) -> f64 {
+        self.seconds * 1e6 / self.asked as f64
+    }
+
+    /// Which part of the questions took at most 20 us and 1 us a hit, in per cent.
+    pub fn within(&self) -> Option<f64> {
+        self.within.map(|part| part * 100.0)
     }
 }
 

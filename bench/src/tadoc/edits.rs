@@ -28,7 +28,7 @@ const NO_RECOMPRESSION: u64 = 1 << 40;
 const RUNS: usize = 3;
 
 /// Names of the kinds, in order.
-const KINDS: [&str; 3] = ["insert, in batch", "insert, in sequence", "append"];
+pub const KINDS: [&str; 3] = ["insert, in batch", "insert, in sequence", "append"];
 
 /// An edit.
 pub struct Edit {
@@ -64,7 +64,10 @@ pub fn draw(corpus: &Corpus, questions: &Questions, seed: u64) -> Result<Vec<Edi
 
 /// How far edits are timed: alone, with an extract after all of them, and with a snapshot that look-ups of words and tasks see
 /// them in, which only ZipfDB has.
-const STAGES: [&str; 3] = ["", ", and an extract", ", and a snapshot"];
+const STAGES: [&str; 3] = ["", ", and an extract", SNAPSHOT];
+
+/// The last of them.
+pub const SNAPSHOT: &str = ", and a snapshot";
 
 /// Seconds of each stage, from the beginning.
 type Seconds = [f64; STAGES.len()];

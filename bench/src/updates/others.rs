@@ -67,7 +67,7 @@ pub fn fts5(edits: &Edits, directory: &Path) -> Result<Vec<Figure>> {
     Ok(vec![
         figure("fts5", "inserts in sequence", inserts),
         figure("fts5", "appends", appends),
-        figure("fts5", "commits of one row (bare sync)", commits),
+        figure("fts5", "commits of one row", commits),
     ])
 }
 
@@ -140,6 +140,6 @@ pub fn tantivy(edits: &Edits, directory: &Path, threads: usize) -> Result<Vec<Fi
     Ok(vec![
         figure("tantivy", "inserts in sequence", inserts),
         figure("tantivy", "appends", appends),
-        figure("tantivy", "commits of one row (bare sync)", commits),
+        figure("tantivy", "commits of one row", commits),
     ])
 }

@@ -127,7 +127,7 @@ pub fn run(
     let rate = per_second(COMMITS, || {
         (0..COMMITS).try_for_each(|_| Ok(target.append_many(&one)?))
     })?;
-    push("commits of one row (bare sync)", Unit::PerSecond, rate);
+    push("commits of one row", Unit::PerSecond, rate);
     let rate = per_second(COMMITS * COMMITTERS, || {
         let commit = || (0..COMMITS).try_for_each(|_| target.append_many(&one));
         thread::scope(|scope| {

@@ -49,7 +49,7 @@ pub fn run(corpus: &Corpus, edits: &Edits, directory: &Path) -> Result<Vec<Figur
     Ok(vec![
         figure("inserts in sequence, in memory only", in_memory),
         figure("inserts in sequence", both),
-        figure("commits of one row (bare sync)", syncs),
+        figure("commits of one row", syncs),
     ])
 }
 
