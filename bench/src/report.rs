@@ -169,7 +169,7 @@ fn default_path(envelope: &Envelope) -> Result<PathBuf> {
     Ok(build.join("bench").join(format!("{suite}-{date}.json")))
 }
 
-/// The command to type: corpora are those of the tables, other files are told by name.
+/// The command to type: corpora are those of the tables, other files are named.
 fn command() -> String {
     let mut command = "cargo run --release -p zipfdb-bench --".to_owned();
     let mut option = String::new();
