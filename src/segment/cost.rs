@@ -85,7 +85,7 @@ pub(crate) const ENCODE_MODEL_COST: f64 = 100.0;
 /// Counting and coding a symbol on a device.
 pub(crate) const DEVICE_ENCODE_COST: f64 = 2.0;
 /// Placing one of many inserts on the CPU.
-pub(crate) const INSERT_COST: f64 = 150.0;
+pub(crate) const INSERT_COST: f64 = 200.0;
 /// Placing one of many inserts on a device, with copies.
 pub(crate) const DEVICE_INSERT_COST: f64 = 20.0;
 /// The cost of a distinct n-gram, as a multiple of that of a word.
