@@ -318,7 +318,7 @@ fn ids_may_go_up_to_the_highest_number_and_no_further() {
 }
 
 #[test]
-#[should_panic = "ids of rules could run out"]
+#[should_panic = "ids of terminals and rules together could exceed 32 bits"]
 fn too_many_terminals_are_refused() {
     built(&[&[0; 8]], u32::MAX - 3);
 }
