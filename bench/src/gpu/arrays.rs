@@ -95,7 +95,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         if entry.file_type()?.is_dir() {
             copy_folder(&entry.path(), &target)?
         } else {
-            drop(fs::copy(entry.path(), target)?)
+            fs::copy(entry.path(), target)?;
         }
     }
     Ok(())
