@@ -101,6 +101,12 @@ pub enum Error {
         reason: String,
     },
 
+    /// The statement returned no row where one was read.
+    #[error(
+        "the statement returned no row; hint: `query` returns the rows of any answer, `COUNT(*)` is always one row"
+    )]
+    NoRows,
+
     /// Stored data contradicts itself although its checksums hold.
     #[error("segment {segment}: {reason}; hint: CHECK says which segments of a corpus are damaged")]
     Inconsistent {

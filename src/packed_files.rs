@@ -18,10 +18,11 @@ use zipfdb_kernels::gompresso::{
 
 use crate::error::io_error;
 use crate::execute::ExportFile;
+use crate::ingest::Progress;
 use crate::paths::streams;
 use crate::runtime::interrupt::{Interrupt, InterruptHandle, check};
 use crate::runtime::start_pool;
-use crate::{Error, Progress, Result};
+use crate::{Error, Result};
 
 /// Data blocks in memory at a time, for each thread.
 const BLOCKS_PER_THREAD: usize = 4;
@@ -405,7 +406,7 @@ fn access(found: &fs::Metadata) -> Permissions {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::NoProgress;
+    use crate::ingest::NoProgress;
     use zipfdb_kernels::gompresso::{PackCodec, pack};
 
     fn options(codec: PackCodec) -> PackOptions {

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::fs;
 
 use proptest::prelude::*;
-use zipfdb::{BatchColumn, CopyOptions, CorpusSettings, Database, Rows, Tokenizer, Value};
+use zipfdb::batch::BatchColumn;
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database, Rows, Tokenizer, Value};
 
 /// Words of several spellings, gaps, and now and then bytes that are no UTF-8.
 fn text(seed: u64, words: usize) -> Vec<u8> {
@@ -53,7 +55,7 @@ fn database(tokenizer: Tokenizer) -> Database {
         "INSERT INTO c (file, content) VALUES ('f9', 'the new cat')",
         "DELETE FROM c WHERE file = 'f1'",
     ] {
-        database.query(sql).unwrap();
+        database.query(sql, ()).unwrap();
     }
     database
 }
@@ -188,8 +190,8 @@ fn batches_have_the_rows_that_come_one_by_one() {
             ..ProptestConfig::default()
         };
         proptest!(config, |(sql in queries(), sizes in sizes)| {
-            let expected = one_by_one(database.query(&sql).unwrap());
-            let found = in_batches(database.query(&sql).unwrap(), &sizes);
+            let expected = one_by_one(database.query(&sql, ()).unwrap());
+            let found = in_batches(database.query(&sql, ()).unwrap(), &sizes);
             prop_assert_eq!(found, expected, "{}", sql);
         });
     }
@@ -199,7 +201,7 @@ fn batches_have_the_rows_that_come_one_by_one() {
 fn words_and_files_come_as_numbers_with_their_dictionary() {
     let database = database(Tokenizer::Unicode);
     let sql = "SELECT word, file, COUNT(*) FROM c GROUP BY word, file";
-    let mut rows = database.query(sql).unwrap();
+    let mut rows = database.query(sql, ()).unwrap();
     let batch = rows.next_batch(usize::MAX).unwrap().unwrap();
     assert!(rows.next_batch(1).unwrap().is_none());
     let [words, files, BatchColumn::Integers(counts)] = batch.columns() else {
@@ -221,7 +223,9 @@ fn words_and_files_come_as_numbers_with_their_dictionary() {
             assert_eq!(column.value(row), dictionary.value(index));
         }
     }
-    let mut rows = database.query("SELECT ngram FROM ngrams('c', 2)").unwrap();
+    let mut rows = database
+        .query("SELECT ngram FROM ngrams('c', 2)", ())
+        .unwrap();
     let batch = rows.next_batch(3).unwrap().unwrap();
     let mut text = Vec::new();
     assert!(batch.columns()[0].write_text(0, &mut text));
@@ -253,24 +257,24 @@ fn the_first_rows_of_many_are_those_of_all_in_order() {
             "file, length DESC, offset",
         ] {
             let sql = format!("SELECT word, file, offset, length FROM c ORDER BY {order}");
-            let all = one_by_one(database.query(&sql).unwrap());
+            let all = one_by_one(database.query(&sql, ()).unwrap());
             assert!(all.len() > 25_000);
             for (limit, offset) in [(1, 0), (50, 3), (5_000, 0), (9_000, 100)] {
                 let sql = format!("{sql} LIMIT {limit} OFFSET {offset}");
-                let found = in_batches(database.query(&sql).unwrap(), &[4096]);
+                let found = in_batches(database.query(&sql, ()).unwrap(), &[4096]);
                 assert_eq!(found, all[offset..offset + limit], "{sql}");
             }
             // In little memory rows go through temporary files.
-            database.query("SET memory_limit = '1MiB'").unwrap();
-            let found = in_batches(database.query(&sql).unwrap(), &[4096, 0]);
+            database.query("SET memory_limit = '1MiB'", ()).unwrap();
+            let found = in_batches(database.query(&sql, ()).unwrap(), &[4096, 0]);
             assert_eq!(found, all, "{sql}");
-            database.query("SET memory_limit = 'auto'").unwrap();
+            database.query("SET memory_limit = 'auto'", ()).unwrap();
         }
         let sql = "SELECT word, COUNT(*), SUM(offset), COUNT(DISTINCT length) FROM c GROUP BY word ORDER BY word";
-        let grouped = one_by_one(database.query(sql).unwrap());
+        let grouped = one_by_one(database.query(sql, ()).unwrap());
         let plain = "SELECT word, offset, length FROM c ORDER BY word";
         let mut expected: Vec<Vec<Value>> = Vec::new();
-        for row in one_by_one(database.query(plain).unwrap()) {
+        for row in one_by_one(database.query(plain, ()).unwrap()) {
             let Value::Integer(offset) = row[1] else {
                 panic!("{row:?}");
             };
@@ -298,13 +302,13 @@ fn the_first_rows_of_many_are_those_of_all_in_order() {
 fn an_error_ends_the_batches() {
     let database = database(Tokenizer::Unicode);
     let sql = "SELECT abs(iif(position = 5, -9223372036854775807 - 1, 1)) FROM c";
-    let mut rows = database.query(sql).unwrap();
+    let mut rows = database.query(sql, ()).unwrap();
     assert_eq!(rows.next_batch(5).unwrap().unwrap().len(), 5);
     assert!(rows.next_batch(5).is_err());
     assert!(rows.next_batch(5).unwrap().is_none());
     assert!(rows.next().is_none());
     // A limit keeps it from the row that fails.
-    let mut rows = database.query(&format!("{sql} LIMIT 5")).unwrap();
+    let mut rows = database.query(&format!("{sql} LIMIT 5"), ()).unwrap();
     assert_eq!(rows.next_batch(100).unwrap().unwrap().len(), 5);
     assert!(rows.next_batch(100).unwrap().is_none());
 }
@@ -368,16 +372,20 @@ fn rows_that_come_in_order_of_the_first_keys_are_sorted_by_the_others() {
             (ngrams, "ngram, file", vec![(0, false), (1, false)]),
             (ngrams, "ngram, file DESC", vec![(0, false), (1, true)]),
         ] {
-            let mut expected = one_by_one(database.query(sql).unwrap());
+            let mut expected = one_by_one(database.query(sql, ()).unwrap());
             sort_plainly(&mut expected, &keys);
             let sql = format!("{sql} ORDER BY {order}");
             for limit in ["1GiB", "1MiB"] {
                 let set = format!("SET memory_limit = '{limit}'");
-                database.query(&set).unwrap();
-                let found = in_batches(database.query(&sql).unwrap(), &[5_000]);
+                database.execute(&set, ()).unwrap();
+                let found = in_batches(database.query(&sql, ()).unwrap(), &[5_000]);
                 assert!(found == expected, "{sql} within {limit}");
             }
-            let found = one_by_one(database.query(&format!("{sql} LIMIT 70 OFFSET 9")).unwrap());
+            let found = one_by_one(
+                database
+                    .query(&format!("{sql} LIMIT 70 OFFSET 9"), ())
+                    .unwrap(),
+            );
             let end = expected.len().min(79);
             assert_eq!(found, expected[9.min(end)..end], "{sql}");
         }
@@ -402,8 +410,8 @@ fn distinct_arguments_are_counted_as_a_subquery_counts_them() {
             let conditions = ["", "WHERE file > 'f2'", "WHERE file IN ('f2', 'f3')"];
             for (condition, limit) in conditions.iter().zip(["1GiB", "2MiB", "1MiB"]) {
                 let set = format!("SET memory_limit = '{limit}'");
-                database.query(&set).unwrap();
-                let rows = |sql: String| one_by_one(database.query(&sql).unwrap());
+                database.execute(&set, ()).unwrap();
+                let rows = |sql: String| one_by_one(database.query(&sql, ()).unwrap());
                 let whole = rows(format!(
                     "SELECT COUNT(*) FROM (SELECT 1 FROM {source} {condition} GROUP BY {argument})"
                 ));

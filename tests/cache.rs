@@ -41,7 +41,7 @@ fn text(seed: u64, words: u64) -> String {
 
 fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
     let rows = database
-        .query(sql)
+        .query(sql, ())
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
     rows.map(|row| row.unwrap().into_values()).collect()
 }
@@ -62,7 +62,7 @@ fn corpus(database: &Database) -> Corpus {
     let corpus = database.create_corpus("c", settings).unwrap();
     let texts: Vec<(String, String)> = (0..5).map(|f| (format!("f{f}"), text(f, 20_000))).collect();
     corpus.append_many(&texts).unwrap();
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     assert!(corpus.segments().unwrap().len() > 3);
     corpus
 }
@@ -72,12 +72,12 @@ fn answers_are_the_same_with_hardly_any_memory() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::open(folder.path().join("x.zdb")).unwrap();
     let corpus = corpus(&database);
-    database.execute("SET memory_limit = '4GiB'").unwrap();
+    database.execute_batch("SET memory_limit = '4GiB'").unwrap();
     let wanted: Vec<_> = QUESTIONS.iter().map(|sql| rows(&database, sql)).collect();
     assert!(wanted.iter().all(|rows| !rows.is_empty()));
     assert!(cached(&database) > 2 * WORK, "{}", cached(&database));
 
-    database.execute("SET memory_limit = '1MiB'").unwrap();
+    database.execute_batch("SET memory_limit = '1MiB'").unwrap();
     assert!(cached(&database) <= LIMIT, "a new limit holds at once");
     for round in 0..2 {
         for (sql, wanted) in QUESTIONS.iter().zip(&wanted) {
@@ -93,7 +93,7 @@ fn answers_are_the_same_with_hardly_any_memory() {
     let edits = [("f1", "w3 w4 w5 "), ("f6", "w77 w900 ")];
     corpus.append_many(&edits).unwrap();
     let limited: Vec<_> = QUESTIONS.iter().map(|sql| rows(&database, sql)).collect();
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     for (sql, limited) in QUESTIONS.iter().zip(&limited) {
         assert_eq!(&rows(&database, sql), limited, "{sql}");
         assert!(cached(&database) <= WORK);
@@ -105,7 +105,7 @@ fn threads_that_evict_each_others_structures_get_their_answers() {
     let database = Database::in_memory().unwrap();
     corpus(&database);
     let wanted: Vec<_> = QUESTIONS.iter().map(|sql| rows(&database, sql)).collect();
-    database.execute("SET memory_limit = '1MiB'").unwrap();
+    database.execute_batch("SET memory_limit = '1MiB'").unwrap();
     let running = AtomicUsize::new(3);
     thread::scope(|scope| {
         for thread in 0..3 {
@@ -123,7 +123,7 @@ fn threads_that_evict_each_others_structures_get_their_answers() {
             // The limit moves meanwhile.
             for limit in ["64MiB", "1MiB"].iter().cycle() {
                 database
-                    .execute(&format!("SET memory_limit = '{limit}'"))
+                    .execute_batch(&format!("SET memory_limit = '{limit}'"))
                     .unwrap();
                 if running.load(Ordering::Relaxed) == 0 {
                     break;
@@ -156,6 +156,8 @@ fn caches_tell_what_is_in_memory() {
     let words = "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word";
     let kept = rows(&database, words);
     assert_eq!(rows(&database, uses), [[Value::Integer(2)]]);
-    database.execute("SET strategy = 'file_weights'").unwrap();
+    database
+        .execute_batch("SET strategy = 'file_weights'")
+        .unwrap();
     assert_eq!(rows(&database, words), kept);
 }

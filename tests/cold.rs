@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, Value};
+use zipfdb::ingest::CopyOptions;
+
+use zipfdb::{CorpusSettings, Database, Value};
 
 /// A number for a number.
 fn mixed(number: u64) -> u64 {
@@ -51,13 +53,13 @@ fn make(folder: &Path, settings: CorpusSettings) {
 }
 
 fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
-    let rows = database.query(sql).unwrap();
+    let rows = database.query(sql, ()).unwrap();
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
 fn in_order(database: &Database) -> BTreeMap<Vec<u8>, u64> {
     let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
-    snapshot.word_count().unwrap().into_iter().collect()
+    snapshot.words().unwrap().to_vec().into_iter().collect()
 }
 
 fn kinds(database: &Database) -> Vec<Value> {
@@ -159,7 +161,10 @@ fn places_of_a_word_of_a_cold_database_are_found_on_disk() {
     };
     let expected: Vec<_> = asked.iter().map(|sql| answers(sql).0).collect();
     let create = "CREATE INDEX o ON c USING occurrences";
-    Database::open(&path).unwrap().execute(create).unwrap();
+    Database::open(&path)
+        .unwrap()
+        .execute_batch(create)
+        .unwrap();
     let mut on_disk = 0;
     for (sql, expected) in asked.iter().zip(expected) {
         let (found, kinds, warnings) = answers(sql);
@@ -204,7 +209,7 @@ fn a_phrase_of_a_cold_database_is_found_on_disk_without_the_dictionary() {
 
     let database = Database::open(&path).unwrap();
     let create = "CREATE INDEX s ON c USING suffixes; CREATE INDEX o ON c USING occurrences";
-    database.execute(create).unwrap();
+    database.execute_batch(create).unwrap();
     drop(database);
     for (sql, expected) in asked.iter().zip(expected) {
         let (found, kinds) = answers(sql);
@@ -228,9 +233,9 @@ fn a_phrase_of_a_cold_database_is_found_on_disk_without_the_dictionary() {
     let [Value::Integer(count)] = &answers(&asked[0]).0[0][..] else {
         panic!("it is a count")
     };
-    let found = snapshot().count_phrase(&["the", "The"]).unwrap();
+    let found = snapshot().phrase_count(&["the", "The"]).unwrap();
     assert_eq!(found, u64::try_from(*count).unwrap());
-    let places = snapshot().search_phrase(&["the", "The"]).unwrap();
+    let places = snapshot().phrase_search(&["the", "The"]).unwrap();
     let places = places.into_iter().map(|(_, offsets)| offsets.len() as u64);
     assert_eq!(places.sum::<u64>(), found);
 }
@@ -306,7 +311,7 @@ fn conditions_on_content_pass_the_files_that_one_after_the_other_would() {
             let mut expected = expected.clone();
             if edits {
                 let insert = "BEGIN; INSERT INTO c (file, content) VALUES ('g.txt', 'the last')";
-                database.execute(insert).unwrap();
+                database.execute_batch(insert).unwrap();
                 let passes = condition.contains("'%the%'");
                 expected.extend(passes.then(|| vec![Value::from("g.txt")]));
             }
@@ -326,13 +331,13 @@ fn an_error_on_content_comes_after_the_rows_before_it() {
     let database = Database::open(folder.path().join("x.zdb")).unwrap();
     let bytes = text(0).len();
     database
-        .execute(&format!("SET value_size_limit = {}", bytes - 1))
+        .execute_batch(&format!("SET value_size_limit = {}", bytes - 1))
         .unwrap();
     // The grammar finds the files with a string; for other patterns content is
     // read.
     let sql = "SELECT file FROM files('c') WHERE content LIKE '%t_e%'";
     let mut small = (0..FILES).take_while(|&file| text(file).len() < bytes);
-    for row in database.query(sql).unwrap() {
+    for row in database.query(sql, ()).unwrap() {
         match (row, small.next()) {
             (Ok(row), Some(file)) => {
                 assert_eq!(row.into_values(), [Value::from(name(file))]);

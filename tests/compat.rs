@@ -20,7 +20,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, NoProgress, Tokenizer};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+
+use zipfdb::{CorpusSettings, Database, Tokenizer};
 
 /// The version that is written today, and all that are read.
 const CURRENT: &str = "v2";
@@ -96,7 +98,7 @@ fn word_counts(database: &Database) -> String {
     for (corpus, _) in CORPORA {
         let snapshot = database.corpus(corpus).unwrap().snapshot().unwrap();
         for (file, ..) in FILES {
-            for (word, count) in snapshot.word_count_of(file).unwrap() {
+            for (word, count) in snapshot.words_in(file).unwrap().to_vec() {
                 let word = word.escape_ascii();
                 writeln!(lines, "{corpus}\t{file}\t{count}\t{word}").unwrap();
             }
@@ -110,11 +112,11 @@ fn check_totals(database: &Database, corpus: &str) {
     let snapshot = database.corpus(corpus).unwrap().snapshot().unwrap();
     let mut sums: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for (file, ..) in FILES {
-        for (word, count) in snapshot.word_count_of(file).unwrap() {
+        for (word, count) in snapshot.words_in(file).unwrap().to_vec() {
             *sums.entry(word).or_default() += count;
         }
     }
-    let counts: BTreeMap<Vec<u8>, u64> = snapshot.word_count().unwrap().into_iter().collect();
+    let counts: BTreeMap<Vec<u8>, u64> = snapshot.words().unwrap().to_vec().into_iter().collect();
     assert_eq!(counts, sums, "{corpus}");
 }
 
@@ -220,7 +222,7 @@ fn views_of_the_released_format_are_read_and_written_the_same() {
     let database = import(folder.path());
     for (name, sql) in VIEWS {
         database
-            .execute(&format!("CREATE VIEW \"{name}\" AS {sql}"))
+            .execute_batch(&format!("CREATE VIEW \"{name}\" AS {sql}"))
             .unwrap();
     }
     drop(database);
@@ -240,7 +242,7 @@ fn views_of_the_released_format_are_read_and_written_the_same() {
     let database = Database::open(&path).unwrap();
     for (name, sql) in VIEWS {
         let rows = |sql: &str| -> Vec<String> {
-            let rows = database.query(sql).unwrap();
+            let rows = database.query(sql, ()).unwrap();
             rows.map(|row| format!("{:?}", row.unwrap().values()))
                 .collect()
         };

@@ -7,7 +7,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use zipfdb::{CorpusSettings, Database, Durability, NoProgress, Value};
+use zipfdb::ingest::NoProgress;
+
+use zipfdb::{CorpusSettings, Database, Durability, Value};
 use zipfdb_test_model::{Change, Edit, State, Texts, check_counts};
 use zipfdb_test_support::harness::{Random, contents, copy_directory, scratch};
 
@@ -172,11 +174,11 @@ fn damage_to_the_log_fails_check_and_hides_nothing_else() {
     for corpus in ["plain", "Other"] {
         let database = Database::options().threads(1).open(&path).unwrap();
         let alter = format!("ALTER CORPUS {corpus} SET (recompress_threshold = '1MiB')");
-        database.execute(&alter).unwrap();
+        database.execute_batch(&alter).unwrap();
     }
     let database = Database::options().threads(1).open(&path).unwrap();
     let check = || {
-        let rows = database.query("CHECK plain").unwrap();
+        let rows = database.query("CHECK plain", ()).unwrap();
         let rows: Vec<_> = rows.collect();
         let (last, rows) = rows.split_last().unwrap();
         let last = last.as_ref().map(|row| row.values().to_vec());
@@ -275,7 +277,7 @@ fn a_segment_harmed_under_an_open_database_is_an_error_or_does_not_matter() {
                 let corpus = database.corpus("plain").unwrap();
                 let snapshot = corpus.snapshot().unwrap();
                 match asked {
-                    1 => drop(snapshot.word_count().unwrap()),
+                    1 => drop(snapshot.words().unwrap().to_vec()),
                     2 => drop(snapshot.extract("f3", 5, 100).unwrap()),
                     3 => check_counts(&snapshot, &texts).unwrap(),
                     _ => {}

@@ -339,15 +339,15 @@ fn a_commit_that_fails_is_not_seen_and_statements_after_it_say_so() {
             let created = Change::Create("plain");
             created.perform(&database, folder.path()).unwrap();
             let prepare = "INSERT INTO plain (file, content) VALUES ('f', 'cat '), ('g', 'dog ')";
-            database.execute(prepare).unwrap();
+            database.execute_batch(prepare).unwrap();
             database
-                .execute(&format!("SET durability = '{durability}'"))
+                .execute_batch(&format!("SET durability = '{durability}'"))
                 .unwrap();
             let before = observe(&database).unwrap();
 
             let delete = "DELETE FROM plain WHERE file = 'f'";
             faults.left.store(call, Ordering::Relaxed);
-            let result = database.execute(delete);
+            let result = database.execute_batch(delete);
             faults.left.store(i64::MAX, Ordering::Relaxed);
             if result.is_ok() {
                 break;
@@ -360,7 +360,7 @@ fn a_commit_that_fails_is_not_seen_and_statements_after_it_say_so() {
                 "BEGIN",
             ] {
                 assert_eq!(observe(&database).unwrap(), before, "call {call}");
-                let error = database.execute(statement).unwrap_err().to_string();
+                let error = database.execute_batch(statement).unwrap_err().to_string();
                 assert!(
                     error.contains("an earlier write failed"),
                     "call {call}: {statement}: {error}"

@@ -3,19 +3,19 @@
 use std::fs;
 use std::path::Path;
 
-use zipfdb::{
-    CopyOptions, CorpusSettings, Database, NoProgress, OnConflict, OnError, TextEncoding, Value,
-};
+use zipfdb::ingest::{CopyOptions, NoProgress, OnConflict, OnError, TextEncoding};
+
+use zipfdb::{CorpusSettings, Database, Reader, Rows, Value};
 
 fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
     let rows = database
-        .query(sql)
+        .query(sql, ())
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
 fn message(database: &Database, sql: &str) -> String {
-    match database.execute(sql) {
+    match database.execute_batch(sql) {
         Ok(()) => panic!("{sql} should fail"),
         Err(error) => error.to_string(),
     }
@@ -75,7 +75,7 @@ fn a_database_is_the_same_after_it_is_reopened() {
     let database = Database::options().read_only(true).open(&path).unwrap();
     let after: Vec<_> = queries.iter().map(|sql| rows(&database, sql)).collect();
     assert_eq!(before, after);
-    assert!(database.execute("CREATE CORPUS d").is_err());
+    assert!(database.execute_batch("CREATE CORPUS d").is_err());
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
 fn a_database_in_memory_answers_like_one_on_disk() {
     let (folder, database) = small();
     let memory = Database::in_memory().unwrap();
-    memory.execute("CREATE CORPUS c").unwrap();
+    memory.execute_batch("CREATE CORPUS c").unwrap();
     let sql = format!("COPY c FROM '{}'", folder.path().join("in").display());
-    memory.execute(&sql).unwrap();
+    memory.execute_batch(&sql).unwrap();
     for sql in [
         "SELECT word, COUNT(*) FROM c GROUP BY word ORDER BY word",
         "SELECT * FROM files('c')",
@@ -137,7 +137,7 @@ fn importing_a_name_twice_changes_nothing() {
         [[Value::Integer(3)]]
     );
     fs::remove_file(folder.path().join("more/a.txt")).unwrap();
-    database.execute(&sql).unwrap();
+    database.execute_batch(&sql).unwrap();
     assert_eq!(
         rows(&database, "SELECT COUNT(*) FROM files('c')"),
         [[Value::Integer(4)]]
@@ -200,11 +200,11 @@ fn a_path_that_matches_nothing_is_an_error() {
 fn a_glob_and_a_single_file_name_their_files() {
     let (folder, database) = small();
     database
-        .execute("CREATE CORPUS g; CREATE CORPUS s")
+        .execute_batch("CREATE CORPUS g; CREATE CORPUS s")
         .unwrap();
     let glob = folder.path().join("in/**/*.txt");
     database
-        .execute(&format!("COPY g FROM '{}'", glob.display()))
+        .execute_batch(&format!("COPY g FROM '{}'", glob.display()))
         .unwrap();
     assert_eq!(
         rows(&database, "SELECT file FROM files('g') ORDER BY file"),
@@ -212,7 +212,7 @@ fn a_glob_and_a_single_file_name_their_files() {
     );
     let single = folder.path().join("in/deep/b.txt");
     database
-        .execute(&format!("COPY s FROM '{}'", single.display()))
+        .execute_batch(&format!("COPY s FROM '{}'", single.display()))
         .unwrap();
     assert_eq!(
         rows(&database, "SELECT file FROM files('s')"),
@@ -233,7 +233,7 @@ fn files_are_never_overwritten_on_the_way_out() {
 #[test]
 fn names_that_do_not_exist_are_pointed_at() {
     let (_folder, database) = small();
-    database.execute("CREATE CORPUS reviews").unwrap();
+    database.execute_batch("CREATE CORPUS reviews").unwrap();
     let error = message(&database, "SELECT COUNT(*) FROM revews");
     assert_eq!(
         error,
@@ -244,7 +244,7 @@ fn names_that_do_not_exist_are_pointed_at() {
     let error = corpus
         .snapshot()
         .unwrap()
-        .count_many(&[("a.tx", "the")])
+        .count_in_many(&[("a.tx", "the")])
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -279,8 +279,8 @@ fn substr_counts_bytes_from_one_as_on_blobs() {
 fn a_dropped_corpus_is_gone_but_a_snapshot_of_it_is_not() {
     let (folder, database) = small();
     let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
-    database.execute("DROP CORPUS c").unwrap();
-    assert!(database.query("SELECT COUNT(*) FROM c").is_err());
+    database.execute_batch("DROP CORPUS c").unwrap();
+    assert!(database.query("SELECT COUNT(*) FROM c", ()).is_err());
     assert_eq!(snapshot.count("the").unwrap(), 3);
     drop(snapshot);
     let segments = fs::read_dir(folder.path().join("db.zdb/segments")).unwrap();
@@ -289,7 +289,7 @@ fn a_dropped_corpus_is_gone_but_a_snapshot_of_it_is_not() {
         .filter(|name| name.to_string_lossy().ends_with(".seg"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
-    database.execute("CREATE CORPUS c").unwrap();
+    database.execute_batch("CREATE CORPUS c").unwrap();
     assert_eq!(
         rows(&database, "SELECT COUNT(*) FROM c"),
         [[Value::Integer(0)]]
@@ -323,9 +323,9 @@ fn a_damaged_segment_is_reported_and_never_believed() {
             .threads(1)
             .open(folder.path().join("db.zdb"));
         let answer = database.and_then(|database| {
-            let check: zipfdb::Result<Vec<_>> = database.query("CHECK c")?.collect();
+            let check: zipfdb::Result<Vec<_>> = database.query("CHECK c", ())?.collect();
             assert!(check.is_err(), "CHECK misses a flipped bit at byte {at}");
-            database.query(sql)?.collect::<zipfdb::Result<Vec<_>>>()
+            database.query(sql, ())?.collect::<zipfdb::Result<Vec<_>>>()
         });
         if let Ok(answer) = answer {
             let answer: Vec<_> = answer.into_iter().map(|row| row.into_values()).collect();
@@ -384,9 +384,9 @@ fn several_statements_run_in_order_and_stop_at_the_first_error() {
     );
     assert!(error.contains('a'), "{error}");
     assert_eq!(database.corpora(), ["a"]);
-    assert!(database.query("SELECT 1; SELECT 2").is_err());
+    assert!(database.query("SELECT 1; SELECT 2", ()).is_err());
     database
-        .execute("CREATE CORPUS IF NOT EXISTS a; DROP CORPUS IF EXISTS zz")
+        .execute_batch("CREATE CORPUS IF NOT EXISTS a; DROP CORPUS IF EXISTS zz")
         .unwrap();
 }
 
@@ -413,7 +413,7 @@ fn files_that_are_there_are_left_or_replaced_if_that_is_asked() {
             "COPY c FROM '{}' WITH (on_conflict = '{how}')",
             path.display()
         );
-        let rows = database.query(&sql).unwrap();
+        let rows = database.query(&sql, ()).unwrap();
         rows.notices()
             .iter()
             .map(ToString::to_string)
@@ -513,7 +513,12 @@ fn replaced_files_are_those_of_a_map() {
     let words = rows(&database, "SELECT COUNT(*) FROM c WHERE word = 'more'");
     let more = |text: &Vec<u8>| String::from_utf8_lossy(text).matches("more").count() as i64;
     assert_eq!(words, [[Value::Integer(expected.values().map(more).sum())]]);
-    assert!(database.query("CHECK c").unwrap().all(|row| row.is_ok()));
+    assert!(
+        database
+            .query("CHECK c", ())
+            .unwrap()
+            .all(|row| row.is_ok())
+    );
 }
 
 #[cfg(unix)]
@@ -566,10 +571,13 @@ fn files_of_other_encodings_are_told_and_decoded_if_that_is_asked() {
     let database = Database::in_memory().unwrap();
     let copy = |corpus: &str, with: &str| {
         database
-            .execute(&format!("CREATE CORPUS {corpus}"))
+            .execute_batch(&format!("CREATE CORPUS {corpus}"))
             .unwrap();
         let path = folder.path().join("in");
-        let rows = database.query(&format!("COPY {corpus} FROM '{}' {with}", path.display()))?;
+        let rows = database.query(
+            &format!("COPY {corpus} FROM '{}' {with}", path.display()),
+            (),
+        )?;
         let notices = rows.notices().iter().map(ToString::to_string);
         Ok::<Vec<String>, zipfdb::Error>(notices.collect())
     };
@@ -627,10 +635,10 @@ fn texts_of_utf32_are_told_and_decoded() {
     let database = Database::in_memory().unwrap();
     let copy = |corpus: &str, with: &str| -> Vec<String> {
         let create = format!("CREATE CORPUS {corpus}");
-        database.execute(&create).unwrap();
+        database.execute_batch(&create).unwrap();
         let path = folder.path().join("in");
         let sql = format!("COPY {corpus} FROM '{}' {with}", path.display());
-        let rows = database.query(&sql).unwrap();
+        let rows = database.query(&sql, ()).unwrap();
         rows.notices().iter().map(ToString::to_string).collect()
     };
     let notices = copy("plain", "");
@@ -676,10 +684,10 @@ fn files_that_are_no_text_are_told_by_what_they_are() {
     let large = [&b"\xfd7zXZ\0"[..], &b"words ".repeat(1 << 20)].concat();
     write(folder.path(), "in/e.xz", &large);
     let database = Database::in_memory().unwrap();
-    database.execute("CREATE CORPUS c").unwrap();
+    database.execute_batch("CREATE CORPUS c").unwrap();
     let path = folder.path().join("in");
     let sql = format!("COPY c FROM '{}'", path.display());
-    let rows = database.query(&sql).unwrap();
+    let rows = database.query(&sql, ()).unwrap();
     let notices = rows.notices().iter().map(ToString::to_string);
     let top = format!("{}/", path.display());
     let notices: Vec<String> = notices.map(|notice| notice.replace(&top, "")).collect();
@@ -702,7 +710,7 @@ fn files_that_are_no_text_are_told_by_what_they_are() {
 fn a_file_that_grows_while_it_is_copied_is_copied_as_far_as_it_went() {
     /// Appends to the file when its text has been cut into words, before it is known to be the same.
     struct Appending(std::path::PathBuf);
-    impl zipfdb::Progress for Appending {
+    impl zipfdb::ingest::Progress for Appending {
         fn begin(&self, stage: &str, _total: u64) {
             if stage == "tokenize" {
                 let mut file = fs::File::options().append(true).open(&self.0).unwrap();
@@ -782,10 +790,10 @@ fn names_that_are_not_utf8_come_back_as_they_were() {
 fn views_last_but_those_of_a_session_and_reopen_read_only() {
     let (folder, database) = small();
     database
-        .execute("CREATE VIEW counts AS SELECT word, COUNT(*) AS n FROM c GROUP BY word")
+        .execute_batch("CREATE VIEW counts AS SELECT word, COUNT(*) AS n FROM c GROUP BY word")
         .unwrap();
     database
-        .execute("CREATE TEMP VIEW often AS SELECT word FROM counts WHERE n > 2")
+        .execute_batch("CREATE TEMP VIEW often AS SELECT word FROM counts WHERE n > 2")
         .unwrap();
     let often = "SELECT word FROM often";
     assert_eq!(rows(&database, often), [[text("the")]]);
@@ -793,10 +801,10 @@ fn views_last_but_those_of_a_session_and_reopen_read_only() {
     assert!(message(&other, often).contains("no such corpus \"often\""));
     let counts = "SELECT n FROM counts WHERE word = 'the'";
     assert_eq!(rows(&other, counts), [[Value::Integer(3)]]);
-    database.execute("BEGIN").unwrap();
+    database.execute_batch("BEGIN").unwrap();
     let refused = message(&database, "CREATE VIEW one AS SELECT 1");
     assert!(refused.contains("transaction"), "{refused}");
-    database.execute("ROLLBACK").unwrap();
+    database.execute_batch("ROLLBACK").unwrap();
     drop((database, other));
 
     let path = folder.path().join("db.zdb");
@@ -805,11 +813,11 @@ fn views_last_but_those_of_a_session_and_reopen_read_only() {
     assert!(message(&reader, often).contains("no such corpus"));
     assert!(message(&reader, "DROP VIEW counts").contains("read"));
     reader
-        .execute("CREATE TEMP VIEW often AS SELECT n FROM counts")
+        .execute_batch("CREATE TEMP VIEW often AS SELECT n FROM counts")
         .unwrap();
     drop(reader);
     let database = Database::open(&path).unwrap();
-    database.execute("DROP VIEW counts").unwrap();
+    database.execute_batch("DROP VIEW counts").unwrap();
     assert!(message(&database, counts).contains("no such corpus \"counts\""));
 }
 
@@ -845,9 +853,11 @@ fn partitions_of_a_corpus_add_up_to_it() {
             .iter()
             .any(|partition| is_cut(&partition.segments))
     );
-    let parts: Vec<Database> = (partitions.iter())
+    let parts: Vec<Reader> = (partitions.iter())
         .map(|partition| database.partition("C", &partition.segments).unwrap())
         .collect();
+    let values =
+        |rows: Rows| -> Vec<Vec<Value>> { rows.map(|row| row.unwrap().into_values()).collect() };
     for sql in [
         "SELECT file, word, position, offset FROM c",
         "SELECT file, ngram, COUNT(*) FROM ngrams('c', 3) GROUP BY file, ngram",
@@ -858,20 +868,19 @@ fn partitions_of_a_corpus_add_up_to_it() {
             rows.sort_by_key(|row| format!("{row:?}"));
             rows
         };
-        let found = parts.iter().flat_map(|part| rows(part, sql)).collect();
+        let of_part = |part: &Reader| values(part.query(sql, ()).unwrap());
+        let found = parts.iter().flat_map(of_part).collect();
         assert_eq!(sorted(found), sorted(rows(&database, sql)), "{sql}");
     }
-    let count = |database: &Database| match rows(
-        database,
-        "SELECT COUNT(*) FROM c WHERE word = 'w0'",
-    )[0][0]
-    {
-        Value::Integer(count) => count,
-        ref other => panic!("{other:?}"),
-    };
-    assert_eq!(parts.iter().map(count).sum::<i64>(), count(&database));
-    // A frozen handle of a part is of that part.
-    assert_eq!(count(&parts[0].frozen()), count(&parts[0]));
+    let sql = "SELECT COUNT(*) FROM c WHERE word = 'w0'";
+    let count = |part: &Reader| part.query_row(sql, (), |row| row.get::<u64>(0)).unwrap();
+    let all = database
+        .query_row(sql, (), |row| row.get::<u64>(0))
+        .unwrap();
+    assert_eq!(parts.iter().map(count).sum::<u64>(), all);
+    // A snapshot of a part is of that part.
+    let snapshot = parts[0].snapshot("C").unwrap();
+    assert_eq!(snapshot.count("w0").unwrap(), count(&parts[0]));
 
     let cut = partitions
         .iter()
@@ -879,7 +888,7 @@ fn partitions_of_a_corpus_add_up_to_it() {
     let refused = |segments: &[u64]| database.partition("c", segments).unwrap_err().to_string();
     assert!(refused(&cut.unwrap().segments[1..]).contains("share files"));
     assert!(refused(&[999]).contains("no segment 999"));
-    assert!(parts[0].execute("DELETE FROM c").is_err());
+    assert!(parts[0].query("DELETE FROM c", ()).is_err());
     corpus.append_many(&[("new.txt", "w0")]).unwrap();
     assert!(refused(&partitions[0].segments).contains("RECOMPRESS"));
     assert_eq!(corpus.snapshot().unwrap().partitions(), None);

@@ -10,7 +10,8 @@ use std::fs;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use unicode_segmentation::UnicodeSegmentation;
-use zipfdb::{CopyOptions, CorpusSettings, Database, Tokenizer, Value};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database, Tokenizer, Value};
 
 /// A file's words and where they begin.
 fn words(tokenizer: Tokenizer, text: &str) -> Vec<(usize, &str)> {
@@ -97,7 +98,10 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
     }
 
     let rows = database
-        .query("SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word")
+        .query(
+            "SELECT word, COUNT(*) AS n FROM c GROUP BY word ORDER BY n DESC, word",
+            (),
+        )
         .unwrap();
     let mut expected: Vec<(&str, u64)> = totals.iter().map(|(word, n)| (*word, *n)).collect();
     expected.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -113,7 +117,7 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
 
     for (name, text) in texts {
         let rows = database
-            .query_with(
+            .query(
                 "SELECT word, COUNT(*) FROM c WHERE file = ? GROUP BY word ORDER BY word",
                 &[Value::Text(name.clone())],
             )
@@ -130,7 +134,7 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
         assert_eq!(counted, expected, "word count of {name}");
 
         let mut rows = database
-            .query_with(
+            .query(
                 "SELECT content, bytes, words FROM files('c') WHERE file = ?",
                 &[Value::Text(name.clone())],
             )
@@ -147,8 +151,8 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
     let snapshot = corpus.snapshot().unwrap();
     let mut questions: Vec<(&str, &str)> = by_file.keys().copied().collect();
     questions.extend(texts.keys().map(|name| (name.as_str(), "absent")));
-    let counts = snapshot.count_many(&questions).unwrap();
-    let offsets = snapshot.search_many(&questions).unwrap();
+    let counts = snapshot.count_in_many(&questions).unwrap();
+    let offsets = snapshot.search_in_many(&questions).unwrap();
     for ((question, count), offsets) in questions.iter().zip(counts).zip(offsets) {
         let expected = by_file.get(question).cloned().unwrap_or_default();
         assert_eq!(count, expected.len() as u64, "count of {question:?}");
@@ -156,7 +160,7 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
     }
     for word in totals.keys().copied().take(20) {
         let rows = database
-            .query_with(
+            .query(
                 "SELECT file, offset FROM c WHERE word = ? ORDER BY file, offset",
                 &[Value::Text(word.to_owned())],
             )
@@ -198,7 +202,7 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
     }
 
     corpus
-        .copy_to(folder.path().join("out"), &zipfdb::NoProgress)
+        .copy_to(folder.path().join("out"), &zipfdb::ingest::NoProgress)
         .unwrap();
     for (name, text) in texts {
         assert!(
@@ -206,7 +210,7 @@ fn check_corpus(tokenizer: Tokenizer, texts: &BTreeMap<String, String>, threads:
             "{name}"
         );
     }
-    let checks = corpus.check(&zipfdb::NoProgress).unwrap();
+    let checks = corpus.check(&zipfdb::ingest::NoProgress).unwrap();
     assert!(
         checks.iter().all(|check| check.problem.is_none()),
         "{checks:?}"

@@ -8,10 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zipfdb::{
-    Database, DatabaseOptions, Error, InterruptHandle, NoProgress, PackCodec, PackOptions, Result,
-    StorageError, Value, pack_file, repair, unpack_file,
-};
+use zipfdb::ingest::NoProgress;
+
+use zipfdb::pack::{PackCodec, PackOptions, pack_file, unpack_file};
+
+use zipfdb::repair::repair;
+
+use zipfdb::storage::StorageError;
+
+use zipfdb::{Database, DatabaseOptions, Error, InterruptHandle, Result, Value};
 use zipfdb_test_support::harness::{contents, copy_directory, scratch};
 
 /// How a database is opened.
@@ -37,9 +42,9 @@ impl Folder {
         let folder = Folder(scratch());
         for (name, files) in [("a", ["a1", "a2"]), ("b", ["b1", "b2"])] {
             let database = Database::open(folder.path(name)).unwrap();
-            database.execute("CREATE CORPUS c").unwrap();
+            database.execute_batch("CREATE CORPUS c").unwrap();
             insert(&database, files[0]).unwrap();
-            database.execute("RECOMPRESS c").unwrap();
+            database.execute_batch("RECOMPRESS c").unwrap();
             drop(database);
             if name == "a" {
                 copy_directory(&folder.path("a"), &folder.path("backup"));
@@ -97,11 +102,11 @@ fn restore(source: &Path, target: &Path) {
 
 fn insert(database: &Database, file: &str) -> Result<()> {
     let insert = format!("INSERT INTO c (file, content) VALUES ('{file}', 'text of {file} ')");
-    database.execute(&insert).map(drop)
+    database.execute_batch(&insert).map(drop)
 }
 
 fn names(database: &Database) -> Result<Vec<String>> {
-    let rows = database.query("SELECT file, content FROM files('c') ORDER BY file")?;
+    let rows = database.query("SELECT file, content FROM files('c') ORDER BY file", ())?;
     rows.map(|row| match row?.into_values().as_slice() {
         [Value::Text(file), Value::Blob(content)] => {
             assert_eq!(
@@ -136,13 +141,13 @@ fn a_commit_to_a_directory_that_was_replaced_is_an_error_and_both_databases_stay
     for (way, open) in WAYS {
         let folder = Folder::new();
         let database = open(&folder.path("a")).unwrap();
-        database.execute("BEGIN").unwrap();
+        database.execute_batch("BEGIN").unwrap();
         insert(&database, "a3").unwrap();
         let (before, other) = (folder.contents("a"), folder.contents("b"));
         folder.replace();
-        assert_displaced(way, database.execute("COMMIT"));
+        assert_displaced(way, database.execute_batch("COMMIT"));
         assert!(insert(&database, "a4").is_err(), "{way}");
-        assert!(database.execute("RECOMPRESS c").is_err(), "{way}");
+        assert!(database.execute_batch("RECOMPRESS c").is_err(), "{way}");
         drop(database);
         assert_eq!(folder.contents("a.old"), before, "{way}");
         assert_eq!(folder.contents("a"), other, "{way}");
@@ -159,7 +164,7 @@ fn a_database_that_was_made_anew_is_not_written_by_a_handle_of_the_one_before() 
         insert(&database, "a3").unwrap();
         fs::remove_dir_all(folder.path("a")).unwrap();
         let made = Database::open(folder.path("a")).unwrap();
-        made.execute("CREATE CORPUS c").unwrap();
+        made.execute_batch("CREATE CORPUS c").unwrap();
         insert(&made, "n1").unwrap();
         let before = folder.contents("a");
         assert_displaced(way, insert(&database, "a4"));
@@ -181,11 +186,11 @@ fn a_commit_to_a_directory_that_was_restored_in_place_is_an_error_and_what_was_r
             if is_written_before {
                 insert(&database, "a3").unwrap();
             }
-            database.execute("BEGIN").unwrap();
+            database.execute_batch("BEGIN").unwrap();
             insert(&database, "a4").unwrap();
             restore(&folder.path("backup"), &folder.path("a"));
-            assert_displaced(way, database.execute("COMMIT"));
-            assert!(database.execute("RECOMPRESS c").is_err(), "{way}");
+            assert_displaced(way, database.execute_batch("COMMIT"));
+            assert!(database.execute_batch("RECOMPRESS c").is_err(), "{way}");
             drop(database);
             assert_eq!(folder.contents("a"), folder.contents("backup"), "{way}");
             assert_eq!(found(&folder.path("a")), ["a1"], "{way}");
@@ -201,15 +206,15 @@ fn a_removed_lock_file_lets_no_second_writer_in() {
         insert(&first, "a3").unwrap();
         fs::remove_file(folder.path("a/LOCK")).unwrap();
         let second = shared().open(folder.path("a")).unwrap();
-        second.execute("SET busy_timeout = 0").unwrap();
+        second.execute_batch("SET busy_timeout = 0").unwrap();
         let refused = insert(&second, "a4");
         let is_locked = matches!(refused, Err(Error::Storage(StorageError::Locked { .. })));
         assert!(is_locked, "{way}: {refused:?}");
         assert!(Database::open(folder.path("a")).is_err(), "{way}");
-        assert_displaced(way, first.execute("RECOMPRESS c"));
+        assert_displaced(way, first.execute_batch("RECOMPRESS c"));
         drop(first);
         insert(&second, "a5").unwrap();
-        second.execute("RECOMPRESS c").unwrap();
+        second.execute_batch("RECOMPRESS c").unwrap();
         drop(second);
         assert_eq!(found(&folder.path("a")), ["a1", "a2", "a3", "a5"], "{way}");
     }
@@ -331,9 +336,9 @@ fn nothing_but_the_database_writes_into_its_directory() {
             .err(),
             Database::open(&target).err(),
             shared().open(&target).err(),
-            database.execute(&format!("COPY c TO '{path}'")).err(),
+            database.execute_batch(&format!("COPY c TO '{path}'")).err(),
             database
-                .execute(&format!(
+                .execute_batch(&format!(
                     "COPY (SELECT * FROM c) TO '{path}' WITH (format = 'csv')"
                 ))
                 .err(),

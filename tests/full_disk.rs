@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zipfdb::{Corpus, CorpusSettings, Database, Error, NoProgress, Result, Value};
+use zipfdb::ingest::NoProgress;
+
+use zipfdb::{Corpus, CorpusSettings, Database, Error, Result, Value};
 use zipfdb_test_support::on_create::{OnCreate, is_segment};
 
 /// The real file system, on which no segment can be created while it is full.
@@ -59,7 +61,7 @@ fn wait_until(what: &str, is_true: impl Fn() -> bool) {
 
 fn shown_error(database: &Database) -> Value {
     let sql = "SELECT recompress_error FROM corpora() WHERE corpus = 'c'";
-    let row = database.query(sql).unwrap().next().unwrap().unwrap();
+    let row = database.query(sql, ()).unwrap().next().unwrap().unwrap();
     row[0].clone()
 }
 
@@ -89,13 +91,16 @@ fn edits_are_held_while_recompression_fails_and_go_on_by_themselves_when_there_i
     assert!(matches!(shown_error(&database), Value::Text(_)), "{reason}");
     assert!(corpus.recompress_error().unwrap().is_some());
     let insert = "INSERT INTO c (file, content) VALUES ('x', 'y')";
-    assert!(matches!(database.execute(insert), Err(Error::Held { .. })));
+    assert!(matches!(
+        database.execute_batch(insert),
+        Err(Error::Held { .. })
+    ));
 
     // Other corpora, deletions and questions go on; what needs room says that there is none.
     other.append_many(&[("a", "b")]).unwrap();
     corpus.delete_many(&["00000"]).unwrap();
     database
-        .execute("BEGIN; DELETE FROM c WHERE file = '00001'; COMMIT")
+        .execute_batch("BEGIN; DELETE FROM c WHERE file = '00001'; COMMIT")
         .unwrap();
     assert!(corpus.recompress(&NoProgress).is_err());
     let files = corpus.files().unwrap().len();
@@ -107,7 +112,7 @@ fn edits_are_held_while_recompression_fails_and_go_on_by_themselves_when_there_i
         corpus.pending_bytes().unwrap() < THRESHOLD
     });
     wait_until("the error goes", || shown_error(&database) == Value::Null);
-    database.execute(insert).unwrap();
+    database.execute_batch(insert).unwrap();
     assert_eq!(corpus.files().unwrap().len(), files + 1);
     assert_eq!(corpus.snapshot().unwrap().extract("x", 0, 9).unwrap(), b"y");
 }
@@ -129,7 +134,7 @@ fn recompressing_by_hand_and_dropping_end_the_failure() {
 
     disk.state.is_full.store(true, Ordering::Relaxed);
     fill(&corpus);
-    database.execute("DROP CORPUS c").unwrap();
+    database.execute_batch("DROP CORPUS c").unwrap();
     create(&database, "c").append_many(&[("x", "y")]).unwrap();
     assert_eq!(shown_error(&database), Value::Null);
     // Closing does not wait for the next attempt.
@@ -145,7 +150,7 @@ fn a_longer_threshold_lets_held_edits_go_on() {
     disk.state.is_full.store(true, Ordering::Relaxed);
     fill(&corpus);
     database
-        .execute("ALTER CORPUS c SET (recompress_threshold = '1MiB')")
+        .execute_batch("ALTER CORPUS c SET (recompress_threshold = '1MiB')")
         .unwrap();
     corpus.append_many(&[("x", "y")]).unwrap();
 }

@@ -10,7 +10,10 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zipfdb::{CopyOptions, Database, DeviceCoder, Error, Operation, Value};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::internal::DeviceCoder;
+use zipfdb::mixed::Operation;
+use zipfdb::{Database, Error, Value};
 use zipfdb_kernels::gpu;
 use zipfdb_storage::{Dictionary, EncodedGrammar, Grammar};
 use zipfdb_test_support::samples::{self, Random, Sample, Shape};
@@ -76,7 +79,7 @@ fn database(files: usize, words: usize) -> (TempDir, Database) {
     write_texts(folder.path(), files, words);
     let database = Database::in_memory().unwrap();
     database
-        .execute("CREATE CORPUS c WITH (segment_size = '64KiB')")
+        .execute_batch("CREATE CORPUS c WITH (segment_size = '64KiB')")
         .unwrap();
     let corpus = database.corpus("c").unwrap();
     corpus
@@ -86,7 +89,7 @@ fn database(files: usize, words: usize) -> (TempDir, Database) {
 }
 
 fn rows(database: &Database, sql: &str) -> Vec<Vec<Value>> {
-    let rows = database.query(sql).unwrap();
+    let rows = database.query(sql, ()).unwrap();
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
@@ -117,14 +120,14 @@ const TASKS: [&str; 9] = [
 /// Answers all tasks and batches on both sides. Tables that segments keep are those that were asked for first, so each side
 /// has a database of its own.
 fn check(cpu: &Database, cuda: &Database, tasks: &[&str]) {
-    cpu.execute("SET device = 'cpu'").unwrap();
+    cpu.execute_batch("SET device = 'cpu'").unwrap();
     for sql in tasks {
         assert_eq!(rows(cuda, sql), rows(cpu, sql), "{sql}");
     }
     let [cpu, cuda] = [cpu, cuda].map(|database| database.corpus("c").unwrap().snapshot().unwrap());
     assert_eq!(
-        cuda.inverted_index().unwrap().len(),
-        cpu.inverted_index().unwrap().len()
+        cuda.word_files().unwrap().len(),
+        cpu.word_files().unwrap().len()
     );
     let names: Vec<String> = cpu.files().iter().map(|file| file.name.clone()).collect();
     let words = ["the", "The", "w3", "w17", "can't", "missing", ""];
@@ -133,12 +136,12 @@ fn check(cpu: &Database, cuda: &Database, tasks: &[&str]) {
         .flat_map(|name| words.iter().map(move |word| (&name[..], *word)))
         .collect();
     assert_eq!(
-        cuda.count_many(&questions).unwrap(),
-        cpu.count_many(&questions).unwrap()
+        cuda.count_in_many(&questions).unwrap(),
+        cpu.count_in_many(&questions).unwrap()
     );
     assert_eq!(
-        cuda.search_many(&questions).unwrap(),
-        cpu.search_many(&questions).unwrap()
+        cuda.search_in_many(&questions).unwrap(),
+        cpu.search_in_many(&questions).unwrap()
     );
     let ranges: Vec<(&str, u64, u64)> = (0..100u64)
         .map(|number| {
@@ -162,7 +165,7 @@ fn answers_equal_those_of_the_cpu() {
         return;
     }
     let ((_left, cpu), (_right, cuda)) = (database(5, 4000), database(5, 4000));
-    cuda.execute("SET device = 'cuda'").unwrap();
+    cuda.execute_batch("SET device = 'cuda'").unwrap();
     let plan = explained(&cuda, TASKS[1]);
     let name = &gpu::devices().unwrap()[0].facts().name;
     assert!(plan.contains(&format!("ran on: {name}")), "{plan}");
@@ -176,9 +179,9 @@ fn answers_equal_those_of_the_cpu() {
     // Pending edits correct what devices answer.
     for database in [&cpu, &cuda] {
         let insert = "INSERT INTO c (file, offset, content) VALUES ('00.txt', 7, ' the brand new w3 '), ('01.txt', 0, 'can')";
-        database.execute(insert).unwrap();
+        database.execute_batch(insert).unwrap();
         database
-            .execute("DELETE FROM c WHERE file = '03.txt'")
+            .execute_batch("DELETE FROM c WHERE file = '03.txt'")
             .unwrap();
     }
     check(&cpu, &cuda, &TASKS[..4]);
@@ -194,7 +197,7 @@ fn ngrams_come_from_devices_in_any_order() {
     let folder = tempfile::tempdir().unwrap();
     write_texts(folder.path(), 3, 2000);
     let copy = format!("CREATE CORPUS c; COPY c FROM '{}'", folder.path().display());
-    one.execute(&copy).unwrap();
+    one.execute_batch(&copy).unwrap();
     let (_folder, several) = database(5, 4000);
     for (database, segments) in [(&one, 1..2), (&several, 2..100)] {
         let found = rows(database, "SELECT COUNT(*) FROM segments('c')");
@@ -202,7 +205,7 @@ fn ngrams_come_from_devices_in_any_order() {
             panic!("{found:?}")
         };
         assert!(segments.contains(&count), "{count}");
-        database.execute("SET device = 'cuda'").unwrap();
+        database.execute_batch("SET device = 'cuda'").unwrap();
         for with_file in ["", ", file"] {
             let sql = format!(
                 "SELECT ngram{with_file}, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram{with_file}"
@@ -228,7 +231,7 @@ fn ngrams_come_from_devices_in_any_order() {
                 );
                 let [cpu, cuda] = ["cpu", "cuda"].map(|device| {
                     let set = format!("SET device = '{device}'");
-                    database.execute(&set).unwrap();
+                    database.execute_batch(&set).unwrap();
                     let mut found = rows(database, &sql);
                     if !end.contains("ORDER") {
                         found.sort_by_cached_key(|row| format!("{row:?}"));
@@ -255,7 +258,7 @@ fn segments_that_do_not_fit_together_come_one_after_the_other() {
         return;
     }
     let ((_left, cpu), (_right, cuda)) = (database(3, 6000), database(3, 6000));
-    cuda.execute("SET device = 'cuda:0'; SET gpu_memory_limit = '4MiB'")
+    cuda.execute_batch("SET device = 'cuda:0'; SET gpu_memory_limit = '4MiB'")
         .unwrap();
     check(&cpu, &cuda, &TASKS[1..4]);
     let sql = "SELECT SUM(resident), MAX(used) <= MAX(memory_limit) FROM devices()";
@@ -265,14 +268,14 @@ fn segments_that_do_not_fit_together_come_one_after_the_other() {
     // What nothing fits is an error that says so.
     let text = (0..30_000u64).map(|number| format!("w{} ", number * number % 9973));
     let row = [Value::from(&text.collect::<String>()[..])];
-    cuda.execute("SET gpu_memory_limit = '64KiB'; CREATE CORPUS d")
+    cuda.execute_batch("SET gpu_memory_limit = '64KiB'; CREATE CORPUS d")
         .unwrap();
     let insert = "INSERT INTO d (file, content) VALUES ('one', ?)";
-    cuda.query_with(insert, &row).unwrap();
-    cuda.execute("SET device = 'cpu'; RECOMPRESS d; SET device = 'cuda:0'")
+    cuda.query(insert, &row).unwrap();
+    cuda.execute_batch("SET device = 'cpu'; RECOMPRESS d; SET device = 'cuda:0'")
         .unwrap();
     let sql = "SELECT ngram, COUNT(*) FROM ngrams('d', 5) GROUP BY ngram";
-    let error = cuda.query(sql).unwrap().find_map(Result::err).unwrap();
+    let error = cuda.query(sql, ()).unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("gpu_memory_limit"), "{error}");
 }
 
@@ -299,11 +302,11 @@ fn segments_leave_devices_when_they_are_dropped() {
         return;
     }
     let (_folder, database) = database(2, 1000);
-    database.execute("SET device = 'cuda'").unwrap();
+    database.execute_batch("SET device = 'cuda'").unwrap();
     rows(&database, TASKS[3]);
     let used = "SELECT SUM(used) > 0, SUM(resident) > 0 FROM devices()";
     assert_eq!(rows(&database, used), [[1, 1].map(Value::Integer)]);
-    database.execute("DROP CORPUS c").unwrap();
+    database.execute_batch("DROP CORPUS c").unwrap();
     assert_eq!(rows(&database, used), [[0, 0].map(Value::Integer)]);
 }
 
@@ -315,7 +318,7 @@ fn texts_with_few_words_or_none_are_answered_too() {
     let databases = ["cpu", "cuda"].map(|device| {
         let database = Database::in_memory().unwrap();
         database
-            .execute(&format!(
+            .execute_batch(&format!(
                 "SET device = '{device}'; CREATE CORPUS c; CREATE CORPUS nothing"
             ))
             .unwrap();
@@ -334,13 +337,13 @@ fn texts_with_few_words_or_none_are_answered_too() {
         &["a b c d e f g h i a b c d e f g h i"],
     ] {
         for database in &databases {
-            database.execute("DELETE FROM c").unwrap();
+            database.execute_batch("DELETE FROM c").unwrap();
             for (number, text) in texts.iter().enumerate() {
                 let row = [Value::from(&number.to_string()[..]), Value::from(*text)];
                 let insert = "INSERT INTO c (file, content) VALUES (?, ?)";
-                database.query_with(insert, &row).unwrap();
+                database.query(insert, &row).unwrap();
             }
-            database.execute("RECOMPRESS c").unwrap();
+            database.execute_batch("RECOMPRESS c").unwrap();
         }
         for sql in tasks {
             assert_eq!(
@@ -353,8 +356,8 @@ fn texts_with_few_words_or_none_are_answered_too() {
         let ranges = [("0", 0, 100), ("0", 1, 1), ("0", 50, 1)];
         let answers = databases.each_ref().map(|database| {
             let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
-            let counts = snapshot.count_many(&questions).unwrap();
-            let places = snapshot.search_many(&questions).unwrap();
+            let counts = snapshot.count_in_many(&questions).unwrap();
+            let places = snapshot.search_in_many(&questions).unwrap();
             (counts, places, snapshot.extract_many(&ranges).unwrap())
         });
         assert_eq!(answers[1], answers[0], "{texts:?}");
@@ -367,9 +370,9 @@ fn parameter_sets_are_answered_together() {
         return;
     }
     let ((_left, cpu), (_right, cuda)) = (database(3, 3000), database(3, 3000));
-    cpu.execute("SET device = 'cpu'").unwrap();
+    cpu.execute_batch("SET device = 'cpu'").unwrap();
     // A quarter of this is less than all occurrences take: they come in several batches.
-    cuda.execute("SET device = 'cuda'; SET memory_limit = '1MiB'")
+    cuda.execute_batch("SET device = 'cuda'; SET memory_limit = '1MiB'")
         .unwrap();
     let words = ["the", "the", "missing", "can't", "dog"];
     let word_sets: Vec<Vec<Value>> = (0..150)
@@ -422,7 +425,7 @@ fn parameter_sets_are_answered_together() {
         for database in [&cpu, &cuda] {
             let insert =
                 "INSERT INTO c (file, offset, content) VALUES ('00.txt', 7, ' the brand new w3 ')";
-            database.execute(insert).unwrap();
+            database.execute_batch(insert).unwrap();
         }
     }
 }
@@ -468,7 +471,7 @@ fn copied(folder: &Path, settings: &str, of_corpus: &str) -> Vec<(String, Vec<u8
     let path = tempfile::tempdir().unwrap();
     let database = Database::open(path.path()).unwrap();
     for statement in [settings, &format!("CREATE CORPUS c WITH ({of_corpus})")] {
-        database.execute(statement).unwrap();
+        database.execute_batch(statement).unwrap();
     }
     let corpus = database.corpus("c").unwrap();
     corpus.copy_from(folder, &CopyOptions::default()).unwrap();
@@ -500,17 +503,17 @@ fn segments_are_the_same_wherever_their_grammars_are_built() {
         let path = tempfile::tempdir().unwrap();
         let database = Database::open(path.path()).unwrap();
         database
-            .execute(&format!("SET device = '{device}'"))
+            .execute_batch(&format!("SET device = '{device}'"))
             .unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         let corpus = database.corpus("c").unwrap();
         corpus
             .copy_from(folder.path(), &CopyOptions::default())
             .unwrap();
         let copied = segment_files(path.path());
         let insert = "INSERT INTO c (file, offset, content) VALUES ('00.txt', 3, 'some new words')";
-        database.execute(insert).unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch(insert).unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         (copied, segment_files(path.path()))
     };
     assert_eq!(made("cuda"), made("cpu"));
@@ -587,8 +590,8 @@ fn batches_of_operations_are_answered_as_by_the_cpu() {
         return;
     }
     let ((_left, cpu), (_right, cuda)) = (database(3, 3000), database(3, 3000));
-    cpu.execute("SET device = 'cpu'").unwrap();
-    cuda.execute("SET device = 'cuda'").unwrap();
+    cpu.execute_batch("SET device = 'cpu'").unwrap();
+    cuda.execute_batch("SET device = 'cuda'").unwrap();
     let mut state = 5u64;
     let mut below = |end: u64| {
         state = state
@@ -662,7 +665,7 @@ fn batches_of_operations_are_answered_as_by_the_cpu() {
         assert!(texts[1] == texts[0]);
         if round == 1 {
             for database in [&cpu, &cuda] {
-                database.execute("RECOMPRESS c").unwrap();
+                database.execute_batch("RECOMPRESS c").unwrap();
             }
         }
     }
@@ -678,9 +681,9 @@ fn work_on_devices_ends_when_time_is_up() {
     let (_folder, database) = database(3, 3000);
     // Nothing is copied to a device and back in so short a time.
     database
-        .execute("SET device = 'cuda'; SET statement_timeout = 1")
+        .execute_batch("SET device = 'cuda'; SET statement_timeout = 1")
         .unwrap();
-    let error = database.query(TASKS[4]).unwrap().find_map(Result::err);
+    let error = database.query(TASKS[4], ()).unwrap().find_map(Result::err);
     assert!(matches!(error, Some(Error::Timeout { .. })), "{error:?}");
     let sets: Vec<Vec<Value>> = (0..2000)
         .map(|set| vec![Value::from(&format!("{:02}.txt", set % 3)[..])])
@@ -698,15 +701,13 @@ fn work_on_devices_ends_when_time_is_up() {
     let ranges = vec![(file, 0, 4000); 2000];
     type Call<'a> = &'a dyn Fn() -> zipfdb::Result<usize>;
     let calls: [(&str, Call); 6] = [
-        ("ngrams", &|| {
-            snapshot.ngram_counts(4).map(|found| found.len())
-        }),
-        ("ranked", &|| snapshot.ranked_inverted_index(3).map(|_| 0)),
+        ("ngrams", &|| snapshot.ngrams(4).map(|found| found.len())),
+        ("ranked", &|| snapshot.ngram_files(3).map(|_| 0)),
         ("counts", &|| {
-            snapshot.count_many(&words).map(|found| found.len())
+            snapshot.count_in_many(&words).map(|found| found.len())
         }),
         ("searches", &|| {
-            snapshot.search_many(&words).map(|found| found.len())
+            snapshot.search_in_many(&words).map(|found| found.len())
         }),
         ("extracts", &|| {
             snapshot.extract_many(&ranges).map(|found| found.len())
@@ -717,7 +718,7 @@ fn work_on_devices_ends_when_time_is_up() {
     ];
     // A call may end before the watch of the clock stops it.
     let ends = calls.map(|(_, call)| call());
-    database.execute("SET statement_timeout = 0").unwrap();
+    database.execute_batch("SET statement_timeout = 0").unwrap();
     // Emulated, that many searches take seconds.
     let models = rows(&database, "SELECT model FROM devices()");
     let is_emulated = models[0] == [Value::from("host emulator")];
@@ -729,7 +730,7 @@ fn work_on_devices_ends_when_time_is_up() {
         }
     }
     assert!(!rows(&database, TASKS[4]).is_empty());
-    assert_eq!(snapshot.count_many(&words).unwrap().len(), 2000);
+    assert_eq!(snapshot.count_in_many(&words).unwrap().len(), 2000);
     let failures = rows(&database, "SELECT SUM(failures) FROM devices()");
     assert_eq!(failures, [[Value::Integer(0)]]);
 }
@@ -738,7 +739,9 @@ fn work_on_devices_ends_when_time_is_up() {
 fn a_device_that_is_not_there_is_an_error_that_says_why() {
     has_devices();
     let database = Database::in_memory().unwrap();
-    let error = database.execute("SET device = 'cuda:77'").unwrap_err();
+    let error = database
+        .execute_batch("SET device = 'cuda:77'")
+        .unwrap_err();
     assert!(error.to_string().contains("SET device = 'auto'"), "{error}");
     let value = "SELECT value FROM settings() WHERE setting = 'device'";
     assert_eq!(rows(&database, value), [[Value::from("auto")]]);

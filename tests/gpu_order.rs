@@ -7,7 +7,9 @@
 
 use std::fs;
 
-use zipfdb::{CopyOptions, Database, Result, Value};
+use zipfdb::ingest::CopyOptions;
+
+use zipfdb::{Database, Result, Value};
 use zipfdb_kernels::gpu::{self, Asked};
 
 const TASKS: [&str; 2] = [
@@ -16,7 +18,7 @@ const TASKS: [&str; 2] = [
 ];
 
 fn rows(database: &Database, sql: &str) -> Result<Vec<Vec<Value>>> {
-    let rows = database.query(sql)?;
+    let rows = database.query(sql, ())?;
     rows.map(|row| Ok(row?.into_values())).collect()
 }
 
@@ -58,7 +60,7 @@ fn the_next_grammar_is_copied_while_the_device_works() {
     }
     let database = Database::in_memory().unwrap();
     let create = "SET device = 'cpu'; CREATE CORPUS c WITH (segment_size = '64KiB')";
-    database.execute(create).unwrap();
+    database.execute_batch(create).unwrap();
     let corpus = database.corpus("c").unwrap();
     let options = CopyOptions::default();
     corpus.copy_from(folder.path(), &options).unwrap();
@@ -68,7 +70,7 @@ fn the_next_grammar_is_copied_while_the_device_works() {
     assert!(segments > 3);
     // The host has its grammars now.
     let expected = TASKS.map(|sql| rows(&database, sql).unwrap());
-    database.execute("SET device = 'cuda:0'").unwrap();
+    database.execute_batch("SET device = 'cuda:0'").unwrap();
 
     gpu::record_asked();
     assert_eq!(rows(&database, TASKS[0]).unwrap(), expected[0]);
@@ -95,18 +97,18 @@ fn the_next_grammar_is_copied_while_the_device_works() {
         .flat_map(|file| ["w0", "w5", "w70"].map(|word| (*file, word)))
         .collect();
     gpu::record_asked();
-    let found = snapshot.search_many(&questions).unwrap();
+    let found = snapshot.search_in_many(&questions).unwrap();
     let (begun, arrived) = beside(&gpu::take_asked());
     assert_eq!((begun.len(), arrived.len()), (segments - 1, segments - 1));
-    database.execute("SET device = 'cpu'").unwrap();
-    assert_eq!(snapshot.search_many(&questions).unwrap(), found);
-    database.execute("SET device = 'cuda:0'").unwrap();
+    database.execute_batch("SET device = 'cpu'").unwrap();
+    assert_eq!(snapshot.search_in_many(&questions).unwrap(), found);
+    database.execute_batch("SET device = 'cuda:0'").unwrap();
 
     // With less memory prefetched structures give way to those in use; too little memory is an error.
     let (mut given_up, mut answered) = (0, 0);
     for limit in [512, 256] {
         let set = format!("SET gpu_memory_limit = '64KiB'; SET gpu_memory_limit = '{limit}KiB'");
-        database.execute(&set).unwrap();
+        database.execute_batch(&set).unwrap();
         for (sql, expected) in TASKS.iter().zip(&expected) {
             gpu::record_asked();
             let found = rows(&database, sql);

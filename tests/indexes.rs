@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zipfdb::{CopyOptions, Database, NoProgress, Snapshot, Value};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+
+use zipfdb::{Database, Snapshot, Value};
 
 /// Numbers that look random, always the same.
 struct Numbers(u64);
@@ -53,7 +55,7 @@ fn copy(database: &Database, texts: &Texts) {
 fn create(path: &Path, texts: &Texts) -> Database {
     let database = Database::open(path).unwrap();
     database
-        .execute("CREATE CORPUS c WITH (segment_size = '64KiB')")
+        .execute_batch("CREATE CORPUS c WITH (segment_size = '64KiB')")
         .unwrap();
     copy(&database, texts);
     database
@@ -78,7 +80,7 @@ fn create_indexed(path: &Path, texts: &Texts) -> Database {
 fn create_all(database: &Database) {
     for (name, kind) in INDEXES {
         let sql = format!("CREATE INDEX IF NOT EXISTS {name} ON c USING {kind}");
-        database.execute(&sql).unwrap();
+        database.execute_batch(&sql).unwrap();
     }
 }
 
@@ -116,13 +118,13 @@ fn check(snapshot: &Snapshot, texts: &Texts) {
         assert_eq!(snapshot.count_in(name, b"w1").unwrap(), expected);
     }
     let expected: u64 = texts.values().map(|text| pairs(text, "w0", "w1")).sum();
-    assert_eq!(snapshot.count_phrase(&["w0", "w1"]).unwrap(), expected);
+    assert_eq!(snapshot.phrase_count(&["w0", "w1"]).unwrap(), expected);
     for word in ["w2", "only7"] {
         let found = snapshot.search(word.as_bytes()).unwrap();
         let found = found.into_iter().collect::<BTreeMap<String, Vec<u64>>>();
         assert_eq!(found, offsets(texts, &[word]), "{word}");
     }
-    let found = snapshot.search_phrase(&["w1", "w0"]).unwrap();
+    let found = snapshot.phrase_search(&["w1", "w0"]).unwrap();
     let found = found.into_iter().collect::<BTreeMap<String, Vec<u64>>>();
     assert_eq!(found, offsets(texts, &["w1", "w0"]));
     for name in texts.keys().take(3) {
@@ -183,7 +185,7 @@ fn files_come_and_go_with_segments_and_answers_stay() {
     let segments = || database.corpus("c").unwrap().segments().unwrap().len();
     assert!(segments() > 1);
     database
-        .execute("CREATE INDEX By_Word ON c USING postings")
+        .execute_batch("CREATE INDEX By_Word ON c USING postings")
         .unwrap();
     assert_eq!(index_files(&path).len(), segments());
     create_all(&database);
@@ -211,10 +213,10 @@ fn files_come_and_go_with_segments_and_answers_stay() {
     assert_eq!(index_files(&path).len(), 5 * segments());
     check(&snapshot(&reopened(&path)), &all);
 
-    database.execute("DROP INDEX by_word").unwrap();
+    database.execute_batch("DROP INDEX by_word").unwrap();
     for (name, _) in INDEXES {
         let sql = format!("DROP INDEX {name}");
-        database.execute(&sql).unwrap();
+        database.execute_batch(&sql).unwrap();
     }
     assert!(index_files(&path).is_empty());
     check(&snapshot(&database), &all);
@@ -268,7 +270,7 @@ fn an_index_that_is_damaged_or_lost_is_done_without_and_built_again() {
         assert_eq!(fs::read(file).unwrap().len(), whole.len());
     }
     let rows = reopened(&path)
-        .query("SELECT COUNT(bytes), COUNT(*) FROM indexes('c')")
+        .query("SELECT COUNT(bytes), COUNT(*) FROM indexes('c')", ())
         .unwrap();
     let row = rows.into_iter().next().unwrap().unwrap();
     assert_eq!(row[0], row[1]);
@@ -282,7 +284,7 @@ fn postings_of_the_second_version_are_read() {
     let path = folder.path().join("db.zdb");
     let database = create(&path, &texts);
     database
-        .execute("CREATE INDEX w ON c USING postings")
+        .execute_batch("CREATE INDEX w ON c USING postings")
         .unwrap();
     drop(database);
     let files = index_files(&path);
@@ -295,7 +297,7 @@ fn postings_of_the_second_version_are_read() {
     fs::write(&files[0], &old).unwrap();
     let database = reopened(&path);
     check(&snapshot(&database), &texts);
-    let uses = database.query("SELECT uses FROM indexes('c')").unwrap();
+    let uses = database.query("SELECT uses FROM indexes('c')", ()).unwrap();
     let uses: Vec<Vec<Value>> = uses.map(|row| row.unwrap().into_values()).collect();
     assert_ne!(uses, [[Value::Integer(0)]]);
     // The index was read, and not built again.
@@ -319,7 +321,7 @@ fn a_list_of_indexes_that_is_damaged_costs_the_indexes_and_nothing_else() {
     assert!(index_files(&path).is_empty());
     check(&snapshot(&database), &all);
     database
-        .execute("CREATE INDEX w ON c USING postings")
+        .execute_batch("CREATE INDEX w ON c USING postings")
         .unwrap();
     check(&snapshot(&reopened(&path)), &all);
 }
@@ -332,13 +334,15 @@ fn every_codec_gives_the_same_answers() {
     let database = create(&path, &all);
     for codec in zipfdb_sql::plan::POSTINGS_CODECS {
         let sql = format!("CREATE INDEX w ON c USING postings WITH (codec = '{codec}')");
-        database.execute(&sql).unwrap();
-        let rows = database.query("SELECT codec FROM indexes('c')").unwrap();
+        database.execute_batch(&sql).unwrap();
+        let rows = database
+            .query("SELECT codec FROM indexes('c')", ())
+            .unwrap();
         for row in rows {
             assert_eq!(row.unwrap()[0], Value::from(codec));
         }
         check(&snapshot(&reopened(&path)), &all);
-        database.execute("DROP INDEX w").unwrap();
+        database.execute_batch("DROP INDEX w").unwrap();
     }
 }
 
@@ -360,8 +364,8 @@ fn lists_of_blocks_and_of_files_in_another_order_give_the_same_answers() {
         ("reorder = 'on', codec = 'bp128'", "file", "on"),
     ] {
         let sql = format!("CREATE INDEX w ON c USING postings WITH ({options})");
-        database.execute(&sql).unwrap();
-        let rows = database.query("SELECT unit, reorder FROM indexes('c')");
+        database.execute_batch(&sql).unwrap();
+        let rows = database.query("SELECT unit, reorder FROM indexes('c')", ());
         for row in rows.unwrap() {
             let row = row.unwrap();
             assert_eq!((&row[0], &row[1]), (&unit.into(), &reorder.into()));
@@ -375,7 +379,7 @@ fn lists_of_blocks_and_of_files_in_another_order_give_the_same_answers() {
             fs::write(&files[0], bytes).unwrap();
             check(&snapshot(&reopened(&path)), &all);
         }
-        database.execute("DROP INDEX w").unwrap();
+        database.execute_batch("DROP INDEX w").unwrap();
     }
 }
 

@@ -22,14 +22,16 @@ fn every_statement_that_waits_for_another_writer_gives_up_in_time() {
     std::fs::write(&input, "the cat and the dog").unwrap();
     let database = Database::in_memory().unwrap();
     database
-        .execute("CREATE CORPUS c; CREATE CORPUS d")
+        .execute_batch("CREATE CORPUS c; CREATE CORPUS d")
         .unwrap();
     database
-        .execute("INSERT INTO c (file, content) VALUES ('a', 'the cat')")
+        .execute_batch("INSERT INTO c (file, content) VALUES ('a', 'the cat')")
         .unwrap();
     let writer = database.session();
-    writer.execute("BEGIN").unwrap();
-    database.execute("SET statement_timeout = '20ms'").unwrap();
+    writer.execute_batch("BEGIN").unwrap();
+    database
+        .execute_batch("SET statement_timeout = '20ms'")
+        .unwrap();
     let copy = format!("COPY c FROM '{}'", input.display());
     for sql in [
         "CREATE CORPUS e",
@@ -48,7 +50,7 @@ fn every_statement_that_waits_for_another_writer_gives_up_in_time() {
         "RECOMPRESS c",
         &copy,
     ] {
-        let result = database.execute(sql);
+        let result = database.execute_batch(sql);
         assert!(is_timeout(&result), "{sql}: {result:?}");
     }
     let sets = [vec![Value::from("b")], vec![Value::from("c")]];
@@ -66,13 +68,13 @@ fn every_statement_that_waits_for_another_writer_gives_up_in_time() {
 
     // Reading waits for no writer, and nothing has happened.
     let rows = database
-        .query("SELECT file, content FROM files('c')")
+        .query("SELECT file, content FROM files('c')", ())
         .unwrap();
     let rows: Vec<_> = rows.map(|row| row.unwrap().into_values()).collect();
     assert_eq!(rows, [[Value::from("a"), Value::Blob(b"the cat".to_vec())]]);
-    writer.execute("ROLLBACK").unwrap();
+    writer.execute_batch("ROLLBACK").unwrap();
     database
-        .execute("RESET statement_timeout; DROP CORPUS d")
+        .execute_batch("RESET statement_timeout; DROP CORPUS d")
         .unwrap();
     assert_eq!(database.corpora(), ["c"]);
 }
@@ -80,9 +82,9 @@ fn every_statement_that_waits_for_another_writer_gives_up_in_time() {
 #[test]
 fn an_interrupt_ends_a_wait_for_another_writer() {
     let database = Database::in_memory().unwrap();
-    database.execute("CREATE CORPUS c").unwrap();
+    database.execute_batch("CREATE CORPUS c").unwrap();
     let writer = database.session();
-    writer.execute("BEGIN").unwrap();
+    writer.execute_batch("BEGIN").unwrap();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -92,7 +94,7 @@ fn an_interrupt_ends_a_wait_for_another_writer() {
                 thread::sleep(Duration::from_millis(1));
             }
         });
-        let result = database.execute("DROP CORPUS c");
+        let result = database.execute_batch("DROP CORPUS c");
         is_done.store(true, Ordering::Relaxed);
         assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
     });
@@ -104,7 +106,9 @@ fn work_on_one_large_value_ends_in_time() {
     const COLUMNS: usize = 8;
     let database = Database::in_memory().unwrap();
     let text = Value::Text("abcdefg ".repeat(1 << 22));
-    database.execute("SET statement_timeout = '1ms'").unwrap();
+    database
+        .execute_batch("SET statement_timeout = '1ms'")
+        .unwrap();
     for expression in [
         "?1 LIKE '%x%'",
         "?1 LIKE '%h_x%'",
@@ -131,7 +135,7 @@ fn work_on_one_large_value_ends_in_time() {
     ] {
         let sql = format!("SELECT {}", [expression; COLUMNS].join(", "));
         let result = database
-            .query_with(&sql, std::slice::from_ref(&text))
+            .query(&sql, std::slice::from_ref(&text))
             .and_then(|rows| rows.collect::<Result<Vec<_>>>());
         assert!(is_timeout(&result), "{expression}: {:?}", result.map(drop));
     }
@@ -148,11 +152,11 @@ fn a_check_of_one_segment_ends_in_time() {
         .collect();
     corpus.append_many(&[("a", &text)]).unwrap();
     database
-        .execute("RECOMPRESS c; SET statement_timeout = '1ms'")
+        .execute_batch("RECOMPRESS c; SET statement_timeout = '1ms'")
         .unwrap();
-    assert!(is_timeout(&database.execute("CHECK c")));
+    assert!(is_timeout(&database.execute_batch("CHECK c")));
     database
-        .execute("RESET statement_timeout; CHECK c")
+        .execute_batch("RESET statement_timeout; CHECK c")
         .unwrap();
 }
 
@@ -181,7 +185,7 @@ fn add_until_refused(database: &Database, corpus: &Corpus) -> Error {
     for number in corpus.files().unwrap().len()..1000 {
         let values = [Value::Text(format!("{number:05}")), text.clone()];
         let sql = "INSERT INTO c (file, content) VALUES (?, ?)";
-        let result = database.query_with(sql, &values);
+        let result = database.query(sql, &values);
         let files = corpus.files().unwrap().len();
         match result {
             Ok(_) => assert_eq!(files, number + 1),
@@ -206,7 +210,9 @@ fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
     };
     let corpus = database.create_corpus("c", settings).unwrap();
     disk.state.is_stuck.store(true, Ordering::Relaxed);
-    database.execute("SET statement_timeout = '30ms'").unwrap();
+    database
+        .execute_batch("SET statement_timeout = '30ms'")
+        .unwrap();
     // Commits beyond twice the threshold are done when their wait ends; beyond four times writers do not begin.
     let error = add_until_refused(&database, &corpus);
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
@@ -215,12 +221,12 @@ fn writers_wait_for_a_slow_recompression_no_longer_than_they_may() {
         (4 * THRESHOLD..6 * THRESHOLD).contains(&pending),
         "{pending}"
     );
-    assert!(is_timeout(&database.execute("BEGIN")));
-    assert!(is_timeout(&database.execute("RECOMPRESS c")));
+    assert!(is_timeout(&database.execute_batch("BEGIN")));
+    assert!(is_timeout(&database.execute_batch("RECOMPRESS c")));
     assert!(is_timeout(&corpus.append_many(&[("x", "y")])));
 
     disk.state.is_stuck.store(false, Ordering::Relaxed);
-    database.execute("RESET statement_timeout").unwrap();
+    database.execute_batch("RESET statement_timeout").unwrap();
     corpus.append_many(&[("x", "y")]).unwrap();
     assert_eq!(corpus.snapshot().unwrap().extract("x", 0, 9).unwrap(), b"y");
 }
@@ -237,20 +243,24 @@ fn queries_end_in_time_while_others_keep_all_threads_busy() {
             .create_corpus(name, CorpusSettings::default())
             .unwrap();
         corpus.append_many(&[("a", &text), ("b", &text)]).unwrap();
-        database.execute(&format!("RECOMPRESS {name}")).unwrap();
+        database
+            .execute_batch(&format!("RECOMPRESS {name}"))
+            .unwrap();
     }
     for name in ["d", "e"] {
         let sql = format!("INSERT INTO {name} (file, content) VALUES ('a', ' x')");
-        database.execute(&sql).unwrap();
+        database.execute_batch(&sql).unwrap();
     }
     let reader = database.session();
     disk.state.is_stuck.store(true, Ordering::Relaxed);
     thread::scope(|scope| {
-        scope.spawn(|| database.execute("RECOMPRESS e").unwrap());
+        scope.spawn(|| database.execute_batch("RECOMPRESS e").unwrap());
         while !disk.state.is_waiting.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        reader.execute("SET statement_timeout = '20ms'").unwrap();
+        reader
+            .execute_batch("SET statement_timeout = '20ms'")
+            .unwrap();
         let statements = [
             // Edits that no query has read.
             "SELECT COUNT(*) FROM d",
@@ -266,7 +276,7 @@ fn queries_end_in_time_while_others_keep_all_threads_busy() {
             "SELECT content FROM files('c')",
             "CHECK c",
         ];
-        let results = statements.map(|sql| reader.execute(sql));
+        let results = statements.map(|sql| reader.execute_batch(sql));
         disk.state.is_stuck.store(false, Ordering::Relaxed);
         for (sql, result) in statements.iter().zip(results) {
             assert!(is_timeout(&result), "{sql}: {result:?}");
@@ -277,16 +287,16 @@ fn queries_end_in_time_while_others_keep_all_threads_busy() {
 #[test]
 fn a_commit_whose_time_is_up_before_it_is_written_has_done_nothing() {
     let database = Database::in_memory().unwrap();
-    database.execute("CREATE CORPUS c; BEGIN").unwrap();
+    database.execute_batch("CREATE CORPUS c; BEGIN").unwrap();
     // Encoding it takes some milliseconds.
     let text = Value::Text("abcdefg ".repeat(1 << 23));
     let insert = "INSERT INTO c (file, content) VALUES ('a', ?1)";
+    database.query(insert, std::slice::from_ref(&text)).unwrap();
     database
-        .query_with(insert, std::slice::from_ref(&text))
+        .execute_batch("SET statement_timeout = '1ms'")
         .unwrap();
-    database.execute("SET statement_timeout = '1ms'").unwrap();
-    assert!(is_timeout(&database.execute("COMMIT")));
-    database.execute("RESET statement_timeout").unwrap();
-    assert!(database.execute("COMMIT").is_err(), "it has ended");
+    assert!(is_timeout(&database.execute_batch("COMMIT")));
+    database.execute_batch("RESET statement_timeout").unwrap();
+    assert!(database.execute_batch("COMMIT").is_err(), "it has ended");
     assert_eq!(database.corpus("c").unwrap().files().unwrap().len(), 0);
 }

@@ -119,7 +119,7 @@ impl DB for Session {
             return Ok(DBOutput::StatementComplete(0));
         }
         let sql = sql.replace("$DIR", &self.directory.path().to_string_lossy());
-        let rows = self.database.query(&sql)?;
+        let rows = self.database.query(&sql, ())?;
         let columns = rows.columns().len();
         let rows = rows
             .map(|row| row.map(zipfdb::Row::into_values))

@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
-use zipfdb::{
-    CopyOptions, CorpusSettings, Database, InterruptHandle, NoProgress, PackCodec, PackOptions,
-    PathText, Value, pack_file, repair, unpack_file,
-};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+use zipfdb::pack::{PackCodec, PackOptions, pack_file, unpack_file};
+use zipfdb::repair::repair;
+use zipfdb::storage::PathText;
+use zipfdb::{CorpusSettings, Database, InterruptHandle, Value};
 
 type Answer = Result<(), zipfdb::Error>;
 
@@ -79,7 +80,7 @@ impl Folder {
     /// Runs SQL, in which `DIR` is the folder.
     fn sql(&self, sql: &str) -> Answer {
         let folder = self.top.path().to_str().unwrap();
-        let mut rows = self.database().query(&sql.replace("DIR", folder))?;
+        let mut rows = self.database().query(&sql.replace("DIR", folder), ())?;
         rows.try_for_each(|row| row.map(drop))
     }
 
@@ -102,7 +103,7 @@ impl Folder {
         let path = self.path("a.zdb");
         change(&path);
         let database = Database::open(&path)?;
-        let mut rows = database.query("SELECT word FROM c")?;
+        let mut rows = database.query("SELECT word FROM c", ())?;
         rows.try_for_each(|row| row.map(drop))
     }
 
@@ -241,7 +242,7 @@ const CASES: &[Case] = &[
         |folder| {
             let options = Database::options().shared(true);
             let database = options.open(folder.path("none.zdb"))?;
-            database.query("SELECT word FROM x").map(drop)
+            database.query("SELECT word FROM x", ()).map(drop)
         },
         "1:18: no such corpus \"x\"; hint: there is no database at DIR/none.zdb yet; `CREATE CORPUS name` makes it",
     ),
@@ -320,7 +321,7 @@ const CASES: &[Case] = &[
     case(
         |folder| {
             let path = [Value::from("a\0b")];
-            let rows = folder.database().query_with("COPY c FROM ?", &path);
+            let rows = folder.database().query("COPY c FROM ?", &path);
             rows.map(drop)
         },
         "1:13: the path has a NUL character, which no path has",

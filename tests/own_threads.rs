@@ -12,9 +12,9 @@ use std::thread;
 use std::time::Duration;
 
 use rayon::prelude::*;
-use zipfdb::{
-    CopyOptions, CorpusSettings, Database, NoProgress, Operation, Snapshot, Tokenizer, Value,
-};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+use zipfdb::mixed::Operation;
+use zipfdb::{CorpusSettings, Database, Snapshot, Tokenizer, Value};
 
 /// Makes every use of the global pool panic.
 fn forbid_global_pool() {
@@ -74,27 +74,27 @@ fn ask(open: impl Fn() -> Snapshot) {
         &|snapshot| drop(snapshot.extract(first, 5, 50).unwrap()),
         &|snapshot| drop(snapshot.extract(last, 0, u64::MAX).unwrap()),
         &|snapshot| drop(snapshot.search("w3").unwrap()),
-        &|snapshot| drop(snapshot.count_words(&words).unwrap()),
-        &|snapshot| drop(snapshot.search_words(&words).unwrap()),
-        &|snapshot| drop(snapshot.word_counts_of(first).unwrap()),
-        &|snapshot| drop(snapshot.word_count().unwrap()),
+        &|snapshot| drop(snapshot.count_many(&words).unwrap()),
+        &|snapshot| drop(snapshot.search_many(&words).unwrap()),
+        &|snapshot| drop(snapshot.words_in(first).unwrap()),
+        &|snapshot| drop(snapshot.words().unwrap().to_vec()),
         &|snapshot| {
-            drop(snapshot.inverted_index().unwrap());
+            drop(snapshot.word_files().unwrap());
             let vectors = snapshot.term_vectors().unwrap();
             drop(vectors.top(3));
         },
         &|snapshot| {
-            drop(snapshot.ngram_counts(2).unwrap());
-            drop(snapshot.ranked_inverted_index(2).unwrap());
+            drop(snapshot.ngrams(2).unwrap());
+            drop(snapshot.ngram_files(2).unwrap());
         },
         &|snapshot| {
-            snapshot.count_phrase(&["w1", "w2"]).unwrap();
-            snapshot.search_phrase(&["w1", "w2"]).unwrap();
-            snapshot.search_phrase(&["w1"]).unwrap();
+            snapshot.phrase_count(&["w1", "w2"]).unwrap();
+            snapshot.phrase_search(&["w1", "w2"]).unwrap();
+            snapshot.phrase_search(&["w1"]).unwrap();
         },
         &|snapshot| {
-            snapshot.count_many(&questions).unwrap();
-            snapshot.search_many(&questions).unwrap();
+            snapshot.count_in_many(&questions).unwrap();
+            snapshot.search_in_many(&questions).unwrap();
             let ranges: Vec<_> = (names.iter().map(|name| (name, 3, 40))).collect();
             snapshot.extract_many(&ranges).unwrap();
         },
@@ -164,7 +164,7 @@ const CHANGES: &[&str] = &[
 ];
 
 fn run(database: &Database, sql: &str) {
-    let result = database.execute(sql);
+    let result = database.execute_batch(sql);
     assert!(result.is_ok(), "{sql}: {}", result.unwrap_err());
 }
 
@@ -291,7 +291,7 @@ fn nothing_is_done_on_the_global_pool() {
         ask(|| reader.corpus("c").unwrap().snapshot().unwrap());
         drop(reader);
         let copy = folder.path().join("repaired.zdb");
-        zipfdb::repair(&path, &copy, &NoProgress, &zipfdb::InterruptHandle::new()).unwrap();
+        zipfdb::repair::repair(&path, &copy, &NoProgress, &zipfdb::InterruptHandle::new()).unwrap();
         let repaired = Database::open(&copy).unwrap();
         ask(|| repaired.corpus("c").unwrap().snapshot().unwrap());
         // A host that has a pool of its own, and asks from its threads.

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use zipfdb::{Database, IngestMode, InterruptHandle, SegmentForm, repair};
+use zipfdb::repair::repair;
+use zipfdb::storage::SegmentForm;
+use zipfdb::{Database, IngestMode, InterruptHandle};
 
 /// Numbers that look random, always the same.
 struct Numbers(u64);
@@ -93,7 +95,7 @@ const QUESTIONS: &[&str] = &[
 
 fn answers(database: &Database) -> Vec<String> {
     let ask = |sql: &&str| {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         let rows: Vec<String> = rows.map(|row| format!("{:?}", row.unwrap())).collect();
         format!("{sql}\n{}", rows.join("\n"))
     };
@@ -116,7 +118,7 @@ fn open(path: &Path, tokenizer: &str, folder: &TempDir, options: &str) -> Databa
     let database = Database::open(path).unwrap();
     let copy = folder.path().display();
     database
-        .execute(&format!(
+        .execute_batch(&format!(
             "SET recompress_threads = 0;
              CREATE CORPUS c WITH (segment_size = '64KiB', tokenizer = '{tokenizer}');
              COPY c FROM '{copy}' {options}"
@@ -141,14 +143,14 @@ fn answers_are_those_of_a_grammar_with_each_tokenizer() {
                      INSERT INTO c (file, offset, content) VALUES ('f07.txt', 3, ' \u{4e2d}\u{6587} the '), ('large', 70000, 'cat the');
                      DELETE FROM c WHERE file = 'f09.txt'";
         for database in [&text, &grammar] {
-            database.execute(edits).unwrap();
+            database.execute_batch(edits).unwrap();
         }
         assert!(is_text(&text));
         assert_eq!(answers(&text), answers(&grammar), "{tokenizer}, edited");
 
         // The segments that one COPY of the same files makes.
         for database in [&text, &grammar] {
-            database.execute("RECOMPRESS c").unwrap();
+            database.execute_batch("RECOMPRESS c").unwrap();
         }
         let facts = |database: &Database| {
             let segments = database.corpus("c").unwrap().segments().unwrap();
@@ -197,7 +199,7 @@ fn text_becomes_a_grammar_in_the_background_and_when_the_database_is_opened() {
         "ALTER CORPUS c SET (ingest = 'fast'); COPY c FROM '{}'",
         more.path().display()
     );
-    database.execute(&copy).unwrap();
+    database.execute_batch(&copy).unwrap();
     let corpus = database.corpus("c").unwrap();
     assert_eq!(corpus.settings().unwrap().ingest, IngestMode::Fast);
     let begin = Instant::now();
@@ -223,10 +225,12 @@ fn only_much_text_is_packed_if_the_corpus_leaves_it_open() {
     let database = Database::in_memory().unwrap();
     let copy = |file: &str| {
         let path = folder.path().join(file).display().to_string();
-        database.execute(&format!("COPY c FROM '{path}'")).unwrap();
+        database
+            .execute_batch(&format!("COPY c FROM '{path}'"))
+            .unwrap();
     };
     database
-        .execute("SET recompress_threads = 0; CREATE CORPUS c WITH (ingest = 'auto')")
+        .execute_batch("SET recompress_threads = 0; CREATE CORPUS c WITH (ingest = 'auto')")
         .unwrap();
     copy("small");
     assert_eq!(forms(&database), [SegmentForm::Grammar]);
@@ -258,7 +262,7 @@ fn files_that_are_replaced_are_packed_too() {
         let path = other.path().display();
         let options = format!("on_conflict = 'replace', compression = '{compression}'");
         let copy = format!("COPY c FROM '{path}' WITH ({options})");
-        database.execute(&copy).unwrap();
+        database.execute_batch(&copy).unwrap();
     }
     assert!(!forms(&grammar).contains(&SegmentForm::Text));
     assert!(forms(&packed).contains(&SegmentForm::Text));
@@ -271,7 +275,7 @@ fn large_changes_become_a_grammar_by_way_of_packed_text_while_they_are_read() {
     let path = folder.path().join("c.zdb");
     let database = Database::open(&path).unwrap();
     let create = "CREATE CORPUS c WITH (ingest = 'fast', recompress_threshold = '64KiB')";
-    database.execute(create).unwrap();
+    database.execute_batch(create).unwrap();
     let content = "the cat and the dog ".repeat(500);
     for round in 0..20_u64 {
         let mut edits = database.begin().unwrap();
@@ -283,7 +287,7 @@ fn large_changes_become_a_grammar_by_way_of_packed_text_while_they_are_read() {
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
         assert_eq!(snapshot.count("cat").unwrap(), (round + 1) * 2_000);
     }
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     assert_eq!(forms(&database), [SegmentForm::Grammar]);
     drop(database);
     let snapshot = Database::open(&path).unwrap().corpus("c").unwrap();
@@ -303,23 +307,29 @@ fn a_few_changes_are_merged_when_they_are_as_old_as_wanted() {
     };
     let insert = |file: &str| {
         let sql = format!("INSERT INTO c (file, content) VALUES ('{file}', 'the cat')");
-        database.execute(&sql).unwrap();
+        database.execute_batch(&sql).unwrap();
     };
-    database.execute("CREATE CORPUS c").unwrap();
+    database.execute_batch("CREATE CORPUS c").unwrap();
     insert("a");
     database
-        .execute("SET recompress_rate = '1MiB'; SET recompress_interval = 5")
+        .execute_batch("SET recompress_rate = '1MiB'; SET recompress_interval = 5")
         .unwrap();
     merged(1);
     insert("b");
     merged(2);
-    database.execute("SET recompress_interval = '1h'").unwrap();
+    database
+        .execute_batch("SET recompress_interval = '1h'")
+        .unwrap();
     insert("c");
-    database.execute("SET recompress_interval = 5").unwrap();
+    database
+        .execute_batch("SET recompress_interval = 5")
+        .unwrap();
     merged(3);
     insert("d");
     // Closing the database does not wait for a scheduled recompression.
-    database.execute("SET recompress_interval = '1h'").unwrap();
+    database
+        .execute_batch("SET recompress_interval = '1h'")
+        .unwrap();
     insert("e");
 }
 
@@ -329,7 +339,7 @@ fn indexes_are_built_once_text_has_become_a_grammar() {
     let path = top.path().join("text.zdb");
     let database = open(&path, "unicode", &folder, "WITH (compression = 'fast')");
     database
-        .execute("CREATE INDEX w ON c USING postings")
+        .execute_batch("CREATE INDEX w ON c USING postings")
         .unwrap();
     let built = |path: &Path| {
         let names = fs::read_dir(path.join("segments")).unwrap();
@@ -338,7 +348,7 @@ fn indexes_are_built_once_text_has_become_a_grammar() {
     };
     assert_eq!(built(&path), 0);
     let before = answers(&database);
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     assert_eq!(built(&path), forms(&database).len());
     assert_eq!(answers(&database), before);
 }
@@ -370,7 +380,7 @@ fn damage_gives_an_error_or_the_right_answer_and_repair_saves_the_rest() {
     ];
     let ask = |database: &Database| -> Vec<Result<String, String>> {
         let ask = |sql: &&str| {
-            let rows = database.query(sql).map_err(|error| error.to_string())?;
+            let rows = database.query(sql, ()).map_err(|error| error.to_string())?;
             let rows: Result<Vec<_>, _> = rows.collect();
             rows.map(|rows| format!("{rows:?}"))
                 .map_err(|error| error.to_string())
@@ -397,7 +407,7 @@ fn damage_gives_an_error_or_the_right_answer_and_repair_saves_the_rest() {
             refused += u32::from(found.is_err());
             assert!(found.is_err() || found == *expected, "byte {place}");
         }
-        let check = database.query("CHECK c");
+        let check = database.query("CHECK c", ());
         let is_whole = check.is_ok_and(|rows| rows.into_iter().all(|row| row.is_ok()));
         assert!(!is_whole, "byte {place} is not missed");
     }
@@ -409,11 +419,23 @@ fn damage_gives_an_error_or_the_right_answer_and_repair_saves_the_rest() {
     damaged[middle] ^= 0x10;
     fs::write(file, &damaged).unwrap();
     let saved = top.path().join("saved.zdb");
-    let report = repair(&path, &saved, &zipfdb::NoProgress, &InterruptHandle::new()).unwrap();
+    let report = repair(
+        &path,
+        &saved,
+        &zipfdb::ingest::NoProgress,
+        &InterruptHandle::new(),
+    )
+    .unwrap();
     assert!(!report.lost.is_empty());
     fs::write(file, &bytes).unwrap();
     let saved = top.path().join("whole.zdb");
-    let report = repair(&path, &saved, &zipfdb::NoProgress, &InterruptHandle::new()).unwrap();
+    let report = repair(
+        &path,
+        &saved,
+        &zipfdb::ingest::NoProgress,
+        &InterruptHandle::new(),
+    )
+    .unwrap();
     assert!(report.lost.is_empty(), "{report:?}");
     assert_eq!(ask(&Database::open(&saved).unwrap()), expected);
 }

@@ -8,9 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use zipfdb::{
-    Database, Durability, Error, InterruptHandle, NoProgress, Progress, RepairReport, repair,
-};
+use zipfdb::ingest::{NoProgress, Progress};
+
+use zipfdb::repair::{RepairReport, repair};
+
+use zipfdb::{Database, Durability, Error, InterruptHandle};
 use zipfdb_storage::{FileBackend, SegmentReader};
 use zipfdb_test_model::{CORPORA, Change, Edit, State, check, observe};
 use zipfdb_test_support::harness::{Random, contents, scratch};
@@ -111,14 +113,14 @@ fn views_are_saved_or_told_to_be_lost() {
     build(&path);
     let database = Database::options().threads(1).open(&path).unwrap();
     database
-        .execute("CREATE VIEW three AS SELECT 3 AS n")
+        .execute_batch("CREATE VIEW three AS SELECT 3 AS n")
         .unwrap();
     drop(database);
     let (_, report) = repaired(&path);
     assert_eq!((report.lost, report.notes), (vec![], vec![]));
     let target = path.with_extension("repaired");
     let database = Database::options().threads(1).open(&target).unwrap();
-    let rows = database.query("SELECT n FROM three").unwrap();
+    let rows = database.query("SELECT n FROM three", ()).unwrap();
     let rows: Vec<_> = rows.map(|row| row.unwrap().values().to_vec()).collect();
     assert_eq!(rows, [[zipfdb::Value::Integer(3)]]);
     drop(database);

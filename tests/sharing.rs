@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use zipfdb::{
-    CopyOptions, CorpusSettings, Database, DatabaseOptions, Error, NoProgress, Result,
-    StorageError, Value,
-};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+
+use zipfdb::storage::StorageError;
+
+use zipfdb::{CorpusSettings, Database, DatabaseOptions, Error, Result, Value};
 use zipfdb_test_support::harness::{Random, child_argument, scratch, start_child};
 
 fn shared() -> DatabaseOptions {
@@ -27,7 +28,7 @@ fn is_locked<T>(result: &Result<T>) -> bool {
 
 /// Names and texts of all files.
 fn texts(database: &Database, corpus: &str) -> Vec<(String, Vec<u8>)> {
-    let rows = database.query(&format!("SELECT file, content FROM files('{corpus}')"));
+    let rows = database.query(&format!("SELECT file, content FROM files('{corpus}')"), ());
     let texts = rows
         .unwrap()
         .map(|row| match row.unwrap().into_values().as_slice() {
@@ -71,13 +72,13 @@ fn who_only_reads_locks_nobody_out() {
     }
     // The writer has the lock from its opening to its end.
     for reader in &readers {
-        reader.execute("SET busy_timeout = 0").unwrap();
-        let refused = reader.execute("INSERT INTO c (file, content) VALUES ('f', ' three')");
+        reader.execute_batch("SET busy_timeout = 0").unwrap();
+        let refused = reader.execute_batch("INSERT INTO c (file, content) VALUES ('f', ' three')");
         assert!(is_locked(&refused), "{refused:?}");
     }
     drop((corpus, writer));
     readers[0]
-        .execute("INSERT INTO c (file, content) VALUES ('f', ' three')")
+        .execute_batch("INSERT INTO c (file, content) VALUES ('f', ' three')")
         .unwrap();
     assert_eq!(
         texts(&readers[1], "c"),
@@ -92,21 +93,23 @@ fn a_write_waits_for_another_as_long_as_it_may() {
     let (one, other) = (brief(&path), brief(&path));
     one.create_corpus("c", CorpusSettings::default()).unwrap();
     let insert = "INSERT INTO c (file, content) VALUES ('f', 'x ')";
-    one.execute("BEGIN").unwrap();
-    one.execute(insert).unwrap();
-    other.execute("SET busy_timeout = '30ms'").unwrap();
-    assert!(is_locked(&other.execute(insert)));
-    assert!(is_locked(&other.execute("BEGIN")));
-    assert!(is_locked(&other.execute("CREATE CORPUS d")));
-    assert!(is_locked(&other.execute("RECOMPRESS c")));
-    other.execute("SET busy_timeout = '1h'").unwrap();
-    other.execute("SET statement_timeout = '30ms'").unwrap();
-    let late = other.execute(insert);
+    one.execute_batch("BEGIN").unwrap();
+    one.execute_batch(insert).unwrap();
+    other.execute_batch("SET busy_timeout = '30ms'").unwrap();
+    assert!(is_locked(&other.execute_batch(insert)));
+    assert!(is_locked(&other.execute_batch("BEGIN")));
+    assert!(is_locked(&other.execute_batch("CREATE CORPUS d")));
+    assert!(is_locked(&other.execute_batch("RECOMPRESS c")));
+    other.execute_batch("SET busy_timeout = '1h'").unwrap();
+    other
+        .execute_batch("SET statement_timeout = '30ms'")
+        .unwrap();
+    let late = other.execute_batch(insert);
     assert!(matches!(late, Err(Error::Timeout { .. })), "{late:?}");
-    other.execute("RESET statement_timeout").unwrap();
+    other.execute_batch("RESET statement_timeout").unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| other.execute(insert));
-        one.execute("COMMIT").unwrap();
+        let waiting = scope.spawn(|| other.execute_batch(insert));
+        one.execute_batch("COMMIT").unwrap();
         waiting.join().unwrap().unwrap();
     });
     assert_eq!(texts(&one, "c"), [("f".into(), b"x x ".to_vec())]);
@@ -243,7 +246,7 @@ fn a_shared_database_is_created_by_its_first_change() {
         "DROP VIEW IF EXISTS v",
         "CREATE TEMP VIEW v AS SELECT 1",
     ] {
-        reader.execute(sql).unwrap();
+        reader.execute_batch(sql).unwrap();
     }
     for sql in [
         "SELECT word FROM c",
@@ -254,22 +257,22 @@ fn a_shared_database_is_created_by_its_first_change() {
         "DROP INDEX i",
         "CREATE VIEW w AS SELECT word FROM c",
     ] {
-        let error = reader.execute(sql).unwrap_err().to_string();
+        let error = reader.execute_batch(sql).unwrap_err().to_string();
         let is_told = error.contains("there is no database at") || error.contains("no such index");
         assert!(is_told, "{sql}: {error}");
     }
     let notices = |database: &Database| {
-        let rows = database.query("SELECT corpus FROM corpora()").unwrap();
+        let rows = database.query("SELECT corpus FROM corpora()", ()).unwrap();
         rows.notices().len()
     };
     assert_eq!((notices(&reader), reader.corpora().len()), (1, 0));
     assert!(!path.exists());
 
-    writer.execute("CREATE CORPUS c").unwrap();
+    writer.execute_batch("CREATE CORPUS c").unwrap();
     assert_eq!(reader.corpora(), ["c"]);
     assert_eq!(notices(&reader), 0);
     reader
-        .execute("INSERT INTO c (file, content) VALUES ('f', 'x')")
+        .execute_batch("INSERT INTO c (file, content) VALUES ('f', 'x')")
         .unwrap();
     assert_eq!(texts(&writer, "c"), [("f".into(), b"x".to_vec())]);
     drop((reader, writer));
@@ -278,8 +281,8 @@ fn a_shared_database_is_created_by_its_first_change() {
     // One that was there and is removed is not made again.
     let reader = brief(&path);
     fs::remove_dir_all(&path).unwrap();
-    assert!(reader.query("SELECT word FROM c").is_err());
-    assert!(reader.execute("CREATE CORPUS d").is_err());
+    assert!(reader.query("SELECT word FROM c", ()).is_err());
+    assert!(reader.execute_batch("CREATE CORPUS d").is_err());
     assert!(!path.exists());
 
     // An empty directory is a place for a database, one with other files is none.
@@ -287,7 +290,7 @@ fn a_shared_database_is_created_by_its_first_change() {
     let database = brief(&path);
     assert_eq!(database.corpora().len(), 0);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
-    database.execute("CREATE CORPUS c").unwrap();
+    database.execute_batch("CREATE CORPUS c").unwrap();
     drop(database);
     let stuff = folder.path().join("stuff");
     fs::create_dir(&stuff).unwrap();
@@ -351,10 +354,10 @@ fn eight_processes_read_beside_one_that_writes_recompresses_and_drops() {
     for commits in 1..=COMMITS {
         commit(commits);
         if commits % 5 == 0 {
-            database.execute("RECOMPRESS c").unwrap();
+            database.execute_batch("RECOMPRESS c").unwrap();
         }
         if commits % 4 == 0 {
-            database.execute("DROP CORPUS IF EXISTS d").unwrap();
+            database.execute_batch("DROP CORPUS IF EXISTS d").unwrap();
             let corpus = database.create_corpus("d", small()).unwrap();
             let text = format!("{commits} ").repeat(3_000);
             corpus.append_many(&[("g", text)]).unwrap();

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, Error, Value};
+use zipfdb::ingest::CopyOptions;
+
+use zipfdb::{CorpusSettings, Database, Error, Value};
 
 /// Words that hardly come back.
 fn text(words: u64) -> String {
@@ -43,7 +45,7 @@ fn watched(database: &Database, sql: &str) -> (Vec<Vec<Value>>, usize) {
             }
         });
         let answer = || -> Result<Vec<Vec<Value>>, Error> {
-            let mut rows = database.query(sql)?;
+            let mut rows = database.query(sql, ())?;
             let first = rows.next();
             // Its first row is out and the others are still in files.
             most.fetch_max(open_spill_files(), Ordering::Relaxed);
@@ -107,10 +109,10 @@ fn little_memory_gives_the_same_rows_from_few_files() {
     ];
     let mut seen = 0;
     for sql in &queries {
-        database.execute("SET memory_limit = '1GiB'").unwrap();
+        database.execute_batch("SET memory_limit = '1GiB'").unwrap();
         let (expected, none) = watched(&database, sql);
         assert_eq!(none, 0, "{sql}");
-        database.execute("SET memory_limit = '1MiB'").unwrap();
+        database.execute_batch("SET memory_limit = '1MiB'").unwrap();
         let (found, files) = watched(&database, sql);
         assert!(found == expected, "{sql}");
         // A file for each level of each of two operators.
@@ -122,13 +124,13 @@ fn little_memory_gives_the_same_rows_from_few_files() {
         assert!(seen > 0, "no query spilled");
     }
     // Whether its rows are not taken or it is interrupted, what a query has spilled is gone with it.
-    let mut rows = database.query(&queries[0]).unwrap();
+    let mut rows = database.query(&queries[0], ()).unwrap();
     rows.next().unwrap().unwrap();
     rows.interrupt_handle().unwrap().interrupt();
     let error = rows.find_map(|row| row.err()).unwrap();
     assert!(matches!(error, Error::Interrupted), "{error}");
     assert_eq!(open_spill_files(), 0);
-    let mut rows = database.query(&queries[1]).unwrap();
+    let mut rows = database.query(&queries[1], ()).unwrap();
     rows.next().unwrap().unwrap();
     drop(rows);
     assert_eq!(open_spill_files(), 0);

@@ -11,7 +11,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use zipfdb::{CopyOptions, Database, Durability, NoProgress, Snapshot};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+
+use zipfdb::{Database, Durability, Snapshot};
 use zipfdb_test_model::{CORPORA, State, Texts, check_counts, random_edits, settings};
 use zipfdb_test_support::harness::{Random, scratch};
 
@@ -244,7 +246,7 @@ fn every_snapshot_is_of_a_commit_that_is_not_older_than_what_was_acknowledged() 
     for corpus in CORPORA {
         // A recompression in the background, once the database is opened again, would make files while they are counted.
         let never = format!("ALTER CORPUS \"{corpus}\" SET (recompress_threshold = '1GiB')");
-        database.execute(&never).unwrap();
+        database.execute_batch(&never).unwrap();
     }
     drop(database);
     let database = Database::open(&path).unwrap();

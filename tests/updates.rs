@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Mutex;
 
-use zipfdb::{
-    Answer, CopyOptions, Corpus, CorpusSettings, Database, Error, NoProgress, Operation, Progress,
-    Tokenizer, Value,
-};
+use zipfdb::ingest::{CopyOptions, NoProgress, Progress};
+
+use zipfdb::mixed::{Answer, Operation};
+
+use zipfdb::{Corpus, CorpusSettings, Database, Error, Tokenizer, Value};
 
 type Texts = BTreeMap<String, Vec<u8>>;
 
@@ -78,7 +79,7 @@ fn check(corpus: &Corpus, texts: &Texts) {
             "{name}"
         );
         let words = text.windows(3).filter(|window| *window == b"cat").count();
-        let found = snapshot.word_count_of(name).unwrap();
+        let found = snapshot.words_in(name).unwrap().to_vec();
         let has_cat = found
             .iter()
             .any(|(word, _)| word.windows(3).any(|w| w == b"cat"));
@@ -334,7 +335,7 @@ struct Asking(Database, Mutex<Vec<(Value, Value)>>, &'static str);
 
 impl Progress for Asking {
     fn begin(&self, stage: &str, _total: u64) {
-        let share = |sql| self.0.query(sql).unwrap().next().unwrap().unwrap()[0].clone();
+        let share = |sql| self.0.query(sql, ()).unwrap().next().unwrap().unwrap()[0].clone();
         let corpus = share("SELECT recompressed FROM corpora()");
         let segment = share("SELECT recompressed FROM segments('c')");
         self.1.lock().unwrap().push((corpus, segment));
@@ -624,7 +625,7 @@ fn words_that_edits_of_a_mixed_batch_join_and_split_are_told() {
         };
         let snapshots: Vec<_> = asked.iter().map(|&state| plain(&states[state])).collect();
         let mut words: Vec<Vec<u8>> = (snapshots.iter())
-            .flat_map(|snapshot| snapshot.word_count().unwrap())
+            .flat_map(|snapshot| snapshot.words().unwrap().to_vec())
             .map(|(word, _)| word.to_vec())
             .collect();
         words.sort_unstable();

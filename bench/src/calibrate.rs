@@ -146,7 +146,7 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
     )?;
     let (database, snapshot) = engines::ours::open(directory.path(), 1)?;
     let runs = options.runs.max(1);
-    let words = snapshot.word_counts()?;
+    let words = snapshot.words()?;
     let file = nanoseconds(runs, || {
         snapshot
             .files()
@@ -154,9 +154,9 @@ fn costs(corpus: &Corpus, options: &Options) -> Result<[Option<f64>; CONSTANTS.l
             .map(|file| file.bytes + file.words)
             .sum::<u64>()
     });
-    let word = nanoseconds(runs, || snapshot.word_counts());
+    let word = nanoseconds(runs, || snapshot.words());
     let stream = nanoseconds(runs, || {
-        let rows = database.query("SELECT MAX(offset), MIN(position) FROM corpus");
+        let rows = database.query("SELECT MAX(offset), MIN(position) FROM corpus", ());
         rows.and_then(|mut rows| rows.next_batch(usize::MAX))
     });
     let OfGrammar {

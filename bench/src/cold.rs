@@ -341,11 +341,12 @@ fn create_index(job: &Job, kind: &str) -> Result<()> {
     let database = engines::ours::open_to_write(&job.directory, job.threads)?;
     let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
     let begin = Instant::now();
-    database.execute(&format!("CREATE INDEX {kind} ON \"{corpus}\" USING {kind}"))?;
+    database.execute_batch(&format!("CREATE INDEX {kind} ON \"{corpus}\" USING {kind}"))?;
     let seconds = begin.elapsed().as_secs_f64();
-    let sizes = database.query(&format!(
-        "SELECT SUM(bytes) FROM indexes('{corpus}') WHERE kind = '{kind}'"
-    ))?;
+    let sizes = database.query(
+        &format!("SELECT SUM(bytes) FROM indexes('{corpus}') WHERE kind = '{kind}'"),
+        (),
+    )?;
     let size = sizes.into_iter().next().ok_or("no index")??;
     let zipfdb::Value::Integer(bytes) = size[0] else {
         return Err("an index without a file".into());
@@ -369,7 +370,7 @@ fn ask(question: Question, subject: &str, database: &Database, snapshot: &Snapsh
     let corpus = database.corpora().into_iter().next().ok_or("no corpus")?;
     if let Some(sql) = question.sql(&corpus, &subject) {
         let mut rows = 0;
-        for row in database.query(&sql)? {
+        for row in database.query(&sql, ())? {
             row?;
             rows += 1;
         }

@@ -263,7 +263,7 @@ fn notes(lookups: &LookupOptions) -> Vec<String> {
         notes.push(match engine {
             Engine::Ours | Engine::Packed => format!(
                 "{} Single calls: `count_in`, `search_in`, `extract`, `count_phrase`. Batches: `count_many`, `search_many`, \
-                 `extract_many` on {} threads, at most {} questions and about {} million hits at once. SQL: `query_with`, \
+                 `extract_many` on {} threads, at most {} questions and about {} million hits at once. SQL: `query`, \
                  so each question is parsed and planned; SQL sets: `query_many` with {} parameter sets at once. Every \
                  count that was asked for one by one was compared with the plain text, of words and of phrases, and so \
                  were {SAMPLE} searches and extracts of each length; they are equal. Batches, and SQL one by one, were \

@@ -252,7 +252,7 @@ fn build_large(directory: &Path, options: &Options, copies: u64) -> Result<()> {
             }
         }
         eprintln!("copy {copy}");
-        corpus.copy_from(text.path(), &zipfdb::CopyOptions::default())?;
+        corpus.copy_from(text.path(), &zipfdb::ingest::CopyOptions::default())?;
     }
     drop((corpus, database));
     Ok(())
@@ -350,11 +350,11 @@ pub fn run_child(job: &Job) -> Result<()> {
     let limit = format!("SET memory_limit = '{}'", job.limit);
     if job.work == Work::Recompression {
         let database = engines::ours::open_to_write(&job.directory, job.threads)?;
-        database.execute(&limit)?;
+        database.execute_batch(&limit)?;
         return print(job, Instant::now(), recompress(&database)?);
     }
     let (database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
-    database.execute(&limit)?;
+    database.execute_batch(&limit)?;
     let begin = Instant::now();
     let answers = match job.interface {
         Interface::Rust => by_rust(job.work, &snapshot)?,
@@ -380,23 +380,21 @@ fn print(job: &Job, begin: Instant, answers: u64) -> Result<()> {
 
 fn by_rust(work: Work, snapshot: &Snapshot) -> Result<u64> {
     Ok(match work {
-        Work::WordCount => snapshot.word_counts()?.iter().len() as u64,
-        Work::Sort => snapshot.word_counts()?.sorted().len() as u64,
-        Work::InvertedIndex => snapshot.inverted_index()?.iter().count() as u64,
+        Work::WordCount => snapshot.words()?.iter().len() as u64,
+        Work::Sort => snapshot.words()?.sorted().len() as u64,
+        Work::InvertedIndex => snapshot.word_files()?.iter().count() as u64,
         Work::TermVector => {
             let vectors = snapshot.term_vectors()?;
             let words = (0..vectors.files()).map(|file| vectors.words(file).count() as u64);
             words.sum()
         }
-        Work::SequenceCount => snapshot.ngram_counts(NGRAM_WORDS)?.len() as u64,
-        Work::RankedInvertedIndex => {
-            snapshot.ranked_inverted_index(NGRAM_WORDS)?.iter().count() as u64
-        }
+        Work::SequenceCount => snapshot.ngrams(NGRAM_WORDS)?.len() as u64,
+        Work::RankedInvertedIndex => snapshot.ngram_files(NGRAM_WORDS)?.iter().count() as u64,
         Work::Phrase => {
             let phrase = phrase(snapshot)?;
             let words: Vec<&str> = phrase.split(' ').collect();
             snapshot
-                .search_phrase(&words)?
+                .phrase_search(&words)?
                 .iter()
                 .map(|(_, offsets)| offsets.len() as u64)
                 .sum()
@@ -418,7 +416,7 @@ fn by_sql(work: Work, database: &Database, snapshot: &Snapshot) -> Result<u64> {
     };
     let sql = work.sql(&corpus, &phrase).ok_or("no statement")?;
     let mut rows = 0;
-    for row in database.query(&sql)? {
+    for row in database.query(&sql, ())? {
         row?;
         rows += 1;
     }
@@ -437,7 +435,7 @@ fn recompress(database: &Database) -> Result<u64> {
     database.corpus(&corpus)?.insert_many(&edits)?;
     let count = files.len() as u64;
     drop(snapshot);
-    database.execute(&format!("RECOMPRESS \"{corpus}\""))?;
+    database.execute_batch(&format!("RECOMPRESS \"{corpus}\""))?;
     Ok(count)
 }
 
@@ -488,7 +486,7 @@ fn lookups(snapshot: &Snapshot) -> Result<u64> {
         answers += snapshot.count_in(&file.name, *word)?;
         answers += snapshot.search_in(&file.name, *word)?.len() as u64;
         if let Some(two) = words.windows(2).next() {
-            answers += snapshot.count_phrase(two)?;
+            answers += snapshot.phrase_count(two)?;
         }
     }
     Ok(answers)

@@ -5,7 +5,8 @@
 use std::fs;
 use std::time::Instant;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database};
 
 use crate::corpus::Corpus;
 use crate::report::{Cell, MEGABYTE, Report, Table};
@@ -88,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
                 if rows != same {
                     return Err(format!("{sql}: {rows} rows as columns, {same} one by one").into());
                 }
-                let (_, csv) = timed(|| Ok(database.query(&copy)?))?;
+                let (_, csv) = timed(|| Ok(database.query(&copy, ())?))?;
                 measured.batches.push(batches);
                 measured.one_by_one.push(one_by_one);
                 measured.csv.push(csv);
@@ -124,7 +125,7 @@ fn timed<A>(work: impl FnOnce() -> Result<A>) -> Result<(A, f64)> {
 }
 
 fn count_batches(database: &Database, sql: &str) -> Result<u64> {
-    let mut rows = database.query(sql)?;
+    let mut rows = database.query(sql, ())?;
     let mut count = 0;
     while let Some(batch) = rows.next_batch(BATCH_ROWS)? {
         count += batch.len() as u64;
@@ -134,7 +135,7 @@ fn count_batches(database: &Database, sql: &str) -> Result<u64> {
 
 fn count_rows(database: &Database, sql: &str) -> Result<u64> {
     let mut count = 0;
-    for row in database.query(sql)? {
+    for row in database.query(sql, ())? {
         row?;
         count += 1;
     }

@@ -149,7 +149,7 @@ impl Subjects {
         for &(threads, device) in subjects {
             let options = Database::options().threads(threads).read_only(true);
             let database = options.open(engines::ours::path(&job.directory))?;
-            database.execute(&format!("SET device = '{device}'"))?;
+            database.execute_batch(&format!("SET device = '{device}'"))?;
             snapshots.push(database.corpus("corpus")?.snapshot()?);
             databases.push(database);
         }

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use zipfdb::{Database, Elimination, PackCodec, PackOptions};
+use zipfdb::pack::{Elimination, PackCodec, PackOptions};
+
+use zipfdb::Database;
 
 use crate::output::Format;
 
@@ -313,7 +315,7 @@ fn setting(name: &str, value: &str) -> Result<String, String> {
         format!("SET {name} = '{}'", value.replace('\'', "''"))
     };
     let database = Database::options().threads(1).in_memory();
-    match database.and_then(|database| database.execute(&statement)) {
+    match database.and_then(|database| database.execute_batch(&statement)) {
         Ok(()) => Ok(statement),
         Err(error) => {
             let text = error.to_string();

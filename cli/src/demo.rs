@@ -9,7 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use zipfdb::{Database, InterruptHandle, PathText, Progress, Row, Rows, Value};
+use zipfdb::ingest::Progress;
+use zipfdb::storage::PathText;
+use zipfdb::{Database, InterruptHandle, Row, Rows, Value};
 
 use crate::error::Error;
 use crate::interrupt::Signals;
@@ -259,7 +261,7 @@ impl Demo<'_> {
         let begun = Instant::now();
         let bars = Bars::new();
         let rows: Rows = database
-            .query_with_progress(sql, &[], &bars as &dyn Progress)
+            .query_with_progress(sql, (), &bars as &dyn Progress)
             .map_err(failed)?;
         let columns = rows
             .columns()

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustyline::error::ReadlineError;
-use zipfdb::{IoReason, PathText};
+use zipfdb::storage::{IoReason, PathText};
 
 /// An error that ends the program or a statement.
 #[derive(Debug, thiserror::Error)]

@@ -33,8 +33,10 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use zipfdb::Database;
+use zipfdb::memory::give_back_large_blocks;
 use zipfdb::output::RowFormat;
-use zipfdb::{Database, PathText, give_back_large_blocks};
+use zipfdb::storage::PathText;
 
 use arguments::{Arguments, Source, Task};
 use error::Error;
@@ -181,7 +183,7 @@ fn open(arguments: &Arguments) -> Result<Database, Error> {
     };
     let set = |database: Database| {
         let mut settings = arguments.settings();
-        settings.try_for_each(|statement| database.execute(statement))?;
+        settings.try_for_each(|statement| database.execute_batch(statement))?;
         Ok(database)
     };
     opened.and_then(set).map_err(|source| Error::Open {

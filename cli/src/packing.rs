@@ -5,7 +5,11 @@
 
 use std::path::Path;
 
-use zipfdb::{InterruptHandle, PackedSizes, PathText};
+use zipfdb::pack::PackedSizes;
+
+use zipfdb::storage::PathText;
+
+use zipfdb::InterruptHandle;
 
 use crate::arguments::PackArguments;
 use crate::error::Error;
@@ -19,7 +23,7 @@ pub fn pack(arguments: &PackArguments, signals: &Signals) -> Result<(), Error> {
     let interrupt = InterruptHandle::new();
     let _running = signals.begin(interrupt.clone());
     let options = arguments.options();
-    let packed = zipfdb::pack_file(source, target, &options, &Bars::new(), &interrupt);
+    let packed = zipfdb::pack::pack_file(source, target, &options, &Bars::new(), &interrupt);
     let PackedSizes { text, packed, .. } =
         packed.map_err(|source| Error::of_packing("pack", source))?;
     let place = place(target);
@@ -31,7 +35,7 @@ pub fn pack(arguments: &PackArguments, signals: &Signals) -> Result<(), Error> {
 pub fn unpack(source: &Path, target: &Path, signals: &Signals) -> Result<(), Error> {
     let interrupt = InterruptHandle::new();
     let _running = signals.begin(interrupt.clone());
-    let unpacked = zipfdb::unpack_file(source, target, &Bars::new(), &interrupt);
+    let unpacked = zipfdb::pack::unpack_file(source, target, &Bars::new(), &interrupt);
     let PackedSizes { text, .. } =
         unpacked.map_err(|source| Error::of_packing("unpack", source))?;
     message::note(&format!("{text} bytes are {}", place(target)));

@@ -189,7 +189,7 @@ mod tests {
             let value = literal(written);
             assert!(!matches!(value, Value::Text(_)), "{written}");
             let sql = "SELECT CAST(? AS TEXT)";
-            let row = database.query_with(sql, &[value]).unwrap().next().unwrap();
+            let row = database.query(sql, &[value]).unwrap().next().unwrap();
             assert_eq!(row.unwrap()[0], Value::from(written));
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! Invariant: a session that leaves much prints one notice, and recompresses only if `recompress_at_exit` says so.
 
-use zipfdb::{Database, Error, SegmentForm, Value};
+use zipfdb::storage::SegmentForm;
+
+use zipfdb::{Database, Error, Value};
 
 use crate::interrupt::Signals;
 use crate::message;
@@ -111,8 +113,10 @@ fn of_corpora(database: &Database) -> Vec<Left> {
 }
 
 fn is_recompress_set(database: &Database) -> Result<bool, Error> {
-    let rows =
-        database.query("SELECT value FROM settings() WHERE setting = 'recompress_at_exit'")?;
+    let rows = database.query(
+        "SELECT value FROM settings() WHERE setting = 'recompress_at_exit'",
+        (),
+    )?;
     for row in rows {
         if row?[0] == Value::from("on") {
             return Ok(true);

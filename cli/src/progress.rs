@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use zipfdb::Progress;
+use zipfdb::ingest::Progress;
 
 /// Statements that end sooner show no bar.
 const DELAY: Duration = Duration::from_millis(300);

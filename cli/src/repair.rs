@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use zipfdb::{InterruptHandle, PathText};
+use zipfdb::storage::PathText;
+
+use zipfdb::InterruptHandle;
 
 use crate::error::Error;
 use crate::interrupt::Signals;
@@ -24,7 +26,7 @@ pub fn run(database: &Path, target: Option<&Path>, signals: &Signals) -> Result<
     };
     let interrupt = InterruptHandle::new();
     let _running = signals.begin(interrupt.clone());
-    let repaired = zipfdb::repair(database, &target, &Bars::new(), &interrupt);
+    let repaired = zipfdb::repair::repair(database, &target, &Bars::new(), &interrupt);
     let report = repaired.map_err(|source| Error::Repair {
         source: Box::new(source),
         path: database.to_path_buf(),

@@ -63,13 +63,13 @@ mod tests {
                 "CREATE CORPUS \"my mail\" WITH (tokenizer = 'whitespace', segment_size = '96KiB'{more});"
             );
             let database = Database::in_memory().unwrap();
-            database.execute(&statement).unwrap();
+            database.execute_batch(&statement).unwrap();
             let corpus = database.corpus("my mail").unwrap();
             let page = describe(&corpus).unwrap();
             assert_eq!(page.lines().next(), Some(&statement[..]));
 
             let other = Database::in_memory().unwrap();
-            other.execute(&page).unwrap();
+            other.execute_batch(&page).unwrap();
             let copy = other.corpus("my mail").unwrap();
             assert_eq!(copy.settings().unwrap(), corpus.settings().unwrap());
         }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use zipfdb::IoReason;
+use zipfdb::storage::IoReason;
 
 /// The pager if `PAGER` is not set: lines are not wrapped, colours stay, the text stays on the screen.
 const PAGER: &[&str] = &["less", "-SRFX"];

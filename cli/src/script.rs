@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use zipfdb::{Pending, Position, StatementStream, StatementText};
+use zipfdb::sql::{Pending, Position, StatementStream, StatementText};
 
 use crate::arguments::Source;
 use crate::command::Command;

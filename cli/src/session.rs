@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use terminal_size::{Height, Width, terminal_size_of};
-use zipfdb::{Database, Rows, SqlError, StatementText};
+use zipfdb::sql::{SqlError, StatementText};
+use zipfdb::{Database, Rows};
 
 use crate::error::Error;
 use crate::interrupt::{Running, Signals};

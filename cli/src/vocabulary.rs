@@ -2,7 +2,7 @@
 //!
 //! Invariant: the tests hold every list against the database, so that nothing here is unknown there.
 
-use zipfdb::Section;
+use zipfdb::storage::Section;
 
 /// Beginnings of statements.
 pub const STATEMENTS: &[&str] = &[
@@ -397,7 +397,7 @@ mod tests {
     use zipfdb::{Database, Value};
 
     fn columns(database: &Database, sql: &str) -> Vec<String> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         let columns = rows.columns().iter();
         columns.map(|column| column.name().to_string()).collect()
     }
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn relations_have_the_columns_of_the_database() {
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         let words: Vec<&str> = WORDS.iter().map(|(name, _)| *name).collect();
         assert_eq!(columns(&database, "SELECT * FROM c"), words);
         for function in TABLE_FUNCTIONS {
@@ -425,7 +425,7 @@ mod tests {
         let database = Database::in_memory().unwrap();
         for function in FUNCTIONS {
             let complaint = database
-                .query(&format!("SELECT {function}()"))
+                .query(&format!("SELECT {function}()"), ())
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default();
@@ -436,12 +436,12 @@ mod tests {
     #[test]
     fn settings_and_values_are_those_of_the_database() {
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         for kind in INDEX_KINDS {
             let sql = format!("CREATE INDEX {kind} ON c USING {kind}");
-            database.execute(&sql).unwrap();
+            database.execute_batch(&sql).unwrap();
         }
-        let rows = database.query("SELECT setting FROM settings() ORDER BY 1");
+        let rows = database.query("SELECT setting FROM settings() ORDER BY 1", ());
         let settings: Vec<Value> = rows
             .unwrap()
             .map(|row| row.unwrap().into_values().remove(0))
@@ -478,7 +478,7 @@ mod tests {
                     | "recompress_threshold" => continue,
                     _ => format!("SET {name} = '{value}'"),
                 };
-                database.execute(&sql).unwrap();
+                database.execute_batch(&sql).unwrap();
             }
         }
     }
@@ -496,7 +496,7 @@ mod tests {
         ] {
             assert_eq!(name(plain), written);
             database
-                .execute(&format!("CREATE CORPUS {written}"))
+                .execute_batch(&format!("CREATE CORPUS {written}"))
                 .unwrap();
             assert!(database.corpora().contains(&plain.to_string()));
         }

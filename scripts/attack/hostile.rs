@@ -87,8 +87,12 @@ pub fn run(number: u64) {
     let text = "the cat sat on the mat ".repeat(2000);
     let long = "a".repeat(200_000);
     corpus.append_many(&[("a", &text), ("b", &long)]).unwrap();
-    database.execute("SET statement_timeout = '1s'").unwrap();
-    database.execute("SET memory_limit = '16MiB'").unwrap();
+    database
+        .execute_batch("SET statement_timeout = '1s'")
+        .unwrap();
+    database
+        .execute_batch("SET memory_limit = '16MiB'")
+        .unwrap();
     let folder = scratch();
     let letters = folder.path().join("a".repeat(250));
     std::fs::create_dir(&letters).unwrap();
@@ -97,7 +101,7 @@ pub fn run(number: u64) {
         sql, parameters, ..
     } = make(number, &folder.path().display().to_string());
     let start = Instant::now();
-    let rows = database.query_with(&sql, &parameters).and_then(|rows| {
+    let rows = database.query(&sql, &parameters).and_then(|rows| {
         rows.map(|row| row.map(drop))
             .collect::<Result<Vec<()>, _>>()
     });

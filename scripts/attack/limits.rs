@@ -8,7 +8,9 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database};
+use zipfdb::ingest::CopyOptions;
+
+use zipfdb::{CorpusSettings, Database};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
 use crate::child::{run, tell};
@@ -140,7 +142,7 @@ pub fn queries(folder: &Path) {
     .enumerate()
     {
         let rows = database
-            .query(sql)
+            .query(sql, ())
             .and_then(Iterator::collect::<Result<Vec<_>, _>>);
         match rows {
             Ok(rows) => {

@@ -8,7 +8,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
-use zipfdb::{CopyOptions, Database, InterruptHandle, NoProgress, repair};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+use zipfdb::repair::repair;
+use zipfdb::{Database, InterruptHandle};
 use zipfdb_test_model::killed::{
     change_until_killed, change_until_refused, commit_until_killed, commit_until_refused,
     random_changes, read_until_over,
@@ -162,7 +164,7 @@ fn make_room(what: &str, folder: &Path) {
         // Hundreds of segments of some bytes each would take a block of the disk each.
         let database = open(&path).unwrap();
         let larger = "ALTER CORPUS plain SET (segment_size = '1MiB')";
-        database.execute(larger).unwrap();
+        database.execute_batch(larger).unwrap();
         return;
     }
     let database = match open(&path) {

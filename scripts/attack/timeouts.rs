@@ -98,7 +98,7 @@ fn prepare(folder: &Path, mebibytes: usize) {
     let input = input.display();
     // Changes of `e` stay pending.
     database
-        .execute(&format!(
+        .execute_batch(&format!(
             "CREATE CORPUS c; COPY c FROM '{input}'; CREATE CORPUS e WITH (recompress_threshold = '1024GiB'); \
              CREATE CORPUS f WITH (recompress_threshold = '1024GiB')"
         ))
@@ -157,10 +157,10 @@ pub fn run(group: &str, folder: &Path) {
             database = open(folder);
         }
         let text = |sql: &str| sql.replace("DIR", folder.to_str().unwrap());
-        database.execute(&text(statement.before)).unwrap();
+        database.execute_batch(&text(statement.before)).unwrap();
         let sql = text(&statement.sql);
         let parameters: &[Value] = if sql.contains("?1") { &value } else { &[] };
-        database.execute(TIMEOUT).unwrap();
+        database.execute_batch(TIMEOUT).unwrap();
         let is_over = AtomicBool::new(!group.is_busy);
         let (took, result) = std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -171,7 +171,7 @@ pub fn run(group: &str, folder: &Path) {
             }
             let start = Instant::now();
             let result = database
-                .query_with(&sql, parameters)
+                .query(&sql, parameters)
                 .and_then(|mut rows| rows.try_for_each(|row| row.map(drop)));
             let took = start.elapsed();
             is_over.store(true, Ordering::Relaxed);
@@ -184,17 +184,20 @@ pub fn run(group: &str, folder: &Path) {
         };
         let took = took.as_millis();
         tell(&format!("statement {number} {took} {how}"));
-        database.execute("RESET statement_timeout").unwrap();
+        database.execute_batch("RESET statement_timeout").unwrap();
         // A transaction may be open.
-        let _ = database.execute("ROLLBACK");
-        database.execute(&text(statement.after)).unwrap();
+        let _ = database.execute_batch("ROLLBACK");
+        database.execute_batch(&text(statement.after)).unwrap();
     }
 }
 
 /// Work that takes all threads of the pool, again and again.
 fn keep_busy(database: &Database, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
-        let rows = database.query("SELECT ngram, COUNT(*) FROM ngrams('c', 5) GROUP BY ngram");
+        let rows = database.query(
+            "SELECT ngram, COUNT(*) FROM ngrams('c', 5) GROUP BY ngram",
+            (),
+        );
         let next = rows.map(|mut rows| rows.next().map(drop));
         drop(next);
     }

@@ -143,7 +143,7 @@ fn times_of(prepared: &Prepared, options: &Options) -> Result<Vec<Times>> {
 
 fn milliseconds(database: &Database, sql: &str) -> Result<f64> {
     let begin = Instant::now();
-    let mut rows = database.query(sql)?;
+    let mut rows = database.query(sql, ())?;
     while rows.next_batch(8192)?.is_some() {}
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
@@ -162,7 +162,7 @@ mod tests {
 
     /// What EXPLAIN names as the paths of a statement's scans.
     fn paths(database: &Database, sql: &str) -> Vec<String> {
-        let rows = database.query(&format!("EXPLAIN {sql}")).unwrap();
+        let rows = database.query(&format!("EXPLAIN {sql}"), ()).unwrap();
         let lines = rows.map(|row| row.unwrap().values()[0].to_string());
         let paths = lines.filter_map(|line| {
             let path = line.trim().strip_prefix("path: ")?;

@@ -87,8 +87,9 @@ pub const ODDITIES: &[Oddity] = &[
     Oddity {
         name: "a pending new file",
         pending: |database| {
-            database
-                .execute("INSERT INTO c (file, content) VALUES ('new.txt', 'of the new file')")?;
+            database.execute_batch(
+                "INSERT INTO c (file, content) VALUES ('new.txt', 'of the new file')",
+            )?;
             Ok(())
         },
         ..NOTHING
@@ -102,10 +103,10 @@ pub const ODDITIES: &[Oddity] = &[
         name: "a file under another name",
         pending: |database| {
             let session = database.session();
-            session.execute("BEGIN")?;
-            session.execute("INSERT INTO c (file, content) SELECT 'other.txt', CAST(content AS TEXT) FROM files('c') WHERE file = 'odd.txt'")?;
-            session.execute("DELETE FROM c WHERE file = 'odd.txt'")?;
-            session.execute("COMMIT")?;
+            session.execute_batch("BEGIN")?;
+            session.execute_batch("INSERT INTO c (file, content) SELECT 'other.txt', CAST(content AS TEXT) FROM files('c') WHERE file = 'odd.txt'")?;
+            session.execute_batch("DELETE FROM c WHERE file = 'odd.txt'")?;
+            session.execute_batch("COMMIT")?;
             Ok(())
         },
         ..NOTHING
@@ -124,7 +125,7 @@ pub const ODDITIES: &[Oddity] = &[
         name: "2 segments, an index of one",
         segments: 2,
         pending: |database| {
-            database.execute("CREATE INDEX by_word ON c USING postings")?;
+            database.execute_batch("CREATE INDEX by_word ON c USING postings")?;
             Ok(())
         },
         closed: remove_an_index,
@@ -153,8 +154,8 @@ impl Prepared {
             folder: tempfile::tempdir()?,
         };
         let database = Database::options().threads(threads).open(prepared.path())?;
-        database.execute("SET recompress_threads = 0")?;
-        database.execute("CREATE CORPUS c")?;
+        database.execute_batch("SET recompress_threads = 0")?;
+        database.execute_batch("CREATE CORPUS c")?;
         for (number, part) in texts
             .chunks(texts.len().div_ceil(oddity.segments))
             .enumerate()
@@ -166,7 +167,7 @@ impl Prepared {
                 fs::write(path, text)?;
             }
             let sql = format!("COPY c FROM '{}'", source.display());
-            database.execute(&sql)?;
+            database.execute_batch(&sql)?;
             fs::remove_dir_all(source)?;
         }
         (oddity.pending)(&database)?;
@@ -228,11 +229,11 @@ fn append(texts: &mut Texts, more: &[u8]) {
 
 /// Edits the first file.
 fn edit(database: &Database, sql: &str) -> Result<()> {
-    let mut files = database.query("SELECT file FROM files('c') ORDER BY file LIMIT 1")?;
+    let mut files = database.query("SELECT file FROM files('c') ORDER BY file LIMIT 1", ())?;
     let row = files.next().expect("there is a file")?;
     let file: Value = row.values()[0].clone();
     drop(files);
-    for row in database.query_with(sql, &[file])? {
+    for row in database.query(sql, &[file])? {
         row?;
     }
     Ok(())

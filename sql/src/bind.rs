@@ -12,7 +12,7 @@ use crate::limits::REGEXP_MEMORY_MAX;
 use crate::plan::Plan;
 use crate::suggest::did_you_mean;
 use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
-use crate::value::Value;
+use crate::value::{Value, ValueKind};
 
 mod arena;
 mod blocks;
@@ -165,11 +165,15 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
     }
 }
 
-/// The names of the columns of a SELECT, in any of its answers; none for other statements. Needs no values for parameters.
+/// The names of the columns of a SELECT, in any of its answers, with the kinds of their values where the plan shows them; none
+/// for other statements. Needs no values for parameters.
 ///
 /// # Errors
 /// As `bind`, except for what depends on the values of parameters.
-pub fn columns(statement: &Statement, schema: &dyn Schema) -> Result<Vec<String>> {
+pub fn columns(
+    statement: &Statement,
+    schema: &dyn Schema,
+) -> Result<Vec<(String, Option<ValueKind>)>> {
     let binder = Binder {
         source: &statement.source,
         schema,
@@ -179,7 +183,9 @@ pub fn columns(statement: &Statement, schema: &dyn Schema) -> Result<Vec<String>
     };
     match &statement.kind {
         StatementKind::Select(query) => {
-            Ok(binder.query(query)?.columns().map(str::to_owned).collect())
+            let query = binder.query(query)?;
+            let names = query.columns().map(str::to_owned);
+            Ok(names.zip(query.column_kinds()).collect())
         }
         _ => Ok(Vec::new()),
     }

@@ -1,7 +1,29 @@
 //! `Setting`: what SET changes for a database handle.
 //!
-//! Invariant: a `Setting` holds a valid value. Names and values are parsed in `bind`; what a setting does is the
-//! executor's business.
+//! Invariant: a `Setting` that is `in_bounds` holds a valid value, as one that was parsed does. Names and values are parsed in
+//! `bind`; what a setting does is the executor's business.
+
+use std::ops::RangeInclusive;
+
+/// The least `memory_limit` in bytes.
+pub(crate) const MEMORY_LIMIT_MIN: u64 = 1 << 20;
+/// The greatest `memory_limit` in bytes.
+pub(crate) const MEMORY_LIMIT_MAX: u64 = 1 << 40;
+
+/// The least `gpu_memory_limit` in bytes.
+pub(crate) const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
+
+/// The least `value_size_limit` in bytes.
+pub(crate) const VALUE_SIZE_LIMIT_MIN: u64 = 1 << 10;
+
+/// The greatest `statement_timeout`, `busy_timeout` and `recompress_interval` in milliseconds.
+pub(crate) const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
+
+/// The greatest `recompress_threads`.
+pub(crate) const THREADS_MAX: u64 = 1024;
+
+/// The greatest `batch_window` in microseconds.
+pub(crate) const WINDOW_MAX: u64 = 1_000_000;
 
 /// A setting with its new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +93,38 @@ impl Setting {
         "strategy",
         "value_size_limit",
     ];
+
+    /// The setting, if its number is within the bounds that SET allows.
+    ///
+    /// # Errors
+    /// The bounds, if it is not: bytes, milliseconds, microseconds or threads.
+    pub fn in_bounds(self) -> Result<Setting, RangeInclusive<u64>> {
+        let (number, bounds) = match self {
+            Setting::BatchWindow(number) => (number, 0..=WINDOW_MAX),
+            Setting::BusyTimeout(number)
+            | Setting::RecompressInterval(number)
+            | Setting::StatementTimeout(number) => (number, 0..=TIMEOUT_MAX),
+            Setting::GpuMemoryLimit(Some(number)) => {
+                (number, GPU_MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX)
+            }
+            Setting::MemoryLimit(Some(number)) => (number, MEMORY_LIMIT_MIN..=MEMORY_LIMIT_MAX),
+            Setting::RecompressRate(number) => (number, 0..=MEMORY_LIMIT_MAX),
+            Setting::RecompressThreads(Some(number)) => (number, 0..=THREADS_MAX),
+            Setting::ValueSizeLimit(number) => (number, VALUE_SIZE_LIMIT_MIN..=MEMORY_LIMIT_MAX),
+            Setting::Device(_)
+            | Setting::Durability(_)
+            | Setting::GpuMemoryLimit(None)
+            | Setting::MemoryLimit(None)
+            | Setting::RecompressAtExit(_)
+            | Setting::RecompressThreads(None)
+            | Setting::Strategy(_) => return Ok(self),
+        };
+        if bounds.contains(&number) {
+            Ok(self)
+        } else {
+            Err(bounds)
+        }
+    }
 
     /// The name in SQL.
     pub fn name(self) -> &'static str {
@@ -172,5 +226,23 @@ impl Strategy {
             Strategy::RootStream => "root_stream",
             Strategy::Decode => "decode",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_bounds_and_numbers_beyond_them_are_not() {
+        for setting in Setting::DEFAULTS {
+            assert_eq!(setting.in_bounds(), Ok(setting));
+        }
+        assert!(Setting::MemoryLimit(Some(0)).in_bounds().is_err());
+        assert!(Setting::StatementTimeout(u64::MAX).in_bounds().is_err());
+        assert_eq!(
+            Setting::RecompressThreads(Some(2000)).in_bounds(),
+            Err(0..=THREADS_MAX)
+        );
     }
 }

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::num::TryFromIntError;
 
 /// One SQL value.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,16 +22,46 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
+/// The kinds of values other than NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ValueKind {
+    /// Signed 64-bit integers.
+    Integer,
+    /// 64-bit floating point numbers.
+    Real,
+    /// Text.
+    Text,
+    /// Bytes.
+    Blob,
+}
+
+impl ValueKind {
+    /// The name as SQL writes it: `INTEGER`, `REAL`, `TEXT` or `BLOB`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueKind::Integer => "INTEGER",
+            ValueKind::Real => "REAL",
+            ValueKind::Text => "TEXT",
+            ValueKind::Blob => "BLOB",
+        }
+    }
+}
+
 impl Value {
+    /// The kind of the value; none of NULL.
+    pub fn kind(&self) -> Option<ValueKind> {
+        match self {
+            Value::Null => None,
+            Value::Integer(_) => Some(ValueKind::Integer),
+            Value::Real(_) => Some(ValueKind::Real),
+            Value::Text(_) => Some(ValueKind::Text),
+            Value::Blob(_) => Some(ValueKind::Blob),
+        }
+    }
+
     /// The name of the value's type as SQL writes it: `NULL`, `INTEGER`, `REAL`, `TEXT` or `BLOB`.
     pub fn type_name(&self) -> &'static str {
-        match self {
-            Value::Null => "NULL",
-            Value::Integer(_) => "INTEGER",
-            Value::Real(_) => "REAL",
-            Value::Text(_) => "TEXT",
-            Value::Blob(_) => "BLOB",
-        }
+        self.kind().map_or("NULL", ValueKind::name)
     }
 
     /// Orders two values as ORDER BY does: NULL, then numbers, then text by its bytes, then blobs by their bytes.
@@ -98,11 +129,35 @@ impl fmt::Display for Value {
     }
 }
 
-impl From<i64> for Value {
-    fn from(value: i64) -> Value {
-        Value::Integer(value)
-    }
+/// Implements `From` for integers of types whose numbers are all in `i64`.
+macro_rules! from_integers {
+    ($($integer:ty)+) => {$(
+        impl From<$integer> for Value {
+            fn from(value: $integer) -> Value {
+                Value::Integer(value.into())
+            }
+        }
+    )+};
 }
+
+from_integers!(bool i8 i16 i32 i64 u8 u16 u32);
+
+/// Implements `TryFrom` for integers of types with numbers that `i64` lacks.
+macro_rules! try_from_integers {
+    ($($integer:ty)+) => {$(
+        impl TryFrom<$integer> for Value {
+            type Error = TryFromIntError;
+
+            /// # Errors
+            /// If the number is above 2^63 - 1.
+            fn try_from(value: $integer) -> Result<Value, TryFromIntError> {
+                i64::try_from(value).map(Value::Integer)
+            }
+        }
+    )+};
+}
+
+try_from_integers!(u64 usize);
 
 impl From<f64> for Value {
     fn from(value: f64) -> Value {
@@ -124,6 +179,18 @@ impl From<String> for Value {
 
 impl From<&[u8]> for Value {
     fn from(bytes: &[u8]) -> Value {
+        Value::Blob(bytes.to_vec())
+    }
+}
+
+impl From<&String> for Value {
+    fn from(text: &String) -> Value {
+        Value::Text(text.clone())
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Value {
+    fn from(bytes: &[u8; N]) -> Value {
         Value::Blob(bytes.to_vec())
     }
 }
@@ -190,6 +257,15 @@ mod tests {
             Value::Integer(-1).compare(&Value::Real(-1.5)),
             Ordering::Greater
         );
+    }
+
+    #[test]
+    fn integers_of_all_types_become_values() {
+        assert_eq!(Value::from(-1i8), Value::Integer(-1));
+        assert_eq!(Value::from(u32::MAX), Value::Integer(4_294_967_295));
+        assert_eq!(Value::from(true), Value::Integer(1));
+        assert_eq!(Value::try_from(7usize), Ok(Value::Integer(7)));
+        assert!(Value::try_from(u64::MAX).is_err());
     }
 
     #[test]

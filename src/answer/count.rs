@@ -685,7 +685,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{CopyOptions, Database};
+    use crate::Database;
+    use crate::ingest::CopyOptions;
 
     #[test]
     fn the_question_after_a_long_one_builds_the_table_of_words() {
@@ -695,7 +696,7 @@ mod tests {
             std::fs::write(sources.path().join(name), text).unwrap();
         }
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         let corpus = database.corpus("c").unwrap();
         corpus
             .copy_from(sources.path(), &CopyOptions::default())

@@ -224,9 +224,10 @@ mod tests {
 
     use super::super::ngram_payload::NgramRequest;
     use super::*;
+    use crate::ingest::CopyOptions;
     use crate::runtime::interrupt::Interrupt;
     use crate::segment::NgramStructure;
-    use crate::{CopyOptions, CorpusSettings, Database};
+    use crate::{CorpusSettings, Database};
 
     /// Words of which each occurs half as often as the one before.
     fn text(seed: u64, words: usize) -> String {
@@ -266,7 +267,7 @@ mod tests {
             "DELETE FROM c WHERE file = 'f3'; INSERT INTO c (file, content) VALUES ('new', 'w0 w0 w1 w0')",
         ];
         for edit in edits {
-            database.execute(edit).unwrap();
+            database.execute_batch(edit).unwrap();
             let snapshot = database.inner().reader("c", &Interrupt::never()).unwrap();
             let view = snapshot.view();
             let is_only = view.segments().len() == 1;

@@ -31,9 +31,10 @@ use super::tests::{Numbers, Texts, text, words};
 use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
 use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramPayload, NgramRequest, NgramsPart, Top, WithCounts, WithFiles};
+use crate::Database;
 use crate::handles::snapshot::Snapshot;
+use crate::ingest::CopyOptions;
 use crate::segment::{SegmentView, StructureKind, WordFiles, word_order};
-use crate::{CopyOptions, Database};
 
 /// A database on disk, which is opened anew for each question, so that nothing is decoded.
 struct CorpusOnDisk {
@@ -69,7 +70,9 @@ impl CorpusOnDisk {
         };
         let corpus = database.create_corpus("c", settings).unwrap();
         // Packed text stays as it is.
-        database.execute("SET recompress_threads = 0").unwrap();
+        database
+            .execute_batch("SET recompress_threads = 0")
+            .unwrap();
         let sources = tempfile::tempdir().unwrap();
         for (name, text) in &texts {
             std::fs::write(sources.path().join(name), text).unwrap();
@@ -89,7 +92,7 @@ impl CorpusOnDisk {
                 _ => "",
             };
             let sql = format!("CREATE INDEX {name} ON c USING {name}{options}");
-            database.execute(&sql).unwrap();
+            database.execute_batch(&sql).unwrap();
         }
         if is_edited {
             for _ in 0..12 {

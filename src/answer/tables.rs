@@ -48,6 +48,12 @@ impl WordCounts {
         (self.counts.iter()).map(|&(word, count)| (self.view.word(word), count))
     }
 
+    /// As [`WordCounts::iter`], each word a copy.
+    pub fn to_vec(&self) -> Vec<(Vec<u8>, u64)> {
+        let rows = self.iter();
+        rows.map(|(word, count)| (word.to_vec(), count)).collect()
+    }
+
     /// As [`WordCounts::iter`], the most frequent first, equal counts in order of the bytes of the word: TADOC's "sort".
     ///
     /// Words are taken in order of their bytes, which is cached and close to that of the dictionary, and placed by their counts;

@@ -17,7 +17,9 @@ use rayon::prelude::*;
 
 use super::access_path::Run;
 use super::*;
-use crate::handles::snapshot::{Snapshot, owned};
+use crate::Database;
+use crate::handles::snapshot::Snapshot;
+use crate::ingest::NoProgress;
 use crate::maintain::ingest::{NewGrammar, NewSegment, ingest};
 use crate::overlay::Overlay;
 use crate::paths::sources::{OnError, list_sources};
@@ -26,7 +28,6 @@ use crate::runtime::interrupt::NEVER;
 use crate::segment::cache::Cache;
 use crate::segment::{LiveSegment, NgramStructure, SegmentView, StructureKind, word_order};
 use crate::tokenize::{Sink, has_glued_space, tokenize};
-use crate::{Database, NoProgress};
 use crate::{Error, Result};
 
 pub(super) type Texts = BTreeMap<String, Vec<u8>>;
@@ -232,13 +233,11 @@ pub(super) fn check(snapshot: &Snapshot, texts: &Texts, tokenizer: Tokenizer) {
             *counts.entry(word).or_default() += 1;
             *everywhere.entry(word).or_default() += 1;
         }
-        let found = snapshot.word_counts_of(name).unwrap();
+        let found = snapshot.words_in(name).unwrap();
         check_word_counts(&found, &counts);
-        assert_eq!(snapshot.word_count_of(name).unwrap(), owned(&found));
     }
-    let found = snapshot.word_counts().unwrap();
+    let found = snapshot.words().unwrap();
     check_word_counts(&found, &everywhere);
-    assert_eq!(snapshot.word_count().unwrap(), owned(&found));
 
     let names: Vec<Vec<&[u8]>> = (files.iter())
         .map(|(.., words)| words.iter().map(|(word, _)| &word[..]).collect())
@@ -333,21 +332,21 @@ fn check_places(snapshot: &Snapshot, files: &[FileWords<'_>], words: &[&[u8]]) {
         everywhere_expected.push(by_file);
     }
     let counts: Vec<u64> = offsets_expected.iter().map(|o| o.len() as u64).collect();
-    assert_eq!(snapshot.count_many(&queries).unwrap(), counts);
+    assert_eq!(snapshot.count_in_many(&queries).unwrap(), counts);
     // One query, and few for a file, take other paths than many.
     for few in [1, 4] {
         let few = queries.len().min(few);
-        let found = snapshot.count_many(&queries[..few]).unwrap();
+        let found = snapshot.count_in_many(&queries[..few]).unwrap();
         assert_eq!(found, &counts[..few]);
-        let found = snapshot.search_many(&queries[..few]).unwrap();
+        let found = snapshot.search_in_many(&queries[..few]).unwrap();
         assert_eq!(found, &offsets_expected[..few]);
     }
-    assert_eq!(snapshot.search_many(&queries).unwrap(), offsets_expected);
-    assert_eq!(snapshot.search_words(&asked).unwrap(), everywhere_expected);
+    assert_eq!(snapshot.search_in_many(&queries).unwrap(), offsets_expected);
+    assert_eq!(snapshot.search_many(&asked).unwrap(), everywhere_expected);
     let counts: Vec<u64> = (everywhere_expected.iter())
         .map(|files| files.iter().map(|(_, o)| o.len() as u64).sum())
         .collect();
-    assert_eq!(snapshot.count_words(&asked).unwrap(), counts);
+    assert_eq!(snapshot.count_many(&asked).unwrap(), counts);
 }
 
 #[test]
@@ -360,7 +359,7 @@ fn words_with_large_counts_and_few_words_of_many_are_sorted() {
         ("other".to_owned(), String::into_bytes(other)),
     ]);
     let snapshot = snapshot(segments_of(&texts, Tokenizer::Unicode, 1 << 30));
-    let all = snapshot.word_counts().unwrap();
+    let all = snapshot.words().unwrap();
     let expected: [(&[u8], u64); 5] = [
         (b"a", 2_002),
         (b"b", 2_001),
@@ -370,7 +369,7 @@ fn words_with_large_counts_and_few_words_of_many_are_sorted() {
     ];
     assert_eq!(all.sorted()[..5], expected);
     assert!(all.sorted()[4..].is_sorted());
-    let one = snapshot.word_counts_of("one").unwrap();
+    let one = snapshot.words_in("one").unwrap();
     assert_eq!(one.sorted(), [(&b"a"[..], 2), (b"B", 1), (b"b", 1)]);
 }
 
@@ -379,7 +378,7 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     let mut sorted: Vec<(&[u8], u64)> =
         count(files.iter().flatten().copied()).into_iter().collect();
     sorted.sort_by_key(|&(word, count)| (std::cmp::Reverse(count), word));
-    assert_eq!(snapshot.word_counts().unwrap().sorted(), sorted);
+    assert_eq!(snapshot.words().unwrap().sorted(), sorted);
 
     let vectors = snapshot.term_vectors().unwrap();
     let top = vectors.top(3);
@@ -395,7 +394,7 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
         assert_eq!(top[file], expected);
     }
 
-    let index = snapshot.inverted_index().unwrap();
+    let index = snapshot.word_files().unwrap();
     check_files(&index, &ngram_files(files, 1));
     check_ngrams(snapshot, files);
 }
@@ -404,7 +403,7 @@ fn check_tables(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
 fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
     for n in 1..=NGRAM_WORDS_MAX {
         let mut expected = ngram_files(files, n);
-        let counts = snapshot.ngram_counts(n).unwrap();
+        let counts = snapshot.ngrams(n).unwrap();
         assert_eq!(counts.len(), expected.len());
         for ((ngram, count), (words, files)) in counts.iter().zip(&expected) {
             assert_eq!(ngram.text(), words.join(&b' '));
@@ -441,7 +440,7 @@ fn check_ngrams(snapshot: &Snapshot, files: &[Vec<&[u8]>]) {
         for (_, files) in &mut expected {
             files.sort_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
         }
-        check_files(&snapshot.ranked_inverted_index(n).unwrap(), &expected);
+        check_files(&snapshot.ngram_files(n).unwrap(), &expected);
     }
 }
 
@@ -461,8 +460,8 @@ fn check_phrases(snapshot: &Snapshot, files: &[FileWords<'_>]) {
             }
         }
         let count: usize = expected.iter().map(|(_, offsets)| offsets.len()).sum();
-        assert_eq!(snapshot.count_phrase(phrase).unwrap(), count as u64);
-        assert_eq!(snapshot.search_phrase(phrase).unwrap(), expected);
+        assert_eq!(snapshot.phrase_count(phrase).unwrap(), count as u64);
+        assert_eq!(snapshot.phrase_search(phrase).unwrap(), expected);
     };
     for n in 1..=NGRAM_WORDS_MAX {
         for (_, words) in files {
@@ -475,8 +474,8 @@ fn check_phrases(snapshot: &Snapshot, files: &[FileWords<'_>]) {
         }
         check(&vec![&b"nowhere"[..]; n]);
     }
-    assert!(snapshot.count_phrase::<&str>(&[]).is_err());
-    assert!(snapshot.search_phrase(&["a"; 9]).is_err());
+    assert!(snapshot.phrase_count::<&str>(&[]).is_err());
+    assert!(snapshot.phrase_search(&["a"; 9]).is_err());
 }
 
 fn check_files(found: &FileCounts, expected: &[NgramRow]) {
@@ -656,7 +655,7 @@ fn queries_from_many_threads_at_once_neither_hang_nor_differ() {
                     assert_eq!(found.len() as u64, expected);
                     let count = snapshot.count_in("dir/file0.txt", "the").unwrap();
                     assert_eq!(count, expected);
-                    snapshot.word_counts().unwrap();
+                    snapshot.words().unwrap();
                     snapshot.search("york").unwrap();
                     snapshot.extract("dir/file1.txt", 100, 64).unwrap();
                 });
@@ -682,18 +681,18 @@ fn an_unknown_file_is_an_error_that_names_it_and_the_most_similar_one() {
         expected
     );
     assert_eq!(message(snapshot.extract(name, 0, 1).unwrap_err()), expected);
-    assert_eq!(message(snapshot.word_count_of(name).unwrap_err()), expected);
+    assert_eq!(message(snapshot.words_in(name).unwrap_err()), expected);
     assert_eq!(
         message(snapshot.write_content(name, &mut Vec::new()).unwrap_err()),
         expected
     );
     let queries = [("dir/file0.txt", "a"), (name, "a"), ("other", "a")];
     assert_eq!(
-        message(snapshot.count_many(&queries).unwrap_err()),
+        message(snapshot.count_in_many(&queries).unwrap_err()),
         expected
     );
     assert_eq!(
-        message(snapshot.search_many(&queries).unwrap_err()),
+        message(snapshot.search_in_many(&queries).unwrap_err()),
         expected
     );
     let queries = [("dir/file0.txt", 0, 1), (name, 0, 1)];
@@ -728,12 +727,12 @@ fn a_segment_that_contradicts_its_file_table_is_an_error() {
     ];
     assert!(errors.into_iter().all(is_inconsistent));
     let wordier = broken(&|segment| segment.files[0].words += 1);
-    assert!(is_inconsistent(wordier.word_count().unwrap_err()));
+    assert!(is_inconsistent(wordier.words().unwrap_err()));
     assert!(is_inconsistent(wordier.count("the").unwrap_err()));
     let fewer_files = broken(&|segment| segment.files.truncate(1));
     assert!(is_inconsistent(fewer_files.count("the").unwrap_err()));
     let no_tokens = broken(&|segment| segment.dictionary = Dictionary::default());
-    assert!(is_inconsistent(no_tokens.word_count().unwrap_err()));
+    assert!(is_inconsistent(no_tokens.words().unwrap_err()));
     let missing_part = edited(&|segment| segment.files[0].last_part = false);
     assert!(is_inconsistent(stored(vec![missing_part]).err().unwrap()));
 }
@@ -760,7 +759,7 @@ fn words_that_are_not_in_order_are_an_error() {
         for error in [
             snapshot.count("a").unwrap_err(),
             snapshot.search("a").unwrap_err(),
-            snapshot.word_counts().unwrap_err(),
+            snapshot.words().unwrap_err(),
             snapshot
                 .reader()
                 .check_words(snapshot.view().segments()[0].id())
@@ -825,7 +824,7 @@ fn first_questions_are_answered_exactly_without_decoding_all_roots() {
     };
 
     let snapshot = opened(folder.path());
-    check_word_counts(&snapshot.word_counts().unwrap(), &all);
+    check_word_counts(&snapshot.words().unwrap(), &all);
     assert_eq!(snapshot.count("w7").unwrap(), all[&b"w7"[..]]);
     assert!(!has_grammar(&snapshot));
 
@@ -866,7 +865,7 @@ fn first_questions_are_answered_exactly_without_decoding_all_roots() {
                     .eq(positions)
             );
         }),
-        Box::new(|snapshot| check_word_counts(&snapshot.word_counts_of(name).unwrap(), &of_file)),
+        Box::new(|snapshot| check_word_counts(&snapshot.words_in(name).unwrap(), &of_file)),
         Box::new(|snapshot| extract(snapshot, 5000, 64)),
         Box::new(|snapshot| extract(snapshot, 0, 1)),
         Box::new(|snapshot| extract(snapshot, text.len() as u64 - 3, 64)),
@@ -882,7 +881,7 @@ fn first_questions_are_answered_exactly_without_decoding_all_roots() {
         assert!(!has_grammar(&snapshot));
         (0..9).for_each(|_| ask(&snapshot));
         assert!(has_grammar(&snapshot));
-        check_word_counts(&snapshot.word_counts().unwrap(), &all);
+        check_word_counts(&snapshot.words().unwrap(), &all);
     }
     let snapshot = opened(folder.path());
     (0..3).for_each(|_| questions.iter().for_each(|ask| ask(&snapshot)));
@@ -935,7 +934,7 @@ fn totals_of_another_text_never_contradict_an_answer_silently() {
 
     let snapshot = opened(folder.path());
     assert_eq!(snapshot.count("x").unwrap(), 2, "as the file says");
-    let error = snapshot.ngram_counts(2).err().unwrap();
+    let error = snapshot.ngrams(2).err().unwrap();
     assert!(matches!(error, Error::Inconsistent { .. }), "{error}");
     let database = Database::open(folder.path()).unwrap();
     let checks = database.corpus("c").unwrap().check(&NoProgress).unwrap();
@@ -946,7 +945,7 @@ fn totals_of_another_text_never_contradict_an_answer_silently() {
     let corpus = database.corpus("c").unwrap();
     corpus.replace_many(&[("f", "z")]).unwrap();
     let edited = corpus.snapshot().unwrap();
-    for error in [edited.count("x").err(), edited.word_counts().err()] {
+    for error in [edited.count("x").err(), edited.words().err()] {
         let error = error.unwrap();
         let is_told = matches!(
             error,

@@ -4,9 +4,11 @@
 
 use std::path::Path;
 
+use crate::Result;
 use crate::execute::{check, copy_from, copy_to, recompress};
 use crate::handles::corpus::Corpus;
-use crate::{CopyOptions, Progress, Recompression, Report, Result, SegmentCheck};
+use crate::ingest::{CopyOptions, Progress, Report};
+use crate::storage::{Recompression, SegmentCheck};
 
 impl Corpus {
     /// Imports a file, a directory with all below it, or the files of a glob.

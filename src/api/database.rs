@@ -9,37 +9,48 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rayon::ThreadPool;
-use zipfdb_sql::{StatementText, Value};
+use zipfdb_sql::StatementText;
+use zipfdb_sql::setting::Setting;
 use zipfdb_storage::{Backend, CorpusSettings, FileBackend, OpenOptions, Store};
 
+use crate::api::params::Params;
+use crate::api::reader::Reader;
 use crate::api::statement::Statement;
+use crate::api::transaction::Transaction;
 use crate::execute::list_files;
 use crate::handles::corpus::Corpus;
 use crate::handles::memory_share::MemoryShare;
 use crate::handles::opened::{LOCK_KEPT, Opened, Sharing, open_shared};
+use crate::handles::row::Row;
 use crate::handles::rows::Rows;
 use crate::handles::session::Session;
 use crate::handles::shared::Shared;
-use crate::handles::transaction::Transaction;
 use crate::runtime::interrupt::InterruptHandle;
-use crate::runtime::progress::{NoProgress, Progress};
+use crate::runtime::progress::Progress;
 use crate::runtime::{Runtime, start_pool};
-use crate::{Error, Result, paths};
+use crate::{Result, Value, paths};
 
 /// A database: named corpora of compressed text in one directory.
 ///
 /// One process may write to a database at a time, any number may read it: one
 /// that is open has it for itself, unless it was opened with
 /// [`DatabaseOptions::shared`] or [`DatabaseOptions::read_only`]. All methods
-/// take `&self`; clones share the same open database.
+/// take `&self`; clones share the same open database, and its transaction that `BEGIN` starts; [`Database::session`] gives a handle
+/// with transactions of its own, [`Database::begin`] a [`Transaction`].
+///
+/// It is closed when the last handle of it is dropped, snapshots and rows included: recompression in the background ends, a
+/// transaction that is not committed is rolled back, and the lock is given back. What was committed stays, also if the process is
+/// killed.
 ///
 /// ```
-/// use zipfdb::{CorpusSettings, Database, Value};
+/// use zipfdb::{Database, params};
 ///
 /// let db = Database::in_memory()?;
-/// db.execute("CREATE CORPUS letters WITH (tokenizer = 'unicode')")?;
-/// let mut rows = db.query("SELECT COUNT(*) FROM letters WHERE word = 'dear'")?;
-/// assert_eq!(rows.next().expect("one row")?[0], Value::Integer(0));
+/// db.execute_batch("CREATE CORPUS letters; INSERT INTO letters (file, content) VALUES ('a', 'Dear Ann')")?;
+/// let insert = "INSERT INTO letters (file, content) VALUES (?, ?)";
+/// assert_eq!(db.execute(insert, params!["b", "Dear Bob"])?, 1);
+/// let count = db.query_row("SELECT COUNT(*) FROM letters WHERE word = ?", ["Dear"], |row| row.get::<u64>(0))?;
+/// assert_eq!(count, 2);
 /// # Ok::<(), zipfdb::Error>(())
 /// ```
 #[derive(Clone)]
@@ -221,16 +232,18 @@ impl Database {
         self.session.drop_corpus_until(name, &interrupt)
     }
 
-    /// Begins edits that are made together, as soon as all other writers are done.
+    /// Begins statements and edits that are made together, as soon as all other writers are done. The temporary views of this
+    /// handle are seen in it.
     ///
-    /// A thread that has one must not begin another one, nor write otherwise, before the first is over: it would wait for
-    /// itself.
+    /// A thread that has one must neither begin another nor write otherwise before the first is over: it would wait for
+    /// itself, if need be until `statement_timeout`.
     ///
     /// # Errors
-    /// If the database is open for reading only, an earlier write has failed, or the wait is interrupted or longer than a
-    /// statement may take.
+    /// If the database is open for reading only, this handle is in a transaction that `BEGIN` has started, an earlier write has
+    /// failed, or the wait is interrupted or longer than a statement may take.
     pub fn begin(&self) -> Result<Transaction> {
-        self.session.transaction(&self.shared().runtime.interrupt())
+        let interrupt = self.shared().runtime.interrupt();
+        Ok(Transaction::new(self.session.begun(&interrupt)?))
     }
 
     /// A handle of the same open database with transactions of its own: `BEGIN` in SQL affects it and its clones only.
@@ -241,51 +254,28 @@ impl Database {
         }
     }
 
-    /// A handle of the same open database that only reads: all its statements see a corpus as the first of them that reads it
-    /// did, whatever is committed meanwhile. It keeps the snapshots that they have read, so drop it when the last statement is
-    /// done. Uncommitted edits of a transaction of this handle are not seen, and [`Database::corpus`] of both gives the same.
-    ///
-    /// ```
-    /// use zipfdb::{CorpusSettings, Database, Value};
-    ///
-    /// let db = Database::in_memory()?;
-    /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
-    /// corpus.append_many(&[("a.txt", "the cat")])?;
-    /// let frozen = db.frozen();
-    /// let count = |db: &Database| db.query("SELECT COUNT(*) FROM pets")?.next().expect("one row");
-    /// assert_eq!(count(&frozen)?[0], Value::Integer(2));
-    /// corpus.append_many(&[("b.txt", "the dog")])?;
-    /// assert_eq!(count(&frozen)?[0], Value::Integer(2));
-    /// assert_eq!(count(&db)?[0], Value::Integer(4));
-    /// assert!(frozen.execute("DELETE FROM pets").is_err());
-    /// # Ok::<(), zipfdb::Error>(())
-    /// ```
-    pub fn frozen(&self) -> Database {
-        Database {
-            session: Arc::new(self.session.frozen()),
-        }
+    /// A handle of the same open database that only reads, and sees one state of each corpus.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.session.frozen())
     }
 
-    /// As [`Database::frozen`], where a corpus has some of its segments only: those of one or more of
+    /// As [`Database::reader`], where a corpus has some of its segments only: those of one or more of
     /// [`crate::Snapshot::partitions`]. The results on all partitions, each of them once, add up to that on the corpus: rows of
     /// words, n-grams and files side by side, counts added up.
     ///
     /// ```
-    /// use zipfdb::{CorpusSettings, Database, Value};
+    /// use zipfdb::{CorpusSettings, Database};
     ///
     /// let db = Database::in_memory()?;
     /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
     /// for (file, text) in [("a.txt", "the cat"), ("b.txt", "the dog")] {
-    ///     corpus.append_many(&[(file, text)])?;
-    ///     db.execute("RECOMPRESS pets")?;
+    ///     corpus.append(file, text)?;
+    ///     db.execute("RECOMPRESS pets", ())?;
     /// }
     /// let mut words = 0;
     /// for partition in corpus.snapshot()?.partitions().expect("no edits are pending") {
     ///     let partition = db.partition("pets", &partition.segments)?;
-    ///     let row = partition.query("SELECT COUNT(*) FROM pets")?.next().expect("one row")?;
-    ///     if let Value::Integer(count) = row[0] {
-    ///         words += count;
-    ///     }
+    ///     words += partition.query_row("SELECT COUNT(*) FROM pets", (), |row| row.get::<u64>(0))?;
     /// }
     /// assert_eq!(words, 4);
     /// # Ok::<(), zipfdb::Error>(())
@@ -294,10 +284,8 @@ impl Database {
     /// # Errors
     /// As [`Corpus::snapshot`]; [`crate::Error::Invalid`] if the corpus lacks one of the segments, they share a file with others,
     /// or edits are pending.
-    pub fn partition(&self, corpus: &str, segments: &[u64]) -> Result<Database> {
-        Ok(Database {
-            session: Arc::new(self.session.partition(corpus, segments)?),
-        })
+    pub fn partition(&self, corpus: &str, segments: &[u64]) -> Result<Reader> {
+        Ok(Reader::new(self.session.partition(corpus, segments)?))
     }
 
     /// The corpus called `name`, in any case of ASCII letters.
@@ -326,7 +314,7 @@ impl Database {
     ///
     /// ```
     /// let db = zipfdb::Database::in_memory()?;
-    /// db.execute("CREATE VIEW one AS SELECT 1 AS n; CREATE TEMP VIEW two AS SELECT 2 AS n")?;
+    /// db.execute_batch("CREATE VIEW one AS SELECT 1 AS n; CREATE TEMP VIEW two AS SELECT 2 AS n")?;
     /// assert_eq!(db.views(), ["one", "two"]);
     /// assert_eq!(db.session().views(), ["one"]);
     /// # Ok::<(), zipfdb::Error>(())
@@ -335,29 +323,16 @@ impl Database {
         self.session.view_names()
     }
 
-    /// Parses one statement, to be run with [`Statement::query`]. A text without any is a statement that does nothing. The last
-    /// short texts are cached with their parsed statements, so repeating one costs a look-up.
+    /// Parses one statement, to be run as often as its caller likes. A text without any is a statement that does nothing. The
+    /// last short texts are cached with their parsed statements, so repeating one costs a look-up.
     ///
     /// # Errors
     /// If the text is not valid SQL, or has several statements.
     pub fn prepare(&self, sql: &str) -> Result<Statement> {
-        let kept = &self.shared().parsed;
-        if let Some(parsed) = kept.get(sql) {
-            return Ok(Statement::new(&self.session, Some(parsed)));
-        }
-        let mut statements = zipfdb_sql::parse(sql)?;
-        if statements.len() > 1 {
-            return Err(too_many(statements.len()));
-        }
-        let parsed = statements.pop().map(Arc::new);
-        if let Some(parsed) = &parsed {
-            kept.keep(sql, parsed);
-        }
-        Ok(Statement::new(&self.session, parsed))
+        Statement::prepare(&self.session, sql)
     }
 
-    /// As [`Database::prepare`], of a statement that a [`crate::StatementStream`] has cut out of a longer text; errors say where
-    /// in that text.
+    /// Parses a statement that a [`crate::sql::StatementStream`] has cut out of a longer text; errors say where in that text.
     ///
     /// # Errors
     /// If the text is not valid SQL.
@@ -371,22 +346,48 @@ impl Database {
         self.session.is_in_transaction()
     }
 
-    /// Runs one statement and returns its rows.
+    /// Runs one statement with values for its parameters (`?`, `?1`, `$1`, `:name`), and returns its rows.
+    ///
+    /// ```
+    /// use zipfdb::{Database, params};
+    ///
+    /// let db = Database::in_memory()?;
+    /// db.execute_batch("CREATE CORPUS pets; INSERT INTO pets (file, content) VALUES ('a.txt', 'the cat and the dog')")?;
+    /// let sql = "SELECT word, COUNT(*) AS n FROM pets WHERE length >= ? GROUP BY word ORDER BY n DESC, word";
+    /// for row in db.query(sql, params![3])? {
+    ///     let row = row?;
+    ///     println!("{} {}", row[0], row[1]);
+    /// }
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// If the text is not exactly one valid statement, or the statement fails. Rows
-    /// can fail later: each one is a `Result`.
-    pub fn query(&self, sql: &str) -> Result<Rows> {
-        self.query_with(sql, &[])
+    /// If the text is not exactly one valid statement, the number of values is not that of its parameters, or the statement
+    /// fails. Rows can fail later: each one is a `Result`.
+    pub fn query(&self, sql: &str, params: impl Params) -> Result<Rows> {
+        self.prepare(sql)?.query(params)
     }
 
-    /// Runs one statement with values for its parameters (`?`, `?1`, `$1`).
+    /// Runs one statement and calls `read` with the first row of its answer.
+    ///
+    /// ```
+    /// use zipfdb::{Database, Value};
+    ///
+    /// let db = Database::in_memory()?;
+    /// let sum = db.query_row("SELECT ? + ?", [1, 2], |row| Ok(row[0].clone()))?;
+    /// assert_eq!(sum, Value::Integer(3));
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Database::query`], and if the number of parameters is not the number of values. [`Database::prepare`] parses once for
-    /// many runs; so does this method while the text is among the last ones.
-    pub fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Rows> {
-        self.query_with_progress(sql, parameters, &NoProgress)
+    /// As [`Database::query`], [`crate::Error::NoRows`] if there is no row, and that of `read`.
+    pub fn query_row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T>,
+    ) -> Result<T> {
+        self.prepare(sql)?.query_row(params, read)
     }
 
     /// Runs one statement with each of many parameter sets, and returns the rows of all of them, in order of the sets.
@@ -412,45 +413,74 @@ impl Database {
         self.prepare(sql)?.query_many(parameters)
     }
 
-    /// Runs one statement and reports the progress of long work.
+    /// As [`Database::query`], and reports the progress of long work.
     ///
     /// # Errors
-    /// As [`Database::query_with`].
+    /// As [`Database::query`].
     pub fn query_with_progress(
         &self,
         sql: &str,
-        parameters: &[Value],
+        params: impl Params,
         progress: &dyn Progress,
     ) -> Result<Rows> {
-        self.prepare(sql)?.query_with_progress(parameters, progress)
+        self.prepare(sql)?.query_with_progress(params, progress)
     }
 
-    /// Runs one statement that a [`crate::StatementStream`] has cut out of a longer text;
-    /// errors say where in that text.
+    /// Runs one statement, to its end, and returns the number of rows that it has changed: inserted, replaced, deleted, or files
+    /// copied; 0 for other statements. Rows of its answer are dropped.
+    ///
+    /// ```
+    /// use zipfdb::{CorpusSettings, Database};
+    ///
+    /// let db = Database::in_memory()?;
+    /// db.create_corpus("notes", CorpusSettings::default())?;
+    /// let insert = "INSERT INTO notes (file, content) VALUES (?, ?)";
+    /// assert_eq!(db.execute(insert, ("a.txt", "to be read"))?, 1);
+    /// assert_eq!(db.execute("DELETE FROM notes", ())?, 1);
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Database::query_with`].
-    pub fn query_statement(
-        &self,
-        text: StatementText,
-        parameters: &[Value],
-        progress: &dyn Progress,
-    ) -> Result<Rows> {
-        self.prepare_text(text)?
-            .query_with_progress(parameters, progress)
+    /// As [`Database::query`], and those of its rows.
+    pub fn execute(&self, sql: &str, params: impl Params) -> Result<u64> {
+        self.prepare(sql)?.execute(params)
     }
 
-    /// Runs all statements of a text, in order, and drops their rows.
+    /// Runs all statements of a text, in order, and drops their rows. They have no parameters.
     ///
     /// # Errors
     /// Those of the first statement that fails; the statements before it have taken effect.
-    pub fn execute(&self, sql: &str) -> Result<()> {
+    pub fn execute_batch(&self, sql: &str) -> Result<()> {
         for parsed in zipfdb_sql::parse(sql)? {
-            for row in Statement::new(&self.session, Some(parsed.into())).query(&[])? {
-                row?;
-            }
+            Statement::new(&self.session, Some(parsed.into())).execute(())?;
         }
         Ok(())
+    }
+
+    /// The settings in force, sorted by name, for all handles of the open database.
+    pub fn settings(&self) -> Vec<Setting> {
+        let settings = self.session.settings().list().into_iter();
+        settings.map(|(setting, _)| setting).collect()
+    }
+
+    /// Changes a setting, as `SET` does: for all handles of the open database, from the next statement on.
+    ///
+    /// ```
+    /// use zipfdb::Database;
+    /// use zipfdb::sql::{Device, Setting};
+    ///
+    /// let db = Database::in_memory()?;
+    /// db.set(Setting::Device(Device::Cpu))?;
+    /// db.set(Setting::MemoryLimit(Some(64 << 20)))?;
+    /// assert!(db.settings().contains(&Setting::Device(Device::Cpu)));
+    /// assert!(db.set(Setting::MemoryLimit(Some(0))).is_err());
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If its number is out of the bounds that `docs/SQL.md` has, or there is no such device.
+    pub fn set(&self, setting: Setting) -> Result<()> {
+        self.session.set(setting)
     }
 
     /// A handle that interrupts, from any thread, all queries of this database that run at that moment: statements, and the
@@ -473,15 +503,6 @@ impl Database {
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &Arc<Session> {
         &self.session
-    }
-}
-
-fn too_many(count: usize) -> Error {
-    Error::Invalid {
-        subject: "query".into(),
-        reason: format!(
-            "{count} statements where one is expected; hint: `Database::execute` runs several"
-        ),
     }
 }
 

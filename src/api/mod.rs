@@ -4,5 +4,8 @@
 
 mod corpus;
 pub(crate) mod database;
+pub(crate) mod params;
+pub(crate) mod reader;
 pub(crate) mod repair;
 pub(crate) mod statement;
+pub(crate) mod transaction;

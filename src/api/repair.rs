@@ -13,14 +13,15 @@ use zipfdb_storage::{
 };
 
 use crate::api::database::Database;
+use crate::api::transaction::Transaction;
 use crate::execute::recompress;
-use crate::handles::transaction::Transaction;
+use crate::ingest::Progress;
 use crate::overlay::edits::decode;
 use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::interrupt::{Interrupt, InterruptHandle};
 use crate::runtime::start_pool;
 use crate::segment::TextBlocks;
-use crate::{Error, Progress, Result, paths};
+use crate::{Error, Result, paths};
 
 /// The result of [`repair`]: what it saved, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

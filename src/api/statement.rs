@@ -6,11 +6,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::handles::rows::{Column, Rows};
+use crate::api::params::Params;
+use crate::handles::row::{Column, Row};
+use crate::handles::rows::Rows;
 use crate::handles::session::Session;
 use crate::runtime::memory;
 use crate::runtime::progress::{NoProgress, Progress};
-use crate::{Result, Value, execute};
+use crate::{Error, Result, Value, execute};
 
 /// A prepared statement; made by [`crate::Database::prepare`].
 ///
@@ -24,8 +26,7 @@ use crate::{Result, Value, execute};
 /// let count = db.prepare("SELECT COUNT(*) AS n FROM letters WHERE word = ?")?;
 /// assert_eq!(count.parameter_count(), 1);
 /// assert_eq!(count.columns()?[0].name(), "n");
-/// let mut rows = count.query(&[Value::from("dear")])?;
-/// assert_eq!(rows.next().expect("one row")?[0], Value::Integer(0));
+/// assert_eq!(count.query_row(["dear"], |row| row.get::<u64>("n"))?, 0);
 /// let sets = [vec![Value::from("dear")], vec![Value::from("yours")]];
 /// assert_eq!(count.query_many(&sets)?.count(), 2);
 /// # Ok::<(), zipfdb::Error>(())
@@ -46,6 +47,26 @@ impl Statement {
             session: session.clone(),
             parsed,
         }
+    }
+
+    /// The statement of a text.
+    ///
+    /// # Errors
+    /// As [`crate::Database::prepare`].
+    pub(crate) fn prepare(session: &Arc<Session>, sql: &str) -> Result<Statement> {
+        let kept = &session.shared().parsed;
+        if let Some(parsed) = kept.get(sql) {
+            return Ok(Statement::new(session, Some(parsed)));
+        }
+        let mut statements = zipfdb_sql::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(too_many(statements.len()));
+        }
+        let parsed = statements.pop().map(Arc::new);
+        if let Some(parsed) = &parsed {
+            kept.keep(sql, parsed);
+        }
+        Ok(Statement::new(session, parsed))
     }
 
     /// The number of values that it needs.
@@ -77,16 +98,42 @@ impl Statement {
         let Some(parsed) = &self.parsed else {
             return Ok(Vec::new());
         };
-        let names = zipfdb_sql::columns(parsed, &*self.session)?;
-        Ok(names.iter().map(Column::new).collect())
+        let columns = zipfdb_sql::columns(parsed, &*self.session)?.into_iter();
+        Ok(columns
+            .map(|(name, kind)| Column::new(name, kind))
+            .collect())
     }
 
     /// Runs it with values for its parameters (`?`, `?1`, `$1`, `:name`), in order of their numbers.
     ///
     /// # Errors
     /// If names in it do not exist, values do not fit, or it fails. Rows can fail later: each one is a `Result`.
-    pub fn query(&self, parameters: &[Value]) -> Result<Rows> {
-        self.query_with_progress(parameters, &NoProgress)
+    pub fn query(&self, params: impl Params) -> Result<Rows> {
+        self.query_with_progress(params, &NoProgress)
+    }
+
+    /// Runs it and calls `read` with the first row of its answer.
+    ///
+    /// # Errors
+    /// As [`Statement::query`], [`Error::NoRows`] if there is no row, and that of `read`.
+    pub fn query_row<T>(
+        &self,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T>,
+    ) -> Result<T> {
+        let row = self.query(params)?.next().ok_or(Error::NoRows)??;
+        read(&row)
+    }
+
+    /// Runs it, to its end, and returns the number of rows that it has changed. Rows of its answer are dropped.
+    ///
+    /// # Errors
+    /// As [`Statement::query`], and those of its rows.
+    pub fn execute(&self, params: impl Params) -> Result<u64> {
+        let mut rows = self.query(params)?;
+        let changed = rows.changed();
+        rows.try_for_each(|row| row.map(drop))?;
+        Ok(changed)
     }
 
     /// As [`Statement::query`], and reports the progress of long work.
@@ -95,14 +142,15 @@ impl Statement {
     /// As [`Statement::query`].
     pub fn query_with_progress(
         &self,
-        parameters: &[Value],
+        params: impl Params,
         progress: &dyn Progress,
     ) -> Result<Rows> {
         let Some(parsed) = &self.parsed else {
             return Ok(Rows::none());
         };
         self.check_allowed(parsed)?;
-        let plan = zipfdb_sql::bind(parsed, &*self.session, &shared(parameters)?)?;
+        let values = params.with_values(shared)?;
+        let plan = zipfdb_sql::bind(parsed, &*self.session, &values)?;
         execute::execute(&self.session, plan, progress)
     }
 
@@ -126,7 +174,7 @@ impl Statement {
     }
 
     /// # Errors
-    /// If it changes something and its handle is frozen.
+    /// If it changes something and its handle only reads.
     fn check_allowed(&self, parsed: &zipfdb_sql::Statement) -> Result<()> {
         if parsed.is_read_only() {
             return Ok(());
@@ -139,6 +187,15 @@ impl Statement {
 fn shared(values: &[Value]) -> Result<Vec<Arc<Value>>> {
     let copy = |value| Ok(Arc::new(memory::copy("a parameter", value)?));
     values.iter().map(copy).collect()
+}
+
+fn too_many(count: usize) -> Error {
+    Error::Invalid {
+        subject: "query".into(),
+        reason: format!(
+            "{count} statements where one is expected; hint: `Database::execute_batch` runs several"
+        ),
+    }
 }
 
 impl fmt::Debug for Statement {

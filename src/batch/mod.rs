@@ -29,12 +29,13 @@ pub(crate) const BATCH_ROWS: usize = 4096;
 /// Some rows of an answer, as columns; made by [`crate::Rows::next_batch`].
 ///
 /// ```
-/// use zipfdb::{BatchColumn, CorpusSettings, Database, Value};
+/// use zipfdb::batch::BatchColumn;
+/// use zipfdb::{CorpusSettings, Database, Value};
 ///
 /// let db = Database::in_memory()?;
 /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
 /// corpus.append_many(&[("a.txt", "the cat and the dog")])?;
-/// let mut rows = db.query("SELECT word, COUNT(*) FROM pets GROUP BY word ORDER BY 2 DESC, 1")?;
+/// let mut rows = db.query("SELECT word, COUNT(*) FROM pets GROUP BY word ORDER BY 2 DESC, 1", ())?;
 /// let batch = rows.next_batch(1000)?.expect("there are rows");
 /// assert_eq!(batch.len(), 4);
 /// let BatchColumn::Words { indices, dictionary } = &batch.columns()[0] else {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use zipfdb_storage::CorpusSettings;
 
 use super::pipeline::{chunk_bytes, unreadable};
-use super::read::{Chunk, Reader, read_file};
+use super::read::{Chunk, DraftReader, read_file};
 use super::texts::Texts;
 use crate::Result;
 use crate::runtime::interrupt::check;
@@ -24,7 +24,7 @@ pub(crate) fn each_text<A: Send>(
     visit: impl Fn(usize, &[u8]) -> A + Sync,
 ) -> Result<Vec<(usize, A)>> {
     let bytes = chunk_bytes(settings);
-    let reader = Reader::new(texts, settings.tokenizer, bytes, bytes);
+    let reader = DraftReader::new(texts, settings.tokenizer, bytes, bytes);
     let reader = Mutex::new(reader);
     let workers = (0..rayon::current_num_threads()).into_par_iter();
     let found = workers.map(|_| {

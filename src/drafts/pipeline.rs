@@ -9,12 +9,13 @@ use super::device_tokens::Cuts;
 use super::draft::{
     ChunkContent, ContentForm, Draft, DraftChunk, Drafts, FileStretch, Limits, interned,
 };
-use super::read::{Chunk, Failure, Reader, read_file};
+use super::read::{Chunk, DraftReader, Failure, read_file};
 use super::texts::{HeldTexts, Texts};
+use crate::ingest::Progress;
 use crate::paths::sources::{OnError, Unreadable};
 use crate::runtime::interrupt::check;
 use crate::tokenize::{Interner, count_words, tokenize};
-use crate::{Error, Progress, Result};
+use crate::{Error, Result};
 use parking_lot::Mutex;
 use rayon::Scope;
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ pub struct Filling<'a> {
     /// The number of chunks that may be ahead of the slowest one.
     ahead_max: usize,
     /// The reader of the reading task, with what it holds of the last texts that it handed out.
-    reader: Mutex<(Reader<'a>, HeldTexts)>,
+    reader: Mutex<(DraftReader<'a>, HeldTexts)>,
     arrivals: Mutex<Arrivals>,
     /// The part of the time in [`Filling::fill`] for reading, in proportion to what the threads spent.
     pub read_time: Duration,
@@ -127,7 +128,7 @@ impl<'a> Filling<'a> {
             on_error,
             ahead_max: ahead_max(settings, limits),
             reader: Mutex::new((
-                Reader::new(
+                DraftReader::new(
                     texts,
                     settings.tokenizer,
                     chunk_bytes(settings),
@@ -541,7 +542,7 @@ mod tests {
 
     use super::super::texts::OpenText;
     use super::*;
-    use crate::NoProgress;
+    use crate::ingest::NoProgress;
     use crate::runtime::start_pool;
 
     /// Texts that are decoded on all threads, like those of a corpus.

@@ -29,7 +29,7 @@ const NEAR_BYTES: u64 = 4 << 10;
 pub enum Chunk<'a> {
     /// These files, still to be read one by one with [`read_file`].
     Files(Range<usize>),
-    /// A stretch of one file, in the buffer given to [`Reader::next`] unless it is `unread`.
+    /// A stretch of one file, in the buffer given to [`DraftReader::next`] unless it is `unread`.
     Part {
         /// The file.
         source: usize,
@@ -57,7 +57,7 @@ impl UnreadPart<'_> {
 }
 
 /// Hands out the chunks of all files.
-pub struct Reader<'a> {
+pub struct DraftReader<'a> {
     texts: &'a dyn Texts,
     tokenizer: Tokenizer,
     chunk_bytes: usize,
@@ -103,15 +103,15 @@ enum Reading<'a> {
     },
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DraftReader<'a> {
     /// A reader of `texts` whose chunks have about `chunk_bytes` bytes at most; those of several files at most `shared_bytes`.
     pub fn new(
         texts: &'a dyn Texts,
         tokenizer: Tokenizer,
         chunk_bytes: usize,
         shared_bytes: usize,
-    ) -> Reader<'a> {
-        Reader {
+    ) -> DraftReader<'a> {
+        DraftReader {
             texts,
             tokenizer,
             chunk_bytes,
@@ -407,7 +407,7 @@ mod tests {
         chunks: usize,
         change: impl Fn(),
     ) -> Result<Vec<u8>, io::Error> {
-        let mut reader = Reader::new(texts, Tokenizer::Unicode, 1000, 1000);
+        let mut reader = DraftReader::new(texts, Tokenizer::Unicode, 1000, 1000);
         let (mut read, mut text) = (Vec::new(), Vec::new());
         for number in 0.. {
             if number == chunks {
@@ -552,7 +552,7 @@ mod tests {
             source(&top, "e", b"yy"),
         ];
         let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
-        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000, 1000);
+        let mut reader = DraftReader::new(&texts, Tokenizer::Unicode, 1000, 1000);
         let mut text = Vec::new();
         let mut chunks = Vec::new();
         let mut read = Vec::new();
@@ -587,7 +587,7 @@ mod tests {
         let content = [&b"x".repeat(10_000)[..], &b" y".repeat(9000)].concat();
         let sources = vec![source(&top, "file", &content)];
         let texts = SourceTexts::new(sources.clone(), TextEncoding::BYTES);
-        let mut reader = Reader::new(&texts, Tokenizer::Unicode, 1000, 1000);
+        let mut reader = DraftReader::new(&texts, Tokenizer::Unicode, 1000, 1000);
         let mut text = Vec::new();
         assert!(reader.next(&mut text, &NEVER).is_ok());
         assert!(text.len() > 10_000 && text.len() < content.len());
@@ -648,7 +648,8 @@ mod tests {
             for tokenizer in [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace] {
                 for chunk_bytes in [700, 5000, 9000] {
                     let chunks = |texts: &dyn Texts| {
-                        let mut reader = Reader::new(texts, tokenizer, chunk_bytes, chunk_bytes);
+                        let mut reader =
+                            DraftReader::new(texts, tokenizer, chunk_bytes, chunk_bytes);
                         let (mut chunks, mut text) = (Vec::new(), Vec::new());
                         while let Some(chunk) = reader.next(&mut text, &NEVER).unwrap() {
                             let Chunk::Part { unread, .. } = chunk else {

@@ -4,10 +4,12 @@
 
 use crate::error::with_causes;
 use crate::handles::corpus::Corpus;
-use crate::handles::rows::{Column, Row, Rows};
+use crate::handles::row::Column;
+use crate::handles::rows::Rows;
+use crate::ingest::Progress;
 use crate::maintain::indexes::missing_indexes;
 use crate::runtime::interrupt::Interrupt;
-use crate::{Error, Progress, Result, Value};
+use crate::{Error, Result, Value, ValueKind};
 
 /// The result of CHECK for one segment, or for the record log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +123,9 @@ fn note_indexes(corpus: &Corpus, checks: &mut [SegmentCheck]) -> Result<()> {
 
 /// The rows of `CHECK c`; they end with an error if anything is damaged.
 pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
-    let columns = ["segment", "files", "bytes", "status"].map(Column::new);
+    let integer = |name| Column::new(name, Some(ValueKind::Integer));
+    let mut columns: Vec<Column> = ["segment", "files", "bytes"].map(integer).into();
+    columns.push(Column::new("status", Some(ValueKind::Text)));
     let is_damaged = |check: &&SegmentCheck| check.problem.is_some();
     let of_segments = || checks.iter().filter(|check| check.segment.is_some());
     let damaged = of_segments().filter(is_damaged).count();
@@ -134,12 +138,12 @@ pub(super) fn rows(checks: Vec<SegmentCheck>) -> Rows {
     }));
     let number = |number: u64| Value::from(number as i64);
     let rows = checks.into_iter().map(move |check| {
-        Ok(Row::new(vec![
+        Ok(vec![
             check.segment.map_or(Value::Null, number),
             check.segment.map_or(Value::Null, |_| number(check.files)),
             check.segment.map_or(Value::Null, |_| number(check.bytes)),
             Value::Text((check.problem.or(check.note)).unwrap_or_else(|| "ok".into())),
-        ]))
+        ])
     });
-    Rows::new(columns.into(), rows.chain(verdict))
+    Rows::new(columns, rows.chain(verdict))
 }

@@ -12,6 +12,7 @@ use crate::execute::copy_notices;
 use crate::handles::corpus::Corpus;
 use crate::handles::opened::Writing;
 use crate::handles::shared::Shared;
+use crate::ingest::{NoProgress, Progress};
 use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, check_is_same, recompress, write};
@@ -21,7 +22,7 @@ use crate::paths::encodings::TextEncoding;
 use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, Source, list_sources};
 use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
-use crate::{Error, NoProgress, Progress, Result};
+use crate::{Error, Result};
 
 /// How to import files.
 #[derive(Clone, Copy)]
@@ -366,14 +367,14 @@ mod tests {
             assert_eq!(corpus.files().unwrap().len(), 0, "{stage}");
             assert_eq!(segment_files(&database), 0, "{stage}");
         }
-        database.execute("SET statement_timeout = 1").unwrap();
+        database.execute_batch("SET statement_timeout = 1").unwrap();
         let error = copy(&corpus, &text, &Slow).unwrap_err();
         assert!(
             matches!(error, Error::Timeout { milliseconds: 1 }),
             "{error}"
         );
         assert_eq!(segment_files(&database), 0);
-        database.execute("RESET statement_timeout").unwrap();
+        database.execute_batch("RESET statement_timeout").unwrap();
         copy(&corpus, &text, &Slow).unwrap();
         assert_eq!(corpus.files().unwrap().len(), 1);
     }
@@ -447,7 +448,9 @@ mod tests {
             .create_corpus("c", CorpusSettings::default())
             .unwrap();
         let beside = || {
-            database.execute("SET statement_timeout = '20s'").unwrap();
+            database
+                .execute_batch("SET statement_timeout = '20s'")
+                .unwrap();
             let statements = [
                 "INSERT INTO c (file, content) VALUES ('a', 'one'), ('b', 'two')",
                 "RECOMPRESS c",
@@ -460,7 +463,7 @@ mod tests {
                 "COMMIT",
             ];
             for statement in statements {
-                database.execute(statement).unwrap();
+                database.execute_batch(statement).unwrap();
             }
         };
         pipe.copy_beside(&corpus, beside).unwrap();
@@ -539,12 +542,14 @@ mod tests {
             .create_corpus("pets", CorpusSettings::default())
             .unwrap();
         let edits = database.begin().unwrap();
-        database.execute("SET statement_timeout = 50").unwrap();
+        database
+            .execute_batch("SET statement_timeout = 50")
+            .unwrap();
         let error = copy(&corpus, &text, &NoProgress).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
         assert_eq!(segment_files(&database), 0);
         drop(edits);
-        database.execute("RESET statement_timeout").unwrap();
+        database.execute_batch("RESET statement_timeout").unwrap();
         copy(&corpus, &text, &NoProgress).unwrap();
     }
 
@@ -562,10 +567,12 @@ mod tests {
         };
         let corpus = database.create_corpus("c", settings).unwrap();
         // There is no writer.
-        database.execute("SET statement_timeout = 100").unwrap();
+        database
+            .execute_batch("SET statement_timeout = 100")
+            .unwrap();
         let error = copy(&corpus, &pipe, &Slow).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
-        database.execute("RESET statement_timeout").unwrap();
+        database.execute_batch("RESET statement_timeout").unwrap();
 
         // Several segments, written in two steps.
         let text = "the cat sat on the mat\n".repeat(20_000);

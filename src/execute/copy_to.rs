@@ -17,9 +17,10 @@ use crate::answer::CorpusReader;
 use crate::error::io_error;
 use crate::execute::sandboxed_dir::Below;
 use crate::handles::corpus::Corpus;
+use crate::ingest::Progress;
 use crate::paths::renamed;
 use crate::runtime::interrupt::{Interrupt, check};
-use crate::{Error, Progress, Result, paths};
+use crate::{Error, Result, paths};
 
 /// Bytes of a file that are written at a time.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -218,7 +219,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::{CopyOptions, CorpusSettings, Database, InterruptHandle, NoProgress};
+    use crate::ingest::{CopyOptions, NoProgress};
+    use crate::{CorpusSettings, Database, InterruptHandle};
 
     fn database(path: &Path) -> Database {
         let database = Database::options().threads(2).open(path).unwrap();

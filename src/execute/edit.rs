@@ -81,13 +81,14 @@ pub(crate) fn insert(
             text,
         });
     }
+    let changed = rows.len() as u64;
     let batch = if insert.replace {
         EditBatch::Replace(rows.into_iter().map(|row| (row.file, row.text)).collect())
     } else {
         EditBatch::Insert(rows)
     };
     session.edit(&insert.corpus, batch, interrupt)?;
-    Ok(Rows::none().with_notices(notices))
+    Ok(Rows::none().with_changed(changed).with_notices(notices))
 }
 
 /// Runs DELETE: `query` returns the names of the files.
@@ -106,8 +107,9 @@ pub(crate) fn delete(
             files.push(name.as_str().into());
         }
     }
+    let changed = files.len() as u64;
     session.edit(corpus, EditBatch::Delete(files), interrupt)?;
-    Ok(Rows::none().with_notices(notices))
+    Ok(Rows::none().with_changed(changed).with_notices(notices))
 }
 
 /// The error for a value of a type that its column does not take.

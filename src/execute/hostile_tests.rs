@@ -7,10 +7,11 @@
 
 use std::path::Path;
 
-use crate::{
-    CopyOptions, CorpusSettings, Database, Error, InterruptHandle, NoProgress, PackCodec,
-    PackOptions, Value, pack_file, unpack_file,
-};
+use crate::ingest::{CopyOptions, NoProgress};
+
+use crate::pack::{PackCodec, PackOptions, pack_file, unpack_file};
+
+use crate::{CorpusSettings, Database, Error, InterruptHandle, Value};
 
 /// About a million bytes each.
 fn hostile_texts() -> Vec<String> {
@@ -27,8 +28,12 @@ fn database() -> Database {
     corpus
         .append_many(&[("a.txt", "the cat sat on the mat")])
         .unwrap();
-    database.execute("SET statement_timeout = '1s'").unwrap();
-    database.execute("SET memory_limit = '64MiB'").unwrap();
+    database
+        .execute_batch("SET statement_timeout = '1s'")
+        .unwrap();
+    database
+        .execute_batch("SET memory_limit = '64MiB'")
+        .unwrap();
     database
 }
 
@@ -44,7 +49,7 @@ fn assert_short(error: &Error, what: &str) {
 
 /// Runs a statement to its end, and returns whether it fails.
 fn fails(database: &Database, sql: &str, parameters: &[Value]) -> bool {
-    let rows = database.query_with(sql, parameters);
+    let rows = database.query(sql, parameters);
     let ended = rows.and_then(|mut rows| rows.try_for_each(|row| row.map(drop)));
     if let Err(error) = &ended {
         assert_short(error, sql);

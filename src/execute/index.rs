@@ -7,9 +7,10 @@ use zipfdb_sql::plan::{IndexKind as PlanIndexKind, ListOptions};
 use zipfdb_storage::{Error as StorageError, IndexKind, IndexRecord};
 
 use crate::handles::session::Session;
+use crate::ingest::Progress;
 use crate::maintain::indexes::build_indexes;
 use crate::runtime::interrupt::Interrupt;
-use crate::{Error, Progress, Result};
+use crate::{Error, Result};
 
 /// An index that a statement describes.
 pub(super) struct NewIndex {

@@ -5,8 +5,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::ingest::NoProgress;
 use crate::segment::cache::Cache;
-use crate::{CorpusSettings, Database, NoProgress};
+use crate::{CorpusSettings, Database};
 
 /// The limit in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -60,8 +61,8 @@ fn segments_are_smaller_where_memory_is_short_and_grow_when_it_is_not() {
         segments.iter().map(|segment| segment.bytes).collect()
     };
     for (limit, is_short) in [("1MiB", true), ("256MiB", false), ("1MiB", true)] {
-        (database.execute(&format!("SET memory_limit = '{limit}'"))).unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        (database.execute_batch(&format!("SET memory_limit = '{limit}'"))).unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         let made = sizes();
         assert_eq!(made.len() > 1, is_short, "{limit}: {made:?}");
         assert!(!is_short || made.iter().all(|&bytes| bytes <= SHORT_SEGMENT));
@@ -98,10 +99,10 @@ fn statements_keep_within_the_limit_by_the_books() {
     let corpus = database.create_corpus("c", settings).unwrap();
     let texts: Vec<(String, String)> = (0..4).map(|f| (format!("f{f}"), text(f, 12_000))).collect();
     corpus.append_many(&texts).unwrap();
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     assert!(corpus.segments().unwrap().len() > 2);
     database
-        .execute(&format!("SET memory_limit = {LIMIT}"))
+        .execute_batch(&format!("SET memory_limit = {LIMIT}"))
         .unwrap();
     let cache = database.inner().shared().cache.clone();
     let mut counts = Vec::new();
@@ -111,7 +112,7 @@ fn statements_keep_within_the_limit_by_the_books() {
         }
         for sql in STATEMENTS {
             let mut rows = 0u64;
-            for row in database.query(sql).unwrap() {
+            for row in database.query(sql, ()).unwrap() {
                 row.unwrap();
                 rows += 1;
                 if rows.is_multiple_of(64) {

@@ -27,10 +27,11 @@ use zipfdb_storage::{CorpusSettings, IngestMode, PathText, Tokenizer};
 
 use crate::handles::rows::Rows;
 use crate::handles::session::Session;
+use crate::ingest::Progress;
 use crate::paths::encodings::TextEncoding;
 use crate::paths::sources::{OnConflict, OnError};
 use crate::runtime::interrupt::Interrupt;
-use crate::{Error, Progress, Result};
+use crate::{Error, Result};
 
 pub use check::SegmentCheck;
 pub(crate) use check::check;
@@ -125,12 +126,13 @@ fn execute_until(
             for skipped in report.unreadable {
                 tracing::warn!("skipped {}: {}", PathText(&skipped.path), skipped.reason);
             }
-            Ok(Rows::none().with_notices(report.notices))
+            let rows = Rows::none().with_changed(report.files);
+            Ok(rows.with_notices(report.notices))
         }
         Plan::CopyTo { corpus, directory } => {
             let corpus = session.corpus(&corpus)?;
-            copy_to(&corpus, directory.as_ref(), progress, interrupt)?;
-            Ok(Rows::none())
+            let files = copy_to(&corpus, directory.as_ref(), progress, interrupt)?;
+            Ok(Rows::none().with_changed(files))
         }
         Plan::Check { corpus } => {
             let corpus = session.corpus(&corpus)?;
@@ -230,7 +232,7 @@ fn execute_until(
             Ok(Rows::none())
         }
         Plan::Rollback => {
-            session.end("ROLLBACK")?.rollback();
+            drop(session.end("ROLLBACK")?);
             Ok(Rows::none())
         }
         Plan::Recompress { corpus } => {
@@ -239,16 +241,7 @@ fn execute_until(
             Ok(Rows::none())
         }
         Plan::Set(setting) => {
-            let shared = session.shared();
-            let mut settings = shared.runtime.settings.lock();
-            let mut changed = *settings;
-            changed.set(setting);
-            (shared.runtime.devices).want(changed.device, changed.gpu_memory_limit)?;
-            shared.runtime.gathered.set_window(changed.batch_window);
-            *settings = changed;
-            drop(settings);
-            shared.cache.set_limit(changed.memory_limit());
-            shared.background.set_timers(&shared.core());
+            session.set(setting)?;
             Ok(Rows::none())
         }
     }

@@ -9,12 +9,13 @@ use zipfdb_sql::Plan;
 
 use super::execute_until;
 use super::select::select_many;
-use crate::Result;
-use crate::handles::rows::{Row, Rows};
+use crate::handles::row::Row;
+use crate::handles::rows::Rows;
 use crate::handles::session::Session;
 use crate::notice::Notice;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::progress::NoProgress;
+use crate::{Result, Value};
 
 /// Runs the plans of one statement, each for its parameter set.
 pub(crate) fn execute_many(
@@ -33,26 +34,29 @@ pub(crate) fn execute_many(
     }
     let mut queries = Vec::new();
     let mut columns = Vec::new();
-    let mut rows: Vec<Result<Row>> = Vec::new();
+    let mut rows: Vec<Result<Vec<Value>>> = Vec::new();
     let mut notices: Vec<Notice> = Vec::new();
+    let mut changed = 0;
     for plan in plans {
         match plan {
             Plan::Query(query) => queries.push(query),
             plan => {
                 let answer = execute_until(session, plan, &NoProgress, interrupt)?;
                 columns = answer.columns().to_vec();
+                changed += answer.changed();
                 for notice in answer.notices() {
                     if !notices.contains(notice) {
                         notices.push(notice.clone());
                     }
                 }
-                rows.extend(answer);
+                rows.extend(answer.map(|row| row.map(Row::into_values)));
             }
         }
     }
     // All plans are of one statement: either all are queries or none is.
     if queries.is_empty() {
-        Ok(Rows::new(columns, rows.into_iter()).with_notices(notices))
+        let rows = Rows::new(columns, rows.into_iter()).with_changed(changed);
+        Ok(rows.with_notices(notices))
     } else {
         select_many(session, queries, interrupt)
     }
@@ -61,7 +65,8 @@ pub(crate) fn execute_many(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::{CopyOptions, CorpusSettings, Database, Value};
+    use crate::ingest::CopyOptions;
+    use crate::{CorpusSettings, Database, Value};
 
     fn pets() -> Database {
         let folder = tempfile::tempdir().unwrap();
@@ -86,12 +91,12 @@ mod tests {
     #[test]
     fn intersections_of_many_sets_are_those_of_each() {
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         for file in 0..40u32 {
             let words: Vec<String> = (1..=file).map(|n| format!("w{}", file % (n + 1))).collect();
             let sql = "INSERT INTO c (file, content) VALUES (?, ?)";
             let row = [format!("f{file:02}").into(), words.join(" ").into()];
-            database.query_with(sql, &row).unwrap();
+            database.query(sql, &row).unwrap();
         }
         let sets: Vec<Vec<Value>> = (0..60u32)
             .map(|set| {

@@ -1,10 +1,11 @@
 //! RECOMPRESS: all edits and segments of a corpus become new segments now.
 
+use crate::Result;
 use crate::handles::corpus::Corpus;
+use crate::ingest::Progress;
 use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::recompress::{self, Recompression, Scope};
 use crate::runtime::interrupt::Interrupt;
-use crate::{Progress, Result};
 
 /// Merges all edits and segments of a corpus, and builds the indexes of the new segments.
 pub(crate) fn recompress(

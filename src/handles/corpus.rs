@@ -13,13 +13,36 @@ use crate::answer::{CorpusReader, CorpusView, FileSummary, StoredView};
 use crate::engine::core::Core;
 use crate::handles::shared::Shared;
 use crate::handles::snapshot::Snapshot;
-use crate::handles::transaction::Transaction;
+use crate::handles::transaction::WriteTransaction;
 use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 
 /// A corpus of a database; made by [`crate::Database::corpus`] or
 /// [`crate::Database::create_corpus`].
+///
+/// Files come in by [`Corpus::copy_from`] and by edits, each of which is a transaction of its own (several together:
+/// [`crate::Database::begin`]); questions are asked to a [`Snapshot`]. The handle is cheap to clone and holds nothing but the open
+/// database: dropping it changes nothing, and the corpus may be dropped while there are handles of it.
+///
+/// ```
+/// use zipfdb::{CorpusSettings, Database};
+///
+/// let db = Database::in_memory()?;
+/// let notes = db.create_corpus("notes", CorpusSettings::default())?;
+/// notes.append("a.txt", "the cat")?;
+/// notes.insert("a.txt", 4, "black ")?;
+/// notes.replace_many(&[("b.txt", "a dog"), ("c.txt", "a bird")])?;
+/// notes.delete("c.txt")?;
+/// let snapshot = notes.snapshot()?;
+/// assert_eq!(snapshot.extract("a.txt", 0, 99)?, b"the black cat");
+/// assert_eq!(snapshot.files().len(), 2);
+/// assert_eq!(db.execute("DELETE FROM notes WHERE file = 'b.txt'", ())?, 1);
+/// // The snapshot stays as it was.
+/// assert_eq!(snapshot.count("dog")?, 1);
+/// assert_eq!(notes.snapshot()?.count("dog")?, 0);
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Corpus {
     shared: Arc<Shared>,
@@ -212,10 +235,42 @@ impl Corpus {
         Ok(self.snapshot()?.files().to_vec())
     }
 
+    /// Appends a text to a file, which is created if it is missing.
+    ///
+    /// # Errors
+    /// As [`Corpus::append_many`].
+    pub fn append(&self, file: &str, text: impl AsRef<[u8]>) -> Result<()> {
+        self.append_many(&[(file, text)])
+    }
+
+    /// Inserts a text into a file, before the byte `offset`.
+    ///
+    /// # Errors
+    /// As [`Corpus::insert_many`].
+    pub fn insert(&self, file: &str, offset: u64, text: impl AsRef<[u8]>) -> Result<()> {
+        self.insert_many(&[(file, offset, text)])
+    }
+
+    /// Gives a file a new text, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// As [`Corpus::replace_many`].
+    pub fn replace(&self, file: &str, text: impl AsRef<[u8]>) -> Result<()> {
+        self.replace_many(&[(file, text)])
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// As [`Corpus::delete_many`].
+    pub fn delete(&self, file: &str) -> Result<()> {
+        self.delete_many(&[file])
+    }
+
     /// Appends texts to files, in one step: pairs of a name and a text. A file that is not there is created.
     ///
     /// # Errors
-    /// As [`Transaction::append_many`] and [`Transaction::commit`].
+    /// As [`crate::Transaction::append_many`] and [`crate::Transaction::commit`].
     pub fn append_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
     where
         F: AsRef<str>,
@@ -228,7 +283,7 @@ impl Corpus {
     /// the call.
     ///
     /// # Errors
-    /// As [`Transaction::insert_many`] and [`Transaction::commit`].
+    /// As [`crate::Transaction::insert_many`] and [`crate::Transaction::commit`].
     pub fn insert_many<F, T>(&self, rows: &[(F, u64, T)]) -> Result<()>
     where
         F: AsRef<str>,
@@ -240,7 +295,7 @@ impl Corpus {
     /// Gives files new texts, in one step: pairs of a name and a text.
     ///
     /// # Errors
-    /// As [`Transaction::replace_many`] and [`Transaction::commit`].
+    /// As [`crate::Transaction::replace_many`] and [`crate::Transaction::commit`].
     pub fn replace_many<F, T>(&self, rows: &[(F, T)]) -> Result<()>
     where
         F: AsRef<str>,
@@ -252,7 +307,7 @@ impl Corpus {
     /// Deletes files, in one step.
     ///
     /// # Errors
-    /// As [`Transaction::delete_many`] and [`Transaction::commit`].
+    /// As [`crate::Transaction::delete_many`] and [`crate::Transaction::commit`].
     pub fn delete_many<F: AsRef<str>>(&self, files: &[F]) -> Result<()> {
         self.edit(|edits| edits.delete_many(&self.name, files))
     }
@@ -261,24 +316,28 @@ impl Corpus {
     /// others that are made meanwhile.
     ///
     /// # Errors
-    /// As [`Transaction::mixed_many`] and [`Transaction::commit`].
+    /// As [`crate::Transaction::mixed_many`] and [`crate::Transaction::commit`].
     pub fn mixed_many(&self, operations: &[Operation<'_>]) -> Result<Vec<Answer>> {
         let mut edits = self.begin()?;
         let answers = edits.mixed_many(&self.name, operations)?;
-        edits.commit()?;
+        self.commit(edits)?;
         Ok(answers)
     }
 
-    fn edit(&self, edit: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
+    fn edit(&self, edit: impl FnOnce(&mut WriteTransaction) -> Result<()>) -> Result<()> {
         let mut edits = self.begin()?;
         edit(&mut edits)?;
-        edits.commit()
+        self.commit(edits)
+    }
+
+    fn commit(&self, edits: WriteTransaction) -> Result<()> {
+        edits.commit_until(&self.shared.runtime.interrupt())
     }
 
     /// Begins edits of this corpus.
-    fn begin(&self) -> Result<Transaction> {
+    fn begin(&self) -> Result<WriteTransaction> {
         let interrupt = self.shared.runtime.interrupt();
-        Transaction::begin(&self.shared, Some(&self.name), &interrupt)
+        WriteTransaction::begin(&self.shared, Some(&self.name), &interrupt)
     }
 }
 

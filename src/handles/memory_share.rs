@@ -14,7 +14,7 @@ use crate::segment::cache::{Cache, Reservation};
 /// use zipfdb::Database;
 ///
 /// let db = Database::in_memory()?;
-/// db.execute("SET memory_limit = '64MiB'")?;
+/// db.execute_batch("SET memory_limit = '64MiB'")?;
 /// let mut share = db.memory_share();
 /// share.set(16 << 20);
 /// assert_eq!(share.limit(), 64 << 20);

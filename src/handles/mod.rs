@@ -5,6 +5,7 @@
 pub(crate) mod corpus;
 pub(crate) mod memory_share;
 pub(crate) mod opened;
+pub(crate) mod row;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod shared;

@@ -1,83 +1,50 @@
-//! The answer of a statement: named columns and a stream of rows.
+//! `Rows`: the answer of a statement, named columns and a stream of rows.
 //!
 //! Rows are produced as they are asked for; an error ends the stream. A
 //! statement without an answer has neither columns nor rows.
 
 use std::fmt;
 use std::iter::FusedIterator;
-use std::ops::Index;
+use std::sync::Arc;
 
 use crate::batch::{Batch, LateError, RowCollector};
+use crate::handles::row::{Column, Row};
 use crate::notice::Notice;
 use crate::runtime::interrupt::InterruptHandle;
 use crate::{Result, Value};
 
-/// A column of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    name: String,
-}
-
-impl Column {
-    pub(crate) fn new(name: impl Into<String>) -> Column {
-        Column { name: name.into() }
-    }
-
-    /// The column's alias, or its expression as it was written.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// One row of an answer: a value for each column.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    values: Vec<Value>,
-}
-
-impl Row {
-    pub(crate) fn new(values: Vec<Value>) -> Row {
-        Row { values }
-    }
-
-    /// The values in order of the columns.
-    pub fn values(&self) -> &[Value] {
-        &self.values
-    }
-
-    /// The values, taken out.
-    pub fn into_values(self) -> Vec<Value> {
-        self.values
-    }
-}
-
-impl Index<usize> for Row {
-    type Output = Value;
-
-    /// The value of column `index`, from 0.
-    ///
-    /// # Panics
-    /// If there is no such column.
-    fn index(&self, index: usize) -> &Value {
-        &self.values[index]
-    }
-}
-
 /// The answer of a statement: an iterator over its rows.
 ///
-/// It holds the snapshot it reads from, so later changes do not show in it.
+/// It holds the snapshot it reads from, so later changes do not show in it. Rows are made as they are asked for: a row that fails
+/// is the last one. Dropped before its end, it ends the work for the rows that were not asked for and gives its memory back.
+///
+/// ```
+/// use zipfdb::{CorpusSettings, Database};
+///
+/// let db = Database::in_memory()?;
+/// let pets = db.create_corpus("pets", CorpusSettings::default())?;
+/// pets.append("a.txt", "the cat and the dog")?;
+/// let mut rows = db.query("SELECT word, COUNT(*) AS n FROM pets GROUP BY word ORDER BY n DESC, word", ())?;
+/// assert_eq!(rows.columns()[1].name(), "n");
+/// let first = rows.next().expect("there are words")?;
+/// assert_eq!((first.get::<String>("word")?, first.get::<u64>("n")?), ("the".to_owned(), 2));
+/// let others = rows.map(|row| row?.get(0)).collect::<zipfdb::Result<Vec<String>>>()?;
+/// assert_eq!(others, ["and", "cat", "dog"]);
+/// # Ok::<(), zipfdb::Error>(())
+/// ```
 pub struct Rows {
-    columns: Vec<Column>,
+    columns: Arc<[Column]>,
     rows: Option<Box<dyn RowSource>>,
     interrupt: Option<InterruptHandle>,
     notices: Vec<Notice>,
+    changed: u64,
 }
 
 /// The most rows of a batch: rows are numbered by u32, and in memory together.
 const BATCH_ROWS_MAX: usize = 1 << 20;
 
 /// Gives the rows of an answer, one by one or as columns; both ways may be mixed.
-pub(crate) trait RowSource: Iterator<Item = Result<Row>> + Send {
+pub(crate) trait RowSource: Iterator<Item = Result<Vec<Value>>> + Send {
     /// The next rows, at least one and at most `rows_max`; none at the end.
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>>;
 }
@@ -88,16 +55,16 @@ struct RowsOf<I> {
     late: LateError,
 }
 
-impl<I: Iterator<Item = Result<Row>>> Iterator for RowsOf<I> {
-    type Item = Result<Row>;
+impl<I: Iterator<Item = Result<Vec<Value>>>> Iterator for RowsOf<I> {
+    type Item = Result<Vec<Value>>;
 
-    fn next(&mut self) -> Option<Result<Row>> {
+    fn next(&mut self) -> Option<Result<Vec<Value>>> {
         let late = self.late.check().err().map(Err);
         late.or_else(|| self.rows.next())
     }
 }
 
-impl<I: Iterator<Item = Result<Row>> + Send> RowSource for RowsOf<I> {
+impl<I: Iterator<Item = Result<Vec<Value>>> + Send> RowSource for RowsOf<I> {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.late.check()?;
         let mut made = RowCollector::default();
@@ -106,7 +73,7 @@ impl<I: Iterator<Item = Result<Row>> + Send> RowSource for RowsOf<I> {
             && let Some(row) = self.rows.next()
         {
             match row {
-                Ok(row) => made.push(row.into_values()),
+                Ok(row) => made.push(row),
                 Err(error) => {
                     ended = Err(error);
                     break;
@@ -121,16 +88,17 @@ impl Rows {
     /// The answer of a statement that returns no rows.
     pub(crate) fn none() -> Rows {
         Rows {
-            columns: Vec::new(),
+            columns: Arc::default(),
             rows: None,
             interrupt: None,
             notices: Vec::new(),
+            changed: 0,
         }
     }
 
     pub(crate) fn new(
         columns: Vec<Column>,
-        rows: impl Iterator<Item = Result<Row>> + Send + 'static,
+        rows: impl Iterator<Item = Result<Vec<Value>>> + Send + 'static,
     ) -> Rows {
         let late = LateError::default();
         Rows::of(columns, RowsOf { rows, late })
@@ -138,10 +106,11 @@ impl Rows {
 
     pub(crate) fn of(columns: Vec<Column>, rows: impl RowSource + 'static) -> Rows {
         Rows {
-            columns,
+            columns: columns.into(),
             rows: Some(Box::new(rows)),
             interrupt: None,
             notices: Vec::new(),
+            changed: 0,
         }
     }
 
@@ -157,6 +126,17 @@ impl Rows {
     pub(crate) fn with_notices(mut self, notices: impl IntoIterator<Item = Notice>) -> Rows {
         self.notices.extend(notices);
         self
+    }
+
+    /// The same rows of a statement that has changed some.
+    pub(crate) fn with_changed(self, changed: u64) -> Rows {
+        Rows { changed, ..self }
+    }
+
+    /// The number of rows that the statement has changed: inserted, replaced, deleted, or files copied; 0 for a statement that
+    /// changes no rows.
+    pub fn changed(&self) -> u64 {
+        self.changed
     }
 
     /// Notices about the statement: no errors, but worth knowing.
@@ -201,7 +181,7 @@ impl Iterator for Rows {
         if !matches!(row, Some(Ok(_))) {
             self.rows = None;
         }
-        row
+        Some(row?.map(|values| Row::new(self.columns.clone(), values)))
     }
 }
 
@@ -229,11 +209,11 @@ mod tests {
             reason: "y".into(),
         };
         let items = vec![
-            Ok(Row::new(vec![Value::Integer(1)])),
+            Ok(vec![Value::Integer(1)]),
             Err(failure),
-            Ok(Row::new(vec![Value::Integer(2)])),
+            Ok(vec![Value::Integer(2)]),
         ];
-        Rows::new(vec![Column::new("n")], items.into_iter())
+        Rows::new(vec![Column::new("n", None)], items.into_iter())
     }
 
     #[test]

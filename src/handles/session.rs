@@ -8,23 +8,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use zipfdb_sql::setting::Setting;
 use zipfdb_sql::{Schema, ViewDefinition, quote};
 use zipfdb_storage::{CorpusSettings, PathText, Section, ViewRecord};
 
 use crate::answer::CorpusReader;
 use crate::handles::corpus::Corpus;
 use crate::handles::shared::Shared;
-use crate::handles::transaction::Transaction;
+use crate::handles::transaction::WriteTransaction;
 use crate::overlay::EditBatch;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
+use crate::runtime::settings::Settings;
 use crate::{Error, Result};
 
 /// The state that a database handle shares with its clones only.
 pub(crate) struct Session {
     shared: Arc<Shared>,
     /// Set between BEGIN and COMMIT.
-    transaction: Mutex<Option<Transaction>>,
+    transaction: Mutex<Option<WriteTransaction>>,
+    /// Whether its transaction belongs to a [`crate::Transaction`], which alone ends it.
+    is_owned: bool,
     /// Views of this session alone.
     temporary_views: Mutex<Vec<ViewRecord>>,
     /// The readers that a frozen session has opened, by corpus; none if it is not frozen.
@@ -36,18 +40,17 @@ impl Session {
         Session {
             shared,
             transaction: Mutex::default(),
+            is_owned: false,
             temporary_views: Mutex::default(),
             frozen: None,
         }
     }
 
-    /// A session with the temporary views of this one whose statements see a corpus as the first of them did, or as this one
-    /// does if it is frozen.
+    /// A session with the temporary views of this one whose statements see a corpus as the first of them did.
     pub(crate) fn frozen(&self) -> Session {
-        let read = self.frozen.as_ref().map(|read| read.lock().clone());
         Session {
             temporary_views: Mutex::new(self.temporary_views.lock().clone()),
-            frozen: Some(Mutex::new(read.unwrap_or_default())),
+            frozen: Some(Mutex::default()),
             ..Session::new(self.shared.clone())
         }
     }
@@ -72,7 +75,7 @@ impl Session {
             Some(_) => Err(Error::Invalid {
                 subject: subject.into(),
                 reason:
-                    "a frozen handle only reads; hint: write with the handle that it was made of"
+                    "a reader does not write; hint: write with the database that it was made of"
                         .into(),
             }),
         }
@@ -225,41 +228,110 @@ impl Session {
         Ok(())
     }
 
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> Settings {
+        *self.shared.runtime.settings.lock()
+    }
+
+    /// SET, for all handles of the open database.
+    ///
+    /// # Errors
+    /// If the value is out of bounds, or there is no such device.
+    pub(crate) fn set(&self, setting: Setting) -> Result<()> {
+        let setting = setting.in_bounds().map_err(|bounds| Error::Invalid {
+            subject: format!("setting {}", setting.name()),
+            reason: format!("the number is not in {}..={}", bounds.start(), bounds.end()),
+        })?;
+        let mut settings = self.shared.runtime.settings.lock();
+        let mut changed = *settings;
+        changed.set(setting);
+        (self.shared.runtime.devices).want(changed.device, changed.gpu_memory_limit)?;
+        self.shared
+            .runtime
+            .gathered
+            .set_window(changed.batch_window);
+        *settings = changed;
+        drop(settings);
+        self.shared.cache.set_limit(changed.memory_limit());
+        self.shared.background.set_timers(&self.shared.core());
+        Ok(())
+    }
+
     /// Begins edits that are made together. The corpora to be edited are not known, so it waits for all.
     ///
     /// # Errors
     /// If the database is open for reading only, and that of `interrupt`.
-    pub(crate) fn transaction(&self, interrupt: &Interrupt) -> Result<Transaction> {
+    pub(crate) fn transaction(&self, interrupt: &Interrupt) -> Result<WriteTransaction> {
         self.check_writable("BEGIN")?;
-        Transaction::begin(&self.shared, None, interrupt)
+        WriteTransaction::begin(&self.shared, None, interrupt)
+    }
+
+    /// A session with the temporary views of this one, in a transaction that only `take` ends.
+    ///
+    /// # Errors
+    /// As `transaction`, and if this session is in a transaction, for which it would wait.
+    pub(crate) fn begun(&self, interrupt: &Interrupt) -> Result<Session> {
+        if self.is_in_transaction() {
+            return Err(begun_already());
+        }
+        let begun = self.transaction(interrupt)?;
+        Ok(Session {
+            transaction: Mutex::new(Some(begun)),
+            is_owned: true,
+            temporary_views: Mutex::new(self.temporary_views.lock().clone()),
+            ..Session::new(self.shared.clone())
+        })
     }
 
     /// BEGIN.
     pub(crate) fn begin(&self, interrupt: &Interrupt) -> Result<()> {
-        let refused = || Error::Invalid {
-            subject: "BEGIN".into(),
-            reason: "there is a transaction already; hint: COMMIT or ROLLBACK ends it".into(),
-        };
         if self.is_in_transaction() {
-            return Err(refused());
+            return Err(begun_already());
         }
         // Other threads of the session continue meanwhile.
         let begun = self.transaction(interrupt)?;
         let mut transaction = self.transaction.lock();
         if transaction.is_some() {
-            return Err(refused());
+            return Err(begun_already());
         }
         *transaction = Some(begun);
         Ok(())
     }
 
     /// The transaction of the session, which `statement` ends.
-    pub(crate) fn end(&self, statement: &str) -> Result<Transaction> {
-        let transaction = self.transaction.lock().take();
-        transaction.ok_or_else(|| Error::Invalid {
+    pub(crate) fn end(&self, statement: &str) -> Result<WriteTransaction> {
+        if self.is_owned {
+            return Err(Error::Invalid {
+                subject: statement.into(),
+                reason: "the transaction belongs to a `Transaction`; hint: its methods `commit` and `rollback` end it".into(),
+            });
+        }
+        self.take().ok_or_else(|| Error::Invalid {
             subject: statement.into(),
             reason: "there is no transaction; hint: BEGIN starts one".into(),
         })
+    }
+
+    /// The transaction of the session, if there is one, which is over for it.
+    pub(crate) fn take(&self) -> Option<WriteTransaction> {
+        self.transaction.lock().take()
+    }
+
+    /// Works on the transaction of the session.
+    ///
+    /// # Errors
+    /// That of `work`, and if there is no transaction.
+    pub(crate) fn with_transaction<T>(
+        &self,
+        work: impl FnOnce(&mut WriteTransaction) -> Result<T>,
+    ) -> Result<T> {
+        match &mut *self.transaction.lock() {
+            Some(transaction) => work(transaction),
+            None => Err(Error::Invalid {
+                subject: "transaction".into(),
+                reason: "it is over".into(),
+            }),
+        }
     }
 
     /// Whether statements are part of a transaction of the session.
@@ -272,7 +344,7 @@ impl Session {
         if let Some(transaction) = &mut *self.transaction.lock() {
             return transaction.edit(corpus, batch, interrupt);
         }
-        let mut edits = Transaction::begin(&self.shared, Some(corpus), interrupt)?;
+        let mut edits = WriteTransaction::begin(&self.shared, Some(corpus), interrupt)?;
         edits.edit(corpus, batch, interrupt)?;
         edits.commit_until(interrupt)
     }
@@ -292,6 +364,13 @@ impl Session {
             Some(transaction) => transaction.reader(corpus, interrupt),
             None => self.corpus(corpus)?.reader(interrupt),
         }
+    }
+}
+
+fn begun_already() -> Error {
+    Error::Invalid {
+        subject: "BEGIN".into(),
+        reason: "there is a transaction already; hint: COMMIT or ROLLBACK ends it".into(),
     }
 }
 
@@ -325,8 +404,7 @@ impl Schema for Session {
     }
 
     fn regexp_memory_limit(&self) -> u64 {
-        let settings = *self.shared().runtime.settings.lock();
-        ValueMemory::new(&settings).row_bytes()
+        ValueMemory::new(&self.settings()).row_bytes()
     }
 
     fn section_columns(&self) -> Vec<String> {

@@ -26,23 +26,30 @@ use crate::{Error, Result};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
-/// Cheap to clone. Large work and batches (`count_many`, `search_many`, `extract_many`) run in parallel on the database's
-/// threads, small questions on the caller's. The first question to a segment decodes it and builds the structures for the answer,
-/// which stay for later ones.
+/// Methods are named `<what>`, `<what>_in` a file, and `.._many` for a batch of questions: [`count`](Snapshot::count),
+/// [`count_in`](Snapshot::count_in), [`count_many`](Snapshot::count_many), [`count_in_many`](Snapshot::count_in_many).
+///
+/// Cheap to clone. Large work and batches run in parallel on the database's threads, small questions on the caller's. The first
+/// question to a segment decodes it and builds the structures for the answer, which stay for later ones. A snapshot keeps the
+/// segments that it was taken of, also ones that a recompression has replaced since: their files are removed when the last
+/// snapshot that has them is dropped.
 ///
 /// ```
-/// use zipfdb::{CopyOptions, CorpusSettings, Database};
+/// use zipfdb::{CorpusSettings, Database};
 ///
-/// # let folder = tempfile::tempdir().expect("a temporary directory");
-/// # std::fs::write(folder.path().join("a.txt"), "the cat and the dog").expect("a file");
 /// let db = Database::in_memory()?;
 /// let corpus = db.create_corpus("pets", CorpusSettings::default())?;
-/// corpus.copy_from(folder.path(), &CopyOptions::default())?;
+/// corpus.append("a.txt", "the cat and the dog")?;
 ///
 /// let snapshot = corpus.snapshot()?;
-/// assert_eq!(snapshot.count_many(&[("a.txt", "the"), ("a.txt", "cow")])?, [2, 0]);
-/// assert_eq!(snapshot.search_many(&[("a.txt", "the")])?, [vec![0, 12]]);
-/// assert_eq!(snapshot.extract_many(&[("a.txt", 4, 3)])?, [b"cat"]);
+/// assert_eq!(snapshot.count("the")?, 2);
+/// assert_eq!(snapshot.count_in_many(&[("a.txt", "the"), ("a.txt", "cow")])?, [2, 0]);
+/// assert_eq!(snapshot.search_in("a.txt", "the")?, [0, 12]);
+/// assert_eq!(snapshot.phrase_count(&["the", "dog"])?, 1);
+/// assert_eq!(snapshot.extract("a.txt", 4, 3)?, b"cat");
+/// for (word, count) in snapshot.words()?.iter() {
+///     println!("{} {count}", String::from_utf8_lossy(word));
+/// }
 /// # Ok::<(), zipfdb::Error>(())
 /// ```
 #[derive(Clone)]
@@ -113,45 +120,26 @@ impl Snapshot {
         self.view().total_words()
     }
 
-    /// Every word of the corpus and how often it occurs, in dictionary order: by
-    /// case-folded word, then word. Words are UTF-8, unless the tokenizer is
-    /// `whitespace`.
-    ///
-    /// Cost: as [`Snapshot::word_counts`], and a copy of each word.
-    ///
-    /// # Errors
-    /// If a segment is damaged.
-    pub fn word_count(&self) -> Result<Vec<(Vec<u8>, u64)>> {
-        Ok(owned(&self.word_counts()?))
-    }
-
-    /// As [`Snapshot::word_count`], with the words where they are.
+    /// Every word of the corpus with its count, in dictionary order: by case-folded word, then word. Words are UTF-8, unless the
+    /// tokenizer is `whitespace`.
     ///
     /// Cost: one pass over the symbols of each segment the first time, then O(words).
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub fn word_counts(&self) -> Result<WordCounts> {
+    pub fn words(&self) -> Result<WordCounts> {
         let totals = self.reader.watched(|run| self.view().totals(run))?;
         let counts = (0..).zip(totals).filter(|&(_, count)| count > 0);
         Ok(WordCounts::new(self.view().clone(), counts.collect()))
     }
 
-    /// As [`Snapshot::word_count`], for one file.
+    /// The words of a file with their counts, in dictionary order.
     ///
     /// Cost: O(symbols that the file reaches), at most one pass over its segment.
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
-    pub fn word_count_of(&self, file: &str) -> Result<Vec<(Vec<u8>, u64)>> {
-        Ok(owned(&self.word_counts_of(file)?))
-    }
-
-    /// As [`Snapshot::word_count_of`], with the words where they are.
-    ///
-    /// # Errors
-    /// If there is no such file or a segment is damaged.
-    pub fn word_counts_of(&self, file: &str) -> Result<WordCounts> {
+    pub fn words_in(&self, file: &str) -> Result<WordCounts> {
         let file = self.view().find(file)?;
         let counts = self
             .reader
@@ -166,14 +154,14 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub fn inverted_index(&self) -> Result<FileCounts> {
+    pub fn word_files(&self) -> Result<FileCounts> {
         let table = self.reader.watched(|run| self.view().word_files(run))?;
         Ok(FileCounts::of_words(self.view().clone(), table))
     }
 
     /// For each file its words with counts: term vectors.
     ///
-    /// Cost: as [`Snapshot::inverted_index`] the first time, then nothing; the memory is the same.
+    /// Cost: as [`Snapshot::word_files`] the first time, then nothing; the memory is the same.
     ///
     /// # Errors
     /// If a segment is damaged.
@@ -185,12 +173,9 @@ impl Snapshot {
     /// All sequences of `n` words of a file, in dictionary order of their words, with their counts: sequence count.
     ///
     /// # Errors
-    /// If a segment is damaged.
-    ///
-    /// # Panics
-    /// If `n` is not in `1..=8`.
-    pub fn ngram_counts(&self, n: usize) -> Result<NgramCounts> {
-        assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
+    /// If `n` is not in `1..=8`, or a segment is damaged.
+    pub fn ngrams(&self, n: usize) -> Result<NgramCounts> {
+        check_ngram_words(n)?;
         let parts = self
             .reader
             .watched(|run| self.view().ngrams(NgramRequest::all(n), run)?.into_parts())?;
@@ -201,12 +186,9 @@ impl Snapshot {
     /// inverted index.
     ///
     /// # Errors
-    /// If a segment is damaged.
-    ///
-    /// # Panics
-    /// If `n` is not in `1..=8`.
-    pub fn ranked_inverted_index(&self, n: usize) -> Result<FileCounts> {
-        assert!((1..=NGRAM_WORDS_MAX).contains(&n), "n must be 1 to 8");
+    /// If `n` is not in `1..=8`, or a segment is damaged.
+    pub fn ngram_files(&self, n: usize) -> Result<FileCounts> {
+        check_ngram_words(n)?;
         let request = NgramRequest {
             order: FileOrder::Count,
             ..NgramRequest::all(n)
@@ -250,13 +232,13 @@ impl Snapshot {
         self.reader.count(file, word, &self.reader.interrupt())
     }
 
-    /// The count of each word in its file: one count for each `(file, word)`.
+    /// The count of each word in its file: for each `(file, word)` the result of [`Snapshot::count_in`].
     ///
     /// Files that come up often are counted once for all their words.
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
-    pub fn count_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
+    pub fn count_in_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<u64>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
@@ -268,11 +250,11 @@ impl Snapshot {
             .watched(|run| self.view().count_many(questions, run))
     }
 
-    /// The count of each word in the corpus.
+    /// The count of each word in the corpus: for each the result of [`Snapshot::count`].
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub fn count_words<W>(&self, words: &[W]) -> Result<Vec<u64>>
+    pub fn count_many<W>(&self, words: &[W]) -> Result<Vec<u64>>
     where
         W: AsRef<[u8]> + Sync,
     {
@@ -311,7 +293,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged, or a device that is demanded fails.
-    pub fn intersect_many<Q, W>(&self, queries: &[Q]) -> Result<Vec<Vec<&str>>>
+    pub fn files_with_many<Q, W>(&self, queries: &[Q]) -> Result<Vec<Vec<&str>>>
     where
         Q: AsRef<[W]> + Sync,
         W: AsRef<[u8]> + Sync,
@@ -358,7 +340,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If there is no such file or a segment is damaged.
-    pub fn search_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
+    pub fn search_in_many<F, W>(&self, questions: &[(F, W)]) -> Result<Vec<Vec<u64>>>
     where
         F: AsRef<str> + Sync,
         W: AsRef<[u8]> + Sync,
@@ -374,7 +356,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged.
-    pub fn search_words<W>(&self, words: &[W]) -> Result<Vec<Vec<NamedOffsets>>>
+    pub fn search_many<W>(&self, words: &[W]) -> Result<Vec<Vec<NamedOffsets>>>
     where
         W: AsRef<[u8]> + Sync,
     {
@@ -393,7 +375,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged, or there are not 1 to 8 words.
-    pub fn count_phrase<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<u64> {
+    pub fn phrase_count<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<u64> {
         let Some(words) = self.reader.install(|| self.numbers_of(words))? else {
             return Ok(0);
         };
@@ -406,7 +388,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// If a segment is damaged, or there are not 1 to 8 words.
-    pub fn search_phrase<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<NamedOffsets>> {
+    pub fn phrase_search<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<NamedOffsets>> {
         let Some(words) = self.reader.install(|| self.numbers_of(words))? else {
             return Ok(Vec::new());
         };
@@ -496,6 +478,18 @@ impl Snapshot {
     }
 }
 
+/// # Errors
+/// If there are no n-grams of `n` words.
+fn check_ngram_words(n: usize) -> Result<()> {
+    if (1..=NGRAM_WORDS_MAX).contains(&n) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        subject: "n-grams".into(),
+        reason: format!("n is {n}; hint: n-grams have 1 to {NGRAM_WORDS_MAX} words"),
+    })
+}
+
 impl fmt::Debug for Snapshot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -504,9 +498,4 @@ impl fmt::Debug for Snapshot {
             .field("segments", &self.view().segments().len())
             .finish_non_exhaustive()
     }
-}
-
-pub(crate) fn owned(counts: &WordCounts) -> Vec<(Vec<u8>, u64)> {
-    let counts = counts.iter();
-    counts.map(|(word, count)| (word.to_vec(), count)).collect()
 }

@@ -1,4 +1,4 @@
-//! `Transaction`: edits of files that happen together or not at all.
+//! `WriteTransaction`: edits of files that happen together or not at all.
 //!
 //! The invariant: a transaction is the only writer while it lives; it sees its own edits, and readers see them once it commits.
 //! Every edit of the database goes through a transaction.
@@ -24,27 +24,8 @@ use crate::runtime::interrupt::Interrupt;
 /// Batches up to this size do not check for interruption: they finish sooner than a check would matter.
 const OPERATIONS_UNWATCHED: usize = 256;
 
-/// Edits that are made together; from [`crate::Database::begin`].
-///
-/// Other writers of the database wait until it is committed or dropped, readers do not. Dropped without
-/// [`Transaction::commit`], nothing has happened. The rows of one call see the texts as they were before it ("in batch");
-/// calls see what those before them did ("in sequence").
-///
-/// ```
-/// use zipfdb::{CorpusSettings, Database};
-///
-/// let db = Database::in_memory()?;
-/// db.create_corpus("notes", CorpusSettings::default())?;
-/// let mut edits = db.begin()?;
-/// edits.append_many("notes", &[("a.txt", "the cat"), ("b.txt", "a dog")])?;
-/// edits.insert_many("notes", &[("a.txt", 4, "black "), ("a.txt", 7, " sat")])?;
-/// assert_eq!(edits.snapshot("notes")?.extract("a.txt", 0, 99)?, b"the black cat sat");
-/// assert_eq!(db.corpus("notes")?.files()?.len(), 0);
-/// edits.commit()?;
-/// assert_eq!(db.corpus("notes")?.snapshot()?.count_in("a.txt", "black")?, 1);
-/// # Ok::<(), zipfdb::Error>(())
-/// ```
-pub struct Transaction {
+/// Edits that are made together; other writers of the database wait until it is committed or dropped.
+pub(crate) struct WriteTransaction {
     shared: Arc<Shared>,
     /// Declared before `writing`, so it is released first.
     turn: FairMutexGuard,
@@ -64,7 +45,7 @@ struct EditedCorpus {
     view: Option<Arc<CorpusView>>,
 }
 
-impl Transaction {
+impl WriteTransaction {
     /// As [`crate::Database::begin`], for edits of a corpus, or of any, until `interrupt` ends the wait.
     ///
     /// # Errors
@@ -73,7 +54,7 @@ impl Transaction {
         shared: &Arc<Shared>,
         corpus: Option<&str>,
         interrupt: &Interrupt,
-    ) -> Result<Transaction> {
+    ) -> Result<WriteTransaction> {
         let writing = shared.writing(interrupt)?;
         let corpora = match corpus {
             Some(corpus) => vec![writing.store.corpus(corpus)?],
@@ -86,7 +67,7 @@ impl Transaction {
             DurabilitySetting::Normal => Durability::Normal,
             DurabilitySetting::Off => Durability::Off,
         };
-        Ok(Transaction {
+        Ok(WriteTransaction {
             shared: shared.clone(),
             turn,
             writing,
@@ -96,18 +77,13 @@ impl Transaction {
         })
     }
 
-    /// Sets what committed edits outlive: a killed process, a power cut, or neither. The default is that of `SET durability`.
-    /// A commit also waits until earlier commits to the same corpora are as durable as they asked.
-    pub fn set_durability(&mut self, durability: Durability) {
+    /// As [`crate::Transaction::set_durability`].
+    pub(crate) fn set_durability(&mut self, durability: Durability) {
         self.durability = durability;
     }
 
-    /// Appends texts to files: pairs of a name and a text. A file that is not there is created.
-    ///
-    /// # Errors
-    /// If there is no such corpus, a name cannot be, the database cannot be written, or it is interrupted or out of time as a
-    /// statement; nothing is appended then.
-    pub fn append_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
+    /// As [`crate::Transaction::append_many`].
+    pub(crate) fn append_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
     where
         F: AsRef<str>,
         T: AsRef<[u8]>,
@@ -124,12 +100,8 @@ impl Transaction {
         self.edit(corpus, EditBatch::Insert(rows), &interrupt)
     }
 
-    /// Inserts texts into files: a name, the byte of the file before which to insert, and a text. Offsets are those before
-    /// the call; texts for one offset keep their order.
-    ///
-    /// # Errors
-    /// As [`Transaction::append_many`], and if there is no such file or an offset lies behind its end.
-    pub fn insert_many<F, T>(&mut self, corpus: &str, rows: &[(F, u64, T)]) -> Result<()>
+    /// As [`crate::Transaction::insert_many`].
+    pub(crate) fn insert_many<F, T>(&mut self, corpus: &str, rows: &[(F, u64, T)]) -> Result<()>
     where
         F: AsRef<str>,
         T: AsRef<[u8]>,
@@ -146,12 +118,8 @@ impl Transaction {
         self.edit(corpus, EditBatch::Insert(rows), &interrupt)
     }
 
-    /// Gives files new texts: pairs of a name and a text. A file that is not there is created; of several texts for one file
-    /// the last one counts.
-    ///
-    /// # Errors
-    /// As [`Transaction::append_many`].
-    pub fn replace_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
+    /// As [`crate::Transaction::replace_many`].
+    pub(crate) fn replace_many<F, T>(&mut self, corpus: &str, rows: &[(F, T)]) -> Result<()>
     where
         F: AsRef<str>,
         T: AsRef<[u8]>,
@@ -163,22 +131,15 @@ impl Transaction {
         self.edit(corpus, EditBatch::Replace(rows), &interrupt)
     }
 
-    /// Deletes files.
-    ///
-    /// # Errors
-    /// If there is no such corpus, one of the files is not there, or the database cannot be written; nothing is deleted then.
-    pub fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
+    /// As [`crate::Transaction::delete_many`].
+    pub(crate) fn delete_many<F: AsRef<str>>(&mut self, corpus: &str, files: &[F]) -> Result<()> {
         let files = files.iter().map(|file| file.as_ref().into());
         let interrupt = self.shared.runtime.interrupt();
         self.edit(corpus, EditBatch::Delete(files.collect()), &interrupt)
     }
 
-    /// Answers questions and makes edits in order: each sees what the edits before it did.
-    ///
-    /// # Errors
-    /// If an operation names a file that is not there or an offset behind its end, a name cannot be, a segment is damaged, or
-    /// it is interrupted or out of time as a statement; nothing has happened then.
-    pub fn mixed_many(
+    /// As [`crate::Transaction::mixed_many`].
+    pub(crate) fn mixed_many(
         &mut self,
         corpus: &str,
         operations: &[Operation<'_>],
@@ -216,11 +177,8 @@ impl Transaction {
         Ok(answers)
     }
 
-    /// The corpus with the edits made so far.
-    ///
-    /// # Errors
-    /// If there is no such corpus, a segment is damaged, or it is interrupted.
-    pub fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
+    /// As [`crate::Transaction::snapshot`].
+    pub(crate) fn snapshot(&mut self, corpus: &str) -> Result<Snapshot> {
         let interrupt = self.shared.runtime.interrupts.begin(0);
         self.reader(corpus, &interrupt).map(Snapshot::new)
     }
@@ -246,17 +204,7 @@ impl Transaction {
         Ok(CorpusReader::new(self.shared.runtime.clone(), view))
     }
 
-    /// Makes the edits happen: readers see them when it returns, and they are as durable as asked.
-    ///
-    /// # Errors
-    /// If it is interrupted or out of time before the log is written: then nothing has happened. If the log cannot be written:
-    /// what of the edits reached the disk is seen when the database is opened again; until then nothing can be written.
-    pub fn commit(self) -> Result<()> {
-        let interrupt = self.shared.runtime.interrupt();
-        self.commit_until(&interrupt)
-    }
-
-    /// As `commit`; the waits for other writers end with `interrupt`.
+    /// As [`crate::Transaction::commit`]; the waits for other writers end with `interrupt`.
     pub(crate) fn commit_until(mut self, interrupt: &Interrupt) -> Result<()> {
         if self.batches.is_empty() {
             return Ok(());
@@ -285,9 +233,6 @@ impl Transaction {
         }
         Ok(())
     }
-
-    /// Discards the edits, as dropping the transaction does.
-    pub fn rollback(self) {}
 
     /// Applies edits after those before.
     pub(crate) fn edit(
@@ -344,9 +289,9 @@ impl Transaction {
     }
 }
 
-impl fmt::Debug for Transaction {
+impl fmt::Debug for WriteTransaction {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (formatter.debug_struct("Transaction"))
+        (formatter.debug_struct("WriteTransaction"))
             .field("batches", &self.batches.len())
             .finish_non_exhaustive()
     }

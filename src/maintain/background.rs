@@ -15,6 +15,7 @@ use zipfdb_storage::{CorpusRecord, IoReason, Segment, SegmentForm};
 
 use crate::engine::core::Core;
 use crate::error::{no_threads, with_causes};
+use crate::ingest::NoProgress;
 use crate::maintain::indexes::{complete_indexes, missing_indexes};
 use crate::maintain::ingest::segment_form;
 use crate::maintain::recompress::{Scope, recompress};
@@ -22,7 +23,7 @@ use crate::maintain::throttle::Throttle;
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::runtime::sync::Mutex;
-use crate::{Error, NoProgress, Result};
+use crate::{Error, Result};
 
 pub(crate) mod queue;
 

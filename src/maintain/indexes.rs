@@ -9,11 +9,12 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use zipfdb_storage::IndexRecord;
 
+use crate::Error;
 use crate::Result;
 use crate::engine::core::Core;
+use crate::ingest::Progress;
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::segment::{LiveSegment, SegmentView};
-use crate::{Error, Progress};
 
 /// Builds the missing indexes of a corpus, segment by segment, in `pool`; with `is_thorough` also damaged ones. Units of progress
 /// are bytes of text.

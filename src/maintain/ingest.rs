@@ -14,6 +14,7 @@ use self::build::{BuildStage, GrammarMaking, is_for_devices};
 use crate::drafts::{
     ChunkContent, ContentForm, Draft, DraftFiles, Filling, Limits, SourceTexts, Texts,
 };
+use crate::ingest::Progress;
 use crate::maintain::device_coder::ResidentGrammar;
 use crate::notice::Notice;
 use crate::paths::encodings::ForeignText;
@@ -21,7 +22,7 @@ use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
 use crate::runtime::device::Devices;
 use crate::runtime::interrupt::check;
 use crate::segment::cache::Cache;
-use crate::{Error, Progress, Result};
+use crate::{Error, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;

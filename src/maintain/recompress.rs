@@ -20,13 +20,14 @@ use zipfdb_storage::{
 
 use crate::answer::{CorpusView, StoredView};
 use crate::engine::core::Core;
+use crate::ingest::Progress;
 use crate::maintain::device_coder::encode_on_device;
 use crate::maintain::ingest::{Means, NewSegment, ViewTexts, ingest_texts, segment_bytes};
 use crate::overlay::edits::Base;
 use crate::overlay::{Overlay, StoredFiles};
 use crate::paths::sources::OnError;
 use crate::tokenize::UNICODE_VERSION;
-use crate::{Error, Progress, Result};
+use crate::{Error, Result};
 
 /// The result of a recompression.
 #[derive(Clone, Debug, Default)]

@@ -13,9 +13,11 @@ use std::sync::atomic::AtomicBool;
 
 use zipfdb_storage::{CorpusRecord, IngestMode, SegmentForm};
 
+use crate::Result;
 use crate::answer::CorpusView;
 use crate::drafts::{HeldTexts, OpenText, SourceTexts, Texts};
 use crate::engine::core::Core;
+use crate::ingest::Progress;
 use crate::maintain::ingest::{
     Means, Report, ViewTexts, ingest_texts, segment_bytes, segment_form,
 };
@@ -23,7 +25,6 @@ use crate::maintain::recompress::{ViewFiles, due, files_of, write};
 use crate::overlay::Overlay;
 use crate::overlay::edits::Base;
 use crate::paths::sources::{Listing, OnError, Unreadable};
-use crate::{Progress, Result};
 
 /// Files to put into a corpus.
 #[derive(Clone, Copy)]

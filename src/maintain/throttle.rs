@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Progress;
+use crate::ingest::Progress;
 use crate::runtime::interrupt::check;
 
 /// Delays the caller that reports read bytes, so that the total since the beginning stays within the rate.

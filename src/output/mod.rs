@@ -8,7 +8,7 @@
 //! use zipfdb::{Column, Database};
 //!
 //! let db = Database::in_memory()?;
-//! let mut rows = db.query("SELECT 'one' AS name, 1 AS n, X'ff' AS data UNION ALL SELECT 'two', 2.0, NULL ORDER BY 2")?;
+//! let mut rows = db.query("SELECT 'one' AS name, 1 AS n, X'ff' AS data UNION ALL SELECT 'two', 2.0, NULL ORDER BY 2", ())?;
 //! let names = rows.columns().iter().map(Column::name);
 //! let mut writer = RowWriter::new(RowFormat::JsonLines, names, Vec::new());
 //! while let Some(batch) = rows.next_batch(1000)? {

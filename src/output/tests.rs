@@ -137,11 +137,11 @@ fn texts_of_dictionaries_are_written_as_others() {
         "SELECT ngram, offset FROM ngrams('c', 2) ORDER BY offset",
         "SELECT ngram, COUNT(*), 1.5, NULL FROM ngrams('c', 3) GROUP BY ngram, offset ORDER BY ngram, offset",
     ] {
-        let rows: Vec<Vec<Value>> = (database.query(sql).unwrap())
+        let rows: Vec<Vec<Value>> = (database.query(sql, ()).unwrap())
             .map(|row| row.unwrap().into_values())
             .collect();
         for format in RowFormat::ALL {
-            let mut answer = database.query(sql).unwrap();
+            let mut answer = database.query(sql, ()).unwrap();
             let names: Vec<String> = (answer.columns().iter())
                 .map(|column| column.name().to_owned())
                 .collect();

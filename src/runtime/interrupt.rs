@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// Interrupts statements from another thread; made by [`crate::Rows::interrupt_handle`] for one query, and by
 /// [`crate::Database::interrupt_handle`] for all that run at that moment. A new handle is for work without a database, such as
-/// [`crate::pack_file`] and [`crate::repair`].
+/// [`crate::pack::pack_file`] and [`crate::repair::repair`].
 ///
 /// Interrupted work ends with [`Error::Interrupted`], usually within milliseconds; a COPY that is writing a segment completes
 /// that first, and publishes nothing. Work that is over, or that starts later, is not affected.

@@ -184,7 +184,8 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
-    use crate::{CopyOptions, Database};
+    use crate::Database;
+    use crate::ingest::CopyOptions;
 
     #[test]
     fn concurrent_look_ups_get_their_own_answers() {
@@ -195,7 +196,7 @@ mod tests {
         }
         let database = Database::in_memory().unwrap();
         database
-            .execute("CREATE CORPUS pets; SET batch_window = '5ms'")
+            .execute_batch("CREATE CORPUS pets; SET batch_window = '5ms'")
             .unwrap();
         let corpus = database.corpus("pets").unwrap();
         corpus
@@ -217,21 +218,21 @@ mod tests {
                     assert_eq!(snapshot.extract(&name, cat, 9).unwrap(), end);
                     assert_eq!(snapshot.files_with(&["cat", &only]).unwrap(), [&name]);
                     let sql = format!("SELECT file FROM files_with('pets', 'dog', '{only}')");
-                    let row = database.query(&sql).unwrap().next().unwrap().unwrap();
+                    let row = database.query(&sql, ()).unwrap().next().unwrap().unwrap();
                     assert_eq!(row[0], crate::Value::Text(name.as_str().into()));
                     assert!(snapshot.count_in("none", "dog").is_err());
                 });
             }
         });
         let sql = "SELECT COUNT(*) FROM pets WHERE file = '3' AND word = 'dog'";
-        let row = database.query(sql).unwrap().next().unwrap().unwrap();
+        let row = database.query(sql, ()).unwrap().next().unwrap().unwrap();
         assert_eq!(row[0], crate::Value::Integer(4));
     }
 
     #[test]
     fn an_interrupt_ends_the_wait_for_others() {
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
         let gatherer: LookupBatcher<u64, u64> = LookupBatcher::default();
         let hour = Duration::from_secs(3600);
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn who_waits_asks_alone_when_a_batch_fails() {
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
         let gatherer: LookupBatcher<u64, u64> = LookupBatcher::default();
         let answered: Vec<u64> = thread::scope(|scope| {

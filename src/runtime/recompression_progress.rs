@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::Progress;
+use crate::ingest::Progress;
 
 /// The running recompression, if there is one.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ impl Drop for Meter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NoProgress;
+    use crate::ingest::NoProgress;
 
     #[test]
     fn the_share_grows_by_the_weights_of_stages_and_is_gone_at_the_end() {

@@ -26,9 +26,10 @@ use crate::drafts::{
     ContentForm, DraftFiles, Filling, Limits, OpenText, RangedText, SegmentTokens, Texts,
     each_text, numbered,
 };
+use crate::ingest::NoProgress;
 use crate::paths::sources::OnError;
 use crate::segment::cost::TEXT_SCAN_BYTE_COST;
-use crate::{Error, NoProgress, Result};
+use crate::{Error, Result};
 
 /// The most blocks that are kept unpacked: neighbours of small files, and blocks that threads read at the same time.
 const KEPT_BLOCKS: usize = 8;

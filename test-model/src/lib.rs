@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use zipfdb::{
-    CopyOptions, CorpusSettings, Database, Durability, NoProgress, Operation, Result, Snapshot,
-    Tokenizer, Transaction,
-};
+use zipfdb::ingest::{CopyOptions, NoProgress};
+
+use zipfdb::mixed::Operation;
+
+use zipfdb::{CorpusSettings, Database, Durability, Result, Snapshot, Tokenizer, Transaction};
 
 use zipfdb_test_support::harness::Random;
 
@@ -200,7 +201,7 @@ impl Edit {
                     },
                 ];
                 let answers = transaction.mixed_many(corpus, &operations)?;
-                assert_eq!(answers[3], zipfdb::Answer::Bytes(text.clone()));
+                assert_eq!(answers[3], zipfdb::mixed::Answer::Bytes(text.clone()));
                 Ok(())
             }
         }
@@ -361,8 +362,8 @@ pub fn check_counts(snapshot: &Snapshot, texts: &Texts) -> Result<()> {
     }
     assert_eq!(snapshot.search("cat")?, cats);
     assert_eq!(snapshot.total_words(), counts.values().sum::<u64>());
-    assert!(snapshot.word_count()?.into_iter().eq(counts));
-    let found = snapshot.ngram_counts(2)?;
+    assert!(snapshot.words()?.to_vec().into_iter().eq(counts));
+    let found = snapshot.ngrams(2)?;
     let found = found.iter().map(|(ngram, count)| {
         let words: Vec<Vec<u8>> = ngram.words().map(<[u8]>::to_vec).collect();
         (words, count)

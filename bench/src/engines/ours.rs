@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, IngestMode, SegmentInfo, Snapshot};
+use zipfdb::ingest::CopyOptions;
+
+use zipfdb::storage::SegmentInfo;
+
+use zipfdb::{CorpusSettings, Database, IngestMode, Snapshot};
 
 use super::{Account, Job, files_below};
 use crate::Result;
@@ -38,7 +42,7 @@ pub fn ingest(job: &Job, corpus: &Corpus, mode: IngestMode) -> Result<Account> {
     let start = Instant::now();
     let database = Database::options().threads(job.threads).open(&path)?;
     // What follows in the background is not measured.
-    database.execute("SET recompress_threads = 0")?;
+    database.execute_batch("SET recompress_threads = 0")?;
     let target = database.create_corpus("corpus", CorpusSettings::default())?;
     let options = CopyOptions {
         ingest: Some(mode),

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use zipfdb::{CopyOptions, CorpusSettings, Database};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database};
 use zipfdb_kernels::{GAP, GrammarView, WordTerminals};
 use zipfdb_storage::{FileBackend, SegmentReader};
 

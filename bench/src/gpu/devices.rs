@@ -9,7 +9,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use zipfdb::{Database, NgramCounts as NgramTable, NoProgress, Snapshot};
+use zipfdb::answers::NgramCounts as NgramTable;
+
+use zipfdb::ingest::NoProgress;
+
+use zipfdb::{Database, Snapshot};
 use zipfdb_kernels::gpu::{
     self, DeviceGrammar, DeviceWords, FileUses, Gpu, GpuError, devices, word_file_counts,
 };
@@ -120,7 +124,7 @@ fn through_database(
     let text_bytes: u64 = segments.iter().map(|arrays| arrays.text_bytes).sum();
     {
         let database = Database::open(&scratch.database)?;
-        database.execute("SET device = 'cpu'")?;
+        database.execute_batch("SET device = 'cpu'")?;
         let corpus = database.corpus(&database.corpora()[0])?;
         corpus.set_segment_size(text_bytes.div_ceil(SEGMENTS as u64))?;
         corpus.recompress(&NoProgress)?;
@@ -139,13 +143,13 @@ fn through_database(
     // What lies on a device stays there: each has a database of its own.
     let with = |setting: &str| -> Result<Snapshot> {
         let database = Database::open(&scratch.database)?;
-        database.execute(&format!("SET device = '{setting}'"))?;
+        database.execute_batch(&format!("SET device = '{setting}'"))?;
         Ok(database.corpus(&database.corpora()[0])?.snapshot()?)
     };
     let one = format!("cuda:{device}");
     let ngrams = |setting: &str| {
         let snapshot = with(setting)?;
-        best(|| Ok(snapshot.ngram_counts(3)?))
+        best(|| Ok(snapshot.ngrams(3)?))
     };
     let is_equal = |one: &NgramTable, all: &NgramTable| {
         let mut both = one.iter().zip(all.iter());
@@ -162,7 +166,7 @@ fn through_database(
     )?;
     let searches = |setting: &str| {
         let snapshot = with(setting)?;
-        best(|| Ok(snapshot.search_many(&questions)?))
+        best(|| Ok(snapshot.search_in_many(&questions)?))
     };
     compared(
         table,

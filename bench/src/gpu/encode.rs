@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use zipfdb::DeviceCoder;
+use zipfdb::internal::DeviceCoder;
 use zipfdb_kernels::gpu::Gpu;
 use zipfdb_storage::symbol_coder::{
     Contexts, Ends, EventCounts, NeighbourCount, Share, SymbolCoder,

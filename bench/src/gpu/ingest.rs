@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, NoProgress, Report};
+use zipfdb::ingest::{CopyOptions, NoProgress, Report};
+
+use zipfdb::{CorpusSettings, Database};
 use zipfdb_kernels::Parameters;
 use zipfdb_kernels::gpu::{self, Gpu, Step};
 
@@ -89,8 +91,8 @@ pub fn run(path: &Path, gpu: &Gpu, device: usize, segments: &[Arrays]) -> Result
 fn ingest(
     setting: &str,
     texts: &Path,
-) -> Result<(Duration, zipfdb::Times, BTreeMap<String, Vec<u8>>)> {
-    let mut best: Option<(Duration, zipfdb::Times)> = None;
+) -> Result<(Duration, zipfdb::ingest::Times, BTreeMap<String, Vec<u8>>)> {
+    let mut best: Option<(Duration, zipfdb::ingest::Times)> = None;
     let mut segments = BTreeMap::new();
     for turn in 0..=RUNS {
         let folder = tempfile::tempdir()?;
@@ -121,7 +123,7 @@ fn encode(setting: &str, texts: &Path) -> Result<Duration> {
 }
 
 fn copy(database: Database, setting: &str, texts: &Path) -> Result<(Duration, Report)> {
-    database.execute(&format!("SET device = '{setting}'"))?;
+    database.execute_batch(&format!("SET device = '{setting}'"))?;
     let corpus = database.create_corpus("c", CorpusSettings::default())?;
     let begin = Instant::now();
     let report = corpus.copy_from(texts, &CopyOptions::default())?;

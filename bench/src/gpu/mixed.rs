@@ -7,7 +7,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use zipfdb::{Answer, Database, Operation};
+use zipfdb::mixed::{Answer, Operation};
+
+use zipfdb::Database;
 
 use super::arrays::{Arrays, Scratch};
 use super::lookups::{Numbers, QUERIES, draw_queries};
@@ -24,16 +26,16 @@ pub fn run(path: &Path, device: usize, segments: &[Arrays]) -> Result<Table> {
     let edits = draw_texts(segments);
     let (one, expected, operations) = {
         let database = Database::options().threads(1).open(&scratch.database)?;
-        database.execute("SET device = 'cpu'")?;
+        database.execute_batch("SET device = 'cpu'")?;
         let operations = draw(&database, segments, &edits)?;
         let (time, answers) = time(&database, &operations, 1)?;
         (time, answers, operations)
     };
     let database = Database::open(&scratch.database)?;
-    database.execute("SET device = 'cpu'")?;
+    database.execute_batch("SET device = 'cpu'")?;
     let (all, answers) = time(&database, &operations, 1)?;
     let is_equal = answers == expected;
-    database.execute(&format!("SET device = 'cuda:{device}'"))?;
+    database.execute_batch(&format!("SET device = 'cuda:{device}'"))?;
     let (whole, answers) = time(&database, &operations, RUNS)?;
     let is_equal = is_equal && answers == expected;
     if !is_equal {

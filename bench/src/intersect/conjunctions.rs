@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
-use zipfdb::{Database, IngestMode, Snapshot, TermVectors};
+use zipfdb::answers::TermVectors;
+use zipfdb::{Database, IngestMode, Snapshot};
 
 use super::{Lists, Suite, mix};
 use crate::Result;
@@ -103,7 +104,7 @@ impl Suite<'_> {
         eprintln!("{} {unit}: {}", self.corpus, Engine::Ours.title());
         ours::ingest(&job, corpus, IngestMode::Grammar)?;
         let database = ours::open_to_write(&job.directory, common.threads)?;
-        database.execute("CREATE INDEX by_word ON corpus USING postings")?;
+        database.execute_batch("CREATE INDEX by_word ON corpus USING postings")?;
         let index_size = number(&database, "SELECT SUM(bytes) FROM indexes('corpus')")?;
         drop(database);
         let files_size = directory_size(&job.directory)?;
@@ -135,7 +136,7 @@ impl Suite<'_> {
                 query.iter().map(|&word| words[word as usize]).collect()
             };
             let asked: Vec<Vec<&[u8]>> = group.queries.iter().map(of_words).collect();
-            let expected: Vec<u64> = (snapshot.intersect_many(&asked)?.iter())
+            let expected: Vec<u64> = (snapshot.files_with_many(&asked)?.iter())
                 .map(|files| files.len() as u64)
                 .collect();
             let measure = |name: &str, ask: &mut dyn FnMut(usize) -> Result<u64>| {
@@ -150,7 +151,7 @@ impl Suite<'_> {
             let mut seconds: Vec<f64> = Vec::new();
             for _ in 0..self.runs {
                 let begin = Instant::now();
-                snapshot.intersect_many(&asked)?;
+                snapshot.files_with_many(&asked)?;
                 seconds.push(begin.elapsed().as_secs_f64());
             }
             seconds.sort_by(f64::total_cmp);
@@ -274,7 +275,7 @@ impl Lists {
 
 /// The lists of all words as a database has them.
 fn lists_of(snapshot: &Snapshot) -> Result<Lists> {
-    let index = snapshot.inverted_index()?;
+    let index = snapshot.word_files()?;
     let mut lists = Lists {
         universe: u32::try_from(snapshot.files().len())?,
         offsets: vec![0],
@@ -297,7 +298,7 @@ fn documents(vectors: &TermVectors) -> impl Iterator<Item = Vec<&[u8]>> {
 
 /// The one number that a query gives.
 fn number(database: &Database, sql: &str) -> Result<i64> {
-    let mut rows = database.query(sql)?;
+    let mut rows = database.query(sql, ())?;
     match rows
         .next()
         .transpose()?

@@ -52,7 +52,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     let mut many = Vec::new();
     let chunks: Vec<&[(&str, &str)]> = words.chunks(BATCH_MAX).collect();
     let latencies = batches(&chunks, budget, |batch| {
-        let counts = snapshot.count_many(batch)?;
+        let counts = snapshot.count_in_many(batch)?;
         let sum = counts.iter().sum();
         many = counts;
         Ok(sum)
@@ -81,7 +81,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     });
     let chunks: Vec<&[(&str, &str)]> = chunks.collect();
     let latencies = batches(&chunks, budget, |batch| {
-        let found = snapshot.search_many(batch)?;
+        let found = snapshot.search_in_many(batch)?;
         if batch.as_ptr() == words.as_ptr() && found.iter().zip(&searches).any(|(a, b)| a != b) {
             return Err("`search_many` and `search_in` differ".into());
         }
@@ -121,7 +121,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     let mut phrases = Vec::with_capacity(questions.phrases.len());
     let latencies = single(questions.phrases.len(), budget, |question| {
         let (first, second) = &questions.phrases[question];
-        let count = snapshot.count_phrase(&[first, second])?;
+        let count = snapshot.phrase_count(&[first, second])?;
         if question == phrases.len() {
             phrases.push(count);
         }
@@ -135,7 +135,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     let pairs: Vec<Vec<Value>> = pairs.collect();
     let count_sql = "SELECT COUNT(*) FROM corpus WHERE file = ? AND word = ?";
     let latencies = single(pairs.len(), budget, |question| {
-        let count = sum(database.query_with(count_sql, &pairs[question])?)?;
+        let count = sum(database.query(count_sql, &pairs[question])?)?;
         match counts.get(question) {
             Some(&expected) if expected != count => Err("SQL and `count_in` differ".into()),
             _ => Ok(count),
@@ -149,7 +149,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     keep(Kind::Count, Way::Sets, latencies);
     let search_sql = "SELECT offset FROM corpus WHERE file = ? AND word = ?";
     let latencies = single(pairs.len(), budget, |question| {
-        let hits = rows(database.query_with(search_sql, &pairs[question])?)?;
+        let hits = rows(database.query(search_sql, &pairs[question])?)?;
         match counts.get(question) {
             Some(&expected) if expected != hits => Err("SQL and `search_in` differ".into()),
             _ => Ok(hits),
@@ -167,7 +167,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
             // Offsets and lengths are of files, so far below 2^63.
             let place = (offset as i64 + 1, length as i64);
             let place = [place.0.into(), place.1.into(), file(number).into()];
-            let mut rows = database.query_with(sql, &place)?;
+            let mut rows = database.query(sql, &place)?;
             match &rows.next().ok_or("no row")??[0] {
                 Value::Blob(bytes) => Ok(bytes.len() as u64),
                 other => Err(format!("an extract is {other:?}").into()),
@@ -180,7 +180,7 @@ pub fn run(job: &Job, questions: &Questions) -> Result<Run> {
     let texts: Vec<Vec<Value>> = texts.collect();
     let phrase_sql = "SELECT COUNT(*) FROM ngrams('corpus', 2) WHERE ngram = ?";
     let latencies = single(texts.len(), budget, |question| {
-        let count = sum(database.query_with(phrase_sql, &texts[question])?)?;
+        let count = sum(database.query(phrase_sql, &texts[question])?)?;
         match phrases.get(question) {
             Some(&expected) if expected != count => Err("SQL and `count_phrase` differ".into()),
             _ => Ok(count),

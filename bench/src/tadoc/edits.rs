@@ -6,7 +6,9 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use zipfdb::{Database, Operation, Snapshot, Transaction};
+use zipfdb::mixed::Operation;
+
+use zipfdb::{Database, Snapshot, Transaction};
 use zipfdb_tadoc::{Lookups, Records};
 
 use super::{Figure, Part};
@@ -149,7 +151,7 @@ fn extract<'a>(edits: &[Edit], files: &'a [String]) -> Operation<'a> {
 
 fn open(directory: &Path, threads: usize, device: &str) -> Result<Database> {
     let database = engines::ours::open_to_write(directory, threads)?;
-    database.execute(&format!("SET device = '{device}'"))?;
+    database.execute_batch(&format!("SET device = '{device}'"))?;
     database
         .corpus("corpus")?
         .set_recompress_threshold(NO_RECOMPRESSION)?;

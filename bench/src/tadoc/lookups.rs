@@ -55,7 +55,7 @@ pub fn run(
             baseline.lookups.count(file, word)
         },
         |snapshot, (file, word)| Ok(snapshot.count_in(file, word)?),
-        |snapshot, questions| Ok(snapshot.count_many(questions)?),
+        |snapshot, questions| Ok(snapshot.count_in_many(questions)?),
     )?);
     figures.extend(asking.ask(
         "search",
@@ -67,7 +67,7 @@ pub fn run(
             baseline.lookups.search(file, word)
         },
         |snapshot, (file, word)| Ok(snapshot.search_in(file, word)?),
-        |snapshot, questions| Ok(snapshot.search_many(questions)?),
+        |snapshot, questions| Ok(snapshot.search_in_many(questions)?),
     )?);
     for (name, length, expected) in [
         ("extract 64 B", SHORT, &answers.short),

@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
-use zipfdb::{FileCounts, Snapshot};
+use zipfdb::Snapshot;
+use zipfdb::answers::FileCounts;
 use zipfdb_tadoc::{CountedRows, SEQUENCE_WORDS, SequenceFiles, Tasks};
 
 use super::{Figure, Part, Subjects};
@@ -34,7 +35,7 @@ pub fn run(
             "word count",
             0.0,
             || tadoc.word_counts(),
-            |snapshot| Ok(snapshot.word_counts()?),
+            |snapshot| Ok(snapshot.words()?),
             |expected, found| {
                 let expected = texts.iter().copied().zip(expected.iter().copied());
                 expected.filter(|&(_, count)| count > 0).eq(found.iter())
@@ -45,7 +46,7 @@ pub fn run(
             0.0,
             || tadoc.sorted(),
             |snapshot| {
-                let counts = snapshot.word_counts()?;
+                let counts = snapshot.words()?;
                 black_box(counts.sorted());
                 Ok(counts)
             },
@@ -59,7 +60,7 @@ pub fn run(
             "inverted index",
             0.0,
             || tadoc.inverted_index(),
-            |snapshot| Ok(snapshot.inverted_index()?),
+            |snapshot| Ok(snapshot.word_files()?),
             |expected, found| is_same_index(texts, expected, found),
         )?,
         by.task(
@@ -80,7 +81,7 @@ pub fn run(
             "sequence count",
             WARM_SECONDS,
             || tadoc.sequence_counts(),
-            |snapshot| Ok(snapshot.ngram_counts(SEQUENCE_WORDS)?),
+            |snapshot| Ok(snapshot.ngrams(SEQUENCE_WORDS)?),
             |expected, found| {
                 let counts = expected.sequences.iter().zip(&expected.counts);
                 let counts: FxHashMap<_, _> = counts.collect();
@@ -95,7 +96,7 @@ pub fn run(
             "ranked inverted index",
             WARM_SECONDS,
             || tadoc.ranked_inverted_index(),
-            |snapshot| Ok(snapshot.ranked_inverted_index(SEQUENCE_WORDS)?),
+            |snapshot| Ok(snapshot.ngram_files(SEQUENCE_WORDS)?),
             |expected, found| is_same_ranking(&numbers, expected, found),
         )?,
     ])

@@ -20,31 +20,31 @@ pub fn ours(job: &Job) -> Result<Run> {
     let (_database, snapshot) = engines::ours::open(&job.directory, job.threads)?;
     let open = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
-    drop(snapshot.word_counts()?);
+    drop(snapshot.words()?);
     let first_query = begin.elapsed().as_secs_f64();
     let begin = Instant::now();
-    drop(snapshot.ngram_counts(1)?);
+    drop(snapshot.ngrams(1)?);
     let first_grammar = begin.elapsed().as_secs_f64();
     let wide = |&(number, count): &(u32, u32)| (u64::from(number), u64::from(count));
-    let counts = snapshot.word_counts()?;
+    let counts = snapshot.words()?;
     let tasks = vec![
         time(
             Task::WordCount,
-            || Ok(snapshot.word_counts()?),
+            || Ok(snapshot.words()?),
             |counts| Answer::of_words(counts.iter()),
         )?,
         time(
             Task::Sort,
             || {
                 // What `sorted` gives borrows from the counts, so they are counted again beside it.
-                drop(snapshot.word_counts()?);
+                drop(snapshot.words()?);
                 Ok(counts.sorted())
             },
             |sorted| Answer::of_sequence(sorted.iter().copied()),
         )?,
         time(
             Task::InvertedIndex,
-            || Ok(snapshot.inverted_index()?),
+            || Ok(snapshot.word_files()?),
             |index| {
                 let mut answer = Answer::default();
                 for (word, files) in index.iter() {
@@ -70,7 +70,7 @@ pub fn ours(job: &Job) -> Result<Run> {
         time_after(
             Task::SequenceCount,
             WARM_SECONDS,
-            || Ok(snapshot.ngram_counts(NGRAM_WORDS)?),
+            || Ok(snapshot.ngrams(NGRAM_WORDS)?),
             |ngrams| {
                 let mut answer = Answer::default();
                 for (ngram, count) in ngrams.iter() {
@@ -82,7 +82,7 @@ pub fn ours(job: &Job) -> Result<Run> {
         time_after(
             Task::RankedInvertedIndex,
             WARM_SECONDS,
-            || Ok(snapshot.ranked_inverted_index(NGRAM_WORDS)?),
+            || Ok(snapshot.ngram_files(NGRAM_WORDS)?),
             |index| {
                 let mut answer = Answer::default();
                 for (ngram, files) in index.iter() {

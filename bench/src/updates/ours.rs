@@ -4,7 +4,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use zipfdb::{Corpus as Target, Database, NoProgress, Operation, Snapshot};
+use zipfdb::ingest::NoProgress;
+
+use zipfdb::mixed::Operation;
+
+use zipfdb::{Corpus as Target, Database, Snapshot};
 
 use super::background;
 use super::plain::texts;
@@ -203,7 +207,7 @@ fn compare(target: &Target, names: &[&str], expected: &[Vec<u8>]) -> Result<()> 
 
 /// All words, the most frequent first.
 fn words_of(snapshot: &Snapshot) -> Result<Vec<String>> {
-    let counts = snapshot.word_counts()?;
+    let counts = snapshot.words()?;
     let words = counts.sorted().into_iter();
     let words = words.map(|(word, _)| String::from_utf8_lossy(word).into_owned());
     Ok(words.collect())
@@ -236,23 +240,23 @@ fn queries(corpus: &Corpus, snapshot: &Snapshot) -> Result<Vec<(&'static str, f6
         Ok(())
     };
     time("1 % pending: word count", &|| {
-        Ok(snapshot.word_counts().map(drop)?)
+        Ok(snapshot.words().map(drop)?)
     })?;
     time("1 % pending: sort", &|| {
-        drop(snapshot.word_counts()?.sorted());
+        drop(snapshot.words()?.sorted());
         Ok(())
     })?;
     time("1 % pending: inverted index", &|| {
-        Ok(snapshot.inverted_index().map(drop)?)
+        Ok(snapshot.word_files().map(drop)?)
     })?;
     time("1 % pending: term vectors", &|| {
         Ok(snapshot.term_vectors().map(drop)?)
     })?;
     time("1 % pending: sequence count", &|| {
-        Ok(snapshot.ngram_counts(3).map(drop)?)
+        Ok(snapshot.ngrams(3).map(drop)?)
     })?;
     time("1 % pending: ranked inverted index", &|| {
-        Ok(snapshot.ranked_inverted_index(3).map(drop)?)
+        Ok(snapshot.ngram_files(3).map(drop)?)
     })?;
     time("1 % pending: count", &|| {
         asked
@@ -274,7 +278,7 @@ fn queries(corpus: &Corpus, snapshot: &Snapshot) -> Result<Vec<(&'static str, f6
     })?;
     time("1 % pending: phrase count", &|| {
         (asked.iter().zip(&asked[1..])).try_for_each(|((_, first), (_, second))| {
-            Ok(snapshot.count_phrase(&[first, second]).map(drop)?)
+            Ok(snapshot.phrase_count(&[first, second]).map(drop)?)
         })
     })?;
     Ok(found)

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use zipfdb::{CopyOptions, CorpusSettings};
+use zipfdb::ingest::CopyOptions;
+
+use zipfdb::CorpusSettings;
 
 use super::{Command, help};
 use crate::error::Error;

@@ -7,7 +7,7 @@ pub mod action;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use zipfdb::shorten;
+use zipfdb::internal::shorten;
 
 use crate::output::Format;
 

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use zipfdb::batch::Batch;
 use zipfdb::output::RowWriter;
-use zipfdb::{Batch, Notice, Value};
+use zipfdb::{Notice, Value};
 
 /// Prints the rows of one result.
 pub trait RowPrinter {

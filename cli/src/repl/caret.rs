@@ -4,7 +4,7 @@
 //! than the terminal. Messages are printed elsewhere.
 
 use unicode_width::UnicodeWidthChar;
-use zipfdb::Position;
+use zipfdb::sql::Position;
 
 use crate::output::visible;
 

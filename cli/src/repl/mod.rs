@@ -10,7 +10,7 @@ mod terminal;
 
 use std::io::{self, IsTerminal};
 
-use zipfdb::{Pending, Position, SqlError, StatementStream, StatementText};
+use zipfdb::sql::{Pending, Position, SqlError, StatementStream, StatementText};
 
 use crate::arguments::Source;
 use crate::command::Command;

@@ -8,30 +8,13 @@ use std::ops::RangeInclusive;
 use super::Binder;
 use crate::error::{Error, Hint, NameKind, Result, shorten};
 use crate::plan::Plan;
-use crate::setting::{Device, Durability, Setting, Strategy};
+use crate::setting::{
+    Device, Durability, GPU_MEMORY_LIMIT_MIN, MEMORY_LIMIT_MAX, MEMORY_LIMIT_MIN, Setting,
+    Strategy, THREADS_MAX, TIMEOUT_MAX, VALUE_SIZE_LIMIT_MIN, WINDOW_MAX,
+};
 use crate::suggest::did_you_mean;
 use crate::syntax::{Name, Operand};
 use crate::value::Value;
-
-/// The least `memory_limit` in bytes.
-const MEMORY_LIMIT_MIN: u64 = 1 << 20;
-/// The greatest `memory_limit` in bytes.
-const MEMORY_LIMIT_MAX: u64 = 1 << 40;
-
-/// The least `gpu_memory_limit` in bytes.
-const GPU_MEMORY_LIMIT_MIN: u64 = 1 << 16;
-
-/// The least `value_size_limit` in bytes.
-const VALUE_SIZE_LIMIT_MIN: u64 = 1 << 10;
-
-/// The greatest `statement_timeout`, `busy_timeout` and `recompress_interval` in milliseconds.
-const TIMEOUT_MAX: u64 = 1000 * 60 * 60 * 1000;
-
-/// The greatest `recompress_threads`.
-const THREADS_MAX: u64 = 1024;
-
-/// The greatest `batch_window` in microseconds.
-const WINDOW_MAX: u64 = 1_000_000;
 
 impl Binder<'_> {
     pub(super) fn set(&self, name: &Name, value: &Operand) -> Result<Plan> {

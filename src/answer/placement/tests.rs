@@ -20,9 +20,10 @@ use super::super::phrase::{PhraseCount, PhrasePositions};
 use super::super::top_k::Top;
 use super::super::word_counts::WordTotals;
 use super::DeviceOperation;
+use crate::ingest::CopyOptions;
 use crate::runtime::device::{Kind, OnDevice};
 use crate::segment::SegmentView;
-use crate::{CopyOptions, Corpus, Database, Error};
+use crate::{Corpus, Database, Error};
 
 /// A corpus of some segments; none if there are no devices.
 fn pets() -> Option<Database> {
@@ -50,13 +51,13 @@ fn corpus_of(name: &str, texts: &[(String, String)]) -> Option<Database> {
     }
     let create = format!("CREATE CORPUS {name} WITH (segment_size = '64KiB')");
     database
-        .execute(&format!("SET device = 'cpu'; {create}"))
+        .execute_batch(&format!("SET device = 'cpu'; {create}"))
         .unwrap();
     let corpus = database.corpus(name).unwrap();
     corpus
         .copy_from(folder.path(), &CopyOptions::default())
         .unwrap();
-    database.execute("SET device = 'auto'").unwrap();
+    database.execute_batch("SET device = 'auto'").unwrap();
     Some(database)
 }
 
@@ -95,16 +96,16 @@ fn the_cpu_answers_for_a_device_that_fails_unless_that_was_asked_for() {
     let failures: u64 = devices.all().iter().map(|device| device.failures()).sum();
     assert_eq!(failures, segments as u64);
     assert!(log.line().unwrap().starts_with("ran on: cpu"));
-    database.execute("SET device = 'cuda'").unwrap();
+    database.execute_batch("SET device = 'cuda'").unwrap();
     assert!(matches!(ask(), Err(Error::Gpu(_))));
-    database.execute("SET device = 'cpu'").unwrap();
+    database.execute_batch("SET device = 'cpu'").unwrap();
     assert_eq!(ask().unwrap(), vec!["cpu"; segments]);
 }
 
 #[test]
 fn work_on_a_device_ends_when_it_is_stopped() {
     let Some(database) = pets() else { return };
-    database.execute("SET device = 'cuda:0'").unwrap();
+    database.execute_batch("SET device = 'cuda:0'").unwrap();
     let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
     let stored = snapshot.view().stored();
     let stop = Arc::new(AtomicBool::new(false));
@@ -134,7 +135,7 @@ fn work_on_a_device_ends_when_it_is_stopped() {
         database.inner().shared().runtime.devices.all()[0].failures(),
         0
     );
-    assert_eq!(snapshot.ngram_counts(2).unwrap().len(), 10);
+    assert_eq!(snapshot.ngrams(2).unwrap().len(), 10);
 }
 
 #[test]
@@ -152,14 +153,14 @@ fn single_look_ups_run_on_a_device_that_is_demanded() {
     ];
     let device = &database.inner().shared().runtime.devices.all()[0];
     let ask = |sql: &str| -> Vec<String> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         rows.map(|row| format!("{:?}", row.unwrap())).collect()
     };
     for _ in 0..2 {
         for sql in statements {
-            database.execute("SET device = 'cpu'").unwrap();
+            database.execute_batch("SET device = 'cpu'").unwrap();
             let mut expected = ask(sql);
-            database.execute("SET device = 'cuda:0'").unwrap();
+            database.execute_batch("SET device = 'cuda:0'").unwrap();
             device.limit_memory(Some(0));
             device.limit_memory(None);
             let mut found = ask(sql);
@@ -179,8 +180,8 @@ fn single_look_ups_run_on_a_device_that_is_demanded() {
         let corpus = database.corpus("pets").unwrap();
         let words = ["cat", "the", "none", "b"];
         let search = |setting: &str| {
-            database.execute(setting).unwrap();
-            corpus.snapshot().unwrap().search_words(&words).unwrap()
+            database.execute_batch(setting).unwrap();
+            corpus.snapshot().unwrap().search_many(&words).unwrap()
         };
         let expected = search("SET device = 'cpu'");
         device.limit_memory(Some(0));
@@ -225,7 +226,7 @@ fn rows_of_all_ngrams_leave_a_device_when_they_are_wanted() {
         ),
     ];
     let ask = |sql: &str| -> Vec<String> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         let mut rows: Vec<String> = rows.map(|row| format!("{:?}", row.unwrap())).collect();
         if !sql.contains("ORDER BY") {
             rows.sort_unstable();
@@ -233,13 +234,13 @@ fn rows_of_all_ngrams_leave_a_device_when_they_are_wanted() {
         rows
     };
     for sql in &statements {
-        database.execute("SET device = 'cpu'").unwrap();
+        database.execute_batch("SET device = 'cpu'").unwrap();
         let expected = ask(sql);
-        database.execute("SET device = 'cuda:0'").unwrap();
+        database.execute_batch("SET device = 'cuda:0'").unwrap();
         assert_eq!(ask(sql), expected, "{sql}");
     }
     let device = &database.inner().shared().runtime.devices.all()[0];
-    let mut rows = database.query(&statements[3]).unwrap();
+    let mut rows = database.query(&statements[3], ()).unwrap();
     rows.next().unwrap().unwrap();
     let with_rows = device.memory_used();
     drop(rows);
@@ -273,7 +274,9 @@ fn batches_of_words_are_looked_up_in_lists_on_devices() {
         .collect();
     let devices = database.inner().shared().runtime.devices.all();
     let run_line = |sql: &str| -> String {
-        let rows = database.query(&format!("EXPLAIN ANALYZE {sql}")).unwrap();
+        let rows = database
+            .query(&format!("EXPLAIN ANALYZE {sql}"), ())
+            .unwrap();
         rows.map(|row| format!("{:?}", row.unwrap())).collect()
     };
     let mut texts = texts;
@@ -290,7 +293,7 @@ fn batches_of_words_are_looked_up_in_lists_on_devices() {
                 file.1.insert_str(at as usize, text);
             }
             database
-                .execute("DELETE FROM numbers WHERE file = 'f12'")
+                .execute_batch("DELETE FROM numbers WHERE file = 'f12'")
                 .unwrap();
             texts.retain(|(file, _)| file != "f12");
         }
@@ -304,11 +307,11 @@ fn batches_of_words_are_looked_up_in_lists_on_devices() {
             })
             .collect();
         let snapshot = corpus.snapshot().unwrap();
-        database.execute("SET device = 'cpu'").unwrap();
-        assert_eq!(snapshot.intersect_many(&queries).unwrap(), expected);
+        database.execute_batch("SET device = 'cpu'").unwrap();
+        assert_eq!(snapshot.files_with_many(&queries).unwrap(), expected);
         assert!(!run_line("SELECT file FROM files_with('numbers', 'w2', 'w3')").contains("cuda"));
-        database.execute("SET device = 'cuda'").unwrap();
-        assert_eq!(snapshot.intersect_many(&queries).unwrap(), expected);
+        database.execute_batch("SET device = 'cuda'").unwrap();
+        assert_eq!(snapshot.files_with_many(&queries).unwrap(), expected);
         let plan = run_line("SELECT file FROM files_with('numbers', 'w2', 'w3')");
         assert!(
             plan.contains("path: device (") && plan.contains("ran on: "),
@@ -330,7 +333,7 @@ fn batches_of_words_are_looked_up_in_lists_on_devices() {
         assert!(place.unwrap().holds(segment.residence(), Kind::Lists));
     }
     // With few files no device pays for a batch.
-    database.execute("SET device = 'auto'").unwrap();
+    database.execute_batch("SET device = 'auto'").unwrap();
     let (places, _) = snapshot
         .view()
         .plan_files_of_all(&queries, None)
@@ -355,15 +358,15 @@ fn lists_that_do_not_fit_are_copied_for_some_queries_at_a_time() {
         .map(|word| vec![format!("w{word}"), format!("w{}", word * 7 % 60)])
         .collect();
     let snapshot = database.corpus("numbers").unwrap().snapshot().unwrap();
-    let expected = snapshot.intersect_many(&queries).unwrap();
+    let expected = snapshot.files_with_many(&queries).unwrap();
     assert!(expected.iter().filter(|files| !files.is_empty()).count() > 20);
-    database.execute("SET device = 'cuda:0'").unwrap();
+    database.execute_batch("SET device = 'cuda:0'").unwrap();
     let device = &database.inner().shared().runtime.devices.all()[0];
     let mut in_parts = 0;
     for limit in (10..24).map(|bits| 1 << bits) {
         device.limit_memory(Some(0));
         device.limit_memory(Some(limit));
-        match snapshot.intersect_many(&queries) {
+        match snapshot.files_with_many(&queries) {
             Ok(found) => {
                 assert_eq!(found, expected, "{limit}");
                 in_parts += usize::from(device.segments() == 0);
@@ -380,10 +383,10 @@ fn lists_that_do_not_fit_are_copied_for_some_queries_at_a_time() {
 #[test]
 fn segments_are_shared_out_and_stay_where_they_are() {
     let Some(database) = pets() else { return };
-    database.execute("SET device = 'cuda'").unwrap();
+    database.execute_batch("SET device = 'cuda'").unwrap();
     let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
     let devices = database.inner().shared().runtime.devices.all();
-    snapshot.ngram_counts(2).unwrap();
+    snapshot.ngrams(2).unwrap();
     let held = |device: usize| devices[device].segments();
     let all: u64 = (0..devices.len()).map(held).sum();
     assert_eq!(all, snapshot.view().segments().len() as u64);
@@ -400,7 +403,7 @@ fn segments_are_shared_out_and_stay_where_they_are() {
 #[test]
 fn what_was_used_least_recently_makes_room() {
     let Some(database) = pets() else { return };
-    database.execute("SET device = 'cuda:0'").unwrap();
+    database.execute_batch("SET device = 'cuda:0'").unwrap();
     let snapshot = database.corpus("pets").unwrap().snapshot().unwrap();
     let device = &database.inner().shared().runtime.devices.all()[0];
     let segments = snapshot.view().segments();
@@ -434,7 +437,7 @@ fn random_words(database: &Database, name: &str, files: &[usize]) -> Corpus {
         std::fs::write(folder.path().join(format!("{file:03}")), text).unwrap();
     }
     let create = format!("SET device = 'cpu'; CREATE CORPUS {name}");
-    database.execute(&create).unwrap();
+    database.execute_batch(&create).unwrap();
     let corpus = database.corpus(name).unwrap();
     corpus
         .copy_from(folder.path(), &CopyOptions::default())
@@ -445,7 +448,7 @@ fn random_words(database: &Database, name: &str, files: &[usize]) -> Corpus {
 /// Asks a corpus of one segment all questions, with all memory and with a share of what they take.
 fn check_parts(database: &Database, corpus: &Corpus, share: (u64, u64)) {
     let words = ["w1", "w22", "w333", "w44", "w155", "none"];
-    database.execute("SET device = 'cuda:0'").unwrap();
+    database.execute_batch("SET device = 'cuda:0'").unwrap();
     let snapshot = corpus.snapshot().unwrap();
     let segment = &snapshot.view().stored().segment_at(0);
     let files = 0..segment.files().unwrap().len() as u32;
@@ -705,12 +708,12 @@ fn grammars_are_built_on_devices() {
     let Some(database) = pets() else { return };
     let device = &database.inner().shared().runtime.devices.all()[0];
     assert_eq!(device.take_memory_used_max(), 0);
-    database.execute("SET device = 'cuda'").unwrap();
-    database.execute("RECOMPRESS pets").unwrap();
+    database.execute_batch("SET device = 'cuda'").unwrap();
+    database.execute_batch("RECOMPRESS pets").unwrap();
     database
-        .execute("INSERT INTO pets (file, content) VALUES ('d', 'a new cat')")
+        .execute_batch("INSERT INTO pets (file, content) VALUES ('d', 'a new cat')")
         .unwrap();
-    database.execute("RECOMPRESS pets").unwrap();
+    database.execute_batch("RECOMPRESS pets").unwrap();
     assert!(device.take_memory_used_max() > 0);
     assert_eq!(device.segments(), 0);
 }

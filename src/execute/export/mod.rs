@@ -13,7 +13,8 @@ use zipfdb_sql::plan::RowFormat;
 pub(crate) use self::target::ExportFile;
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
-use crate::handles::rows::{Column, Rows};
+use crate::handles::row::Column;
+use crate::handles::rows::Rows;
 use crate::notice::Notice;
 use crate::output::RowWriter;
 use crate::runtime::prefetch::Prefetch;
@@ -69,7 +70,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::handles::rows::Row;
     use crate::runtime::interrupt::Interrupts;
     use crate::runtime::start_pool;
     use crate::{Error, Value};
@@ -85,8 +85,8 @@ mod tests {
     }
 
     fn rows(values: Vec<Result<Vec<Value>>>) -> Rows {
-        let columns = ["n", "a \"b\""].map(Column::new);
-        let rows = values.into_iter().map(|values| values.map(Row::new));
+        let columns = ["n", "a \"b\""].map(|name| Column::new(name, None));
+        let rows = values.into_iter();
         Rows::new(columns.into(), rows)
     }
 

@@ -72,10 +72,10 @@ mod tests {
         let database = Database::in_memory().unwrap();
         let sql = "CREATE CORPUS c WITH (tokenizer = 'whitespace');
                    INSERT INTO c (file, content) VALUES ('f', X'6220FF2061207A20C3A4'), ('g', X'F020E0')";
-        database.execute(sql).unwrap();
+        database.execute_batch(sql).unwrap();
         let extremes = |condition: &str| {
             let sql = format!("SELECT MIN(word), MAX(word) FROM c WHERE {condition}");
-            let mut rows = database.query(&sql).unwrap();
+            let mut rows = database.query(&sql, ()).unwrap();
             rows.next().unwrap().unwrap().into_values()
         };
         let blob = |byte: u8| Value::Blob(vec![byte]);

@@ -120,14 +120,14 @@ mod tests {
     use crate::Database;
 
     fn rows(database: &Database, sql: &str) -> Vec<String> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         rows.map(|row| format!("{:?}", row.unwrap())).collect()
     }
 
     /// Words 1 to 9, each in the files whose number it divides, in both spellings of its name in some.
     fn numbers() -> Database {
         let database = Database::in_memory().unwrap();
-        database.execute("CREATE CORPUS c").unwrap();
+        database.execute_batch("CREATE CORPUS c").unwrap();
         let corpus = database.corpus("c").unwrap();
         let rows = (0..60).map(|file| {
             let letter = if file % 4 == 0 { "W" } else { "w" };
@@ -189,7 +189,7 @@ mod tests {
                 }
             }
             let statement = "INSERT INTO c (file, offset, content) VALUES ('f07', 0, 'w2 w3 '), ('f12', 1, 'x')";
-            database.execute(statement).unwrap();
+            database.execute_batch(statement).unwrap();
         }
     }
 

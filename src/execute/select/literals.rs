@@ -162,7 +162,7 @@ mod tests {
 
     /// The first value, and the notices.
     fn asked(database: &Database, sql: &str) -> (Value, Vec<String>) {
-        let mut rows = database.query(sql).unwrap();
+        let mut rows = database.query(sql, ()).unwrap();
         let notices = rows.notices().iter().map(ToString::to_string).collect();
         (rows.next().unwrap().unwrap()[0].clone(), notices)
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(asked(&database, sql), (Value::from("of the"), vec![]));
         // The same literal elsewhere stays.
         let sql = "SELECT 'of--the', ngram = 'of--the' FROM ngrams('c', 2) WHERE ngram = 'of--the'";
-        let row = database.query(sql).unwrap().next().unwrap().unwrap();
+        let row = database.query(sql, ()).unwrap().next().unwrap().unwrap();
         assert_eq!(
             row.into_values(),
             [Value::from("of--the"), Value::Integer(1)]

@@ -56,10 +56,11 @@ use self::explain::{Explained, Plan};
 use self::row::Input;
 use self::unmatched::UnmatchedNotices;
 use crate::batch::{BATCH_ROWS, Batch};
-use crate::handles::rows::{Column, Row, RowSource, Rows};
+use crate::handles::row::Column;
+use crate::handles::rows::{RowSource, Rows};
 use crate::handles::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
-use crate::{Result, Value};
+use crate::{Result, Value, ValueKind};
 
 /// Answers a query.
 ///
@@ -98,7 +99,10 @@ fn select_from(
     let Some(first) = queries.first() else {
         return Ok(Rows::none());
     };
-    let columns = first.columns().map(Column::new).collect();
+    let columns = first.columns().zip(first.column_kinds());
+    let columns = columns
+        .map(|(name, kind)| Column::new(name, kind))
+        .collect();
     let mut answers = QueryRows {
         session: session.clone(),
         pace: context.pace(),
@@ -169,8 +173,8 @@ fn explain_from(
         ExplainFormat::Json => vec![builder.plan.json()],
     };
     let lines = lines.into_iter();
-    let rows = lines.map(|line| Ok(Row::new(vec![Value::Text(line)])));
-    let rows = Rows::new(vec![Column::new("plan")], rows);
+    let rows = lines.map(|line| Ok(vec![Value::Text(line)]));
+    let rows = Rows::new(vec![Column::new("plan", Some(ValueKind::Text))], rows);
     Ok(rows.with_notices(notices.into_notices()))
 }
 
@@ -244,12 +248,12 @@ impl QueryRows {
         }
     }
 
-    fn row(&mut self) -> Result<Option<Row>> {
+    fn row(&mut self) -> Result<Option<Vec<Value>>> {
         loop {
             self.pace.step()?;
             if let Some(rest) = &mut self.rest {
                 match rest.take() {
-                    Some(row) => return Ok(Some(Row::new(rest.batch.row(row)))),
+                    Some(row) => return Ok(Some(rest.batch.row(row))),
                     None => self.rest = None,
                 }
             }
@@ -327,9 +331,9 @@ impl RowSource for QueryRows {
 }
 
 impl Iterator for QueryRows {
-    type Item = Result<Row>;
+    type Item = Result<Vec<Value>>;
 
-    fn next(&mut self) -> Option<Result<Row>> {
+    fn next(&mut self) -> Option<Result<Vec<Value>>> {
         self.row().transpose()
     }
 }

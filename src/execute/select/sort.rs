@@ -124,7 +124,7 @@ mod tests {
 
     /// Rows of a statement, as texts.
     fn rows(database: &Database, sql: &str) -> Vec<String> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         rows.map(|row| format!("{:?}", row.unwrap().into_values()))
             .collect()
     }
@@ -147,7 +147,7 @@ mod tests {
         });
         let texts: Vec<(String, String)> = texts.collect();
         corpus.append_many(&texts).unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         let keys = [
             "LOWER(word)",
             "SUBSTR(word, 2)",
@@ -184,14 +184,14 @@ mod tests {
             ("b", "9223372036854775807"),
         ];
         corpus.unwrap().append_many(&files).unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         let key = "ABS(CAST(word AS INTEGER) * -1 - 1)";
-        let all = database.query(&format!("SELECT word FROM c ORDER BY {key}"));
+        let all = database.query(&format!("SELECT word FROM c ORDER BY {key}"), ());
         let failed = all.and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
         assert!(failed.is_err(), "{failed:?}");
         let sql =
             format!("SELECT word FROM c WHERE file = 'a' ORDER BY {key} DESC, position LIMIT 3");
-        let found: Vec<Value> = (database.query(&sql).unwrap())
+        let found: Vec<Value> = (database.query(&sql, ()).unwrap())
             .map(|row| row.unwrap().into_values().remove(0))
             .collect();
         assert_eq!(found, ["9", "8", "7"].map(Value::from));

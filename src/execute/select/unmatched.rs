@@ -678,7 +678,7 @@ mod tests {
     }
 
     fn said(database: &Database, sql: &str) -> Vec<String> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         rows.notices().iter().map(ToString::to_string).collect()
     }
 
@@ -786,7 +786,7 @@ mod tests {
             ),
         ] {
             let sql = format!("SELECT COUNT(*) {sql}");
-            let count = database.query(&sql).unwrap().next();
+            let count = database.query(&sql, ()).unwrap().next();
             let is_zero = count.is_none_or(|row| row.unwrap()[0] == Value::Integer(0));
             assert!(is_zero || sql.contains(" IN ("), "{sql}");
             assert_eq!(said(&database, &sql), [notice], "{sql}");

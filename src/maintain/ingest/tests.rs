@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::NoProgress;
+use crate::ingest::NoProgress;
 use crate::paths::sources::{OnError, list_sources};
 use crate::runtime::interrupt::NEVER;
 use crate::tokenize::{Sink, tokenize};

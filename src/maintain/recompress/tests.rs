@@ -10,7 +10,8 @@ use rayon::ThreadPoolBuilder;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Database, NoProgress};
+use crate::Database;
+use crate::ingest::NoProgress;
 
 fn recompress_as(database: &Database, scope: Scope) -> Option<Recompression> {
     let core = database.shared().core();
@@ -36,7 +37,7 @@ fn append(database: &Database, files: std::ops::Range<u32>) {
 fn new_text_is_packed_and_what_few_changes_touch_is_not() {
     let database = Database::in_memory().unwrap();
     let sql = "SET recompress_threads = 0; CREATE CORPUS c WITH (ingest = 'fast')";
-    database.execute(sql).unwrap();
+    database.execute_batch(sql).unwrap();
     let count = || {
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
         snapshot.count("cat").unwrap()
@@ -99,7 +100,7 @@ fn files_that_are_imported_while_others_are_recompressed_stay_with_their_edits()
     let expected = (3, 303, 101, 102);
     {
         let database = Database::open(&path).unwrap();
-        let run = |sql: &str| database.execute(sql).map(drop).unwrap();
+        let run = |sql: &str| database.execute_batch(sql).map(drop).unwrap();
         run("SET recompress_threads = 0; CREATE CORPUS c WITH (ingest = 'fast')");
         for name in ["old", "other", "gone"] {
             run(&format!("COPY c FROM '{}'", source(name)));

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use zipfdb::fuzzing::{Sink, has_glued_space, tokenize};
-use zipfdb::{Answer, Corpus, CorpusSettings, Database, NoProgress, Operation, Tokenizer};
+use zipfdb::ingest::NoProgress;
+use zipfdb::mixed::{Answer, Operation};
+use zipfdb::{Corpus, CorpusSettings, Database, Tokenizer};
 
 const FILES: [&str; 3] = ["a", "b", "c"];
 const BATCHES_MAX: usize = 2;
@@ -152,7 +154,7 @@ fn check(corpus: &Corpus, tokenizer: Tokenizer, texts: &Texts) {
             *counts.entry(word).or_default() += 1;
         }
     }
-    let found = snapshot.word_count().expect("words are counted");
+    let found = snapshot.words().expect("words are counted").to_vec();
     let found = found
         .into_iter()
         .map(|(word, count)| (word.to_vec(), count));

@@ -48,12 +48,14 @@ fn base() -> &'static (Files, Answers) {
         create_folders(&backend, Path::new(ROOT));
         let database = open(backend.clone()).expect("it is new");
         let create = "CREATE CORPUS c WITH (ingest = 'fast')";
-        database.execute(create).expect("the name is free");
+        database.execute_batch(create).expect("the name is free");
         let corpus = database.corpus("c").expect("it was created");
         let settings = corpus.settings().expect("it was created");
         assert_eq!(settings.ingest, IngestMode::Fast);
         let copy = format!("COPY c FROM '{}'", folder.path().display());
-        database.execute(&copy).expect("the files can be read");
+        database
+            .execute_batch(&copy)
+            .expect("the files can be read");
         let answers = answers(&database);
         assert!(answers.iter().all(Option::is_some));
         drop((corpus, database));
@@ -66,13 +68,13 @@ fn base() -> &'static (Files, Answers) {
 fn open(backend: Arc<MemoryBackend>) -> zipfdb::Result<Database> {
     let options = Database::options().threads(1).backend(backend);
     let database = options.open(ROOT)?;
-    database.execute("SET recompress_threads = 0")?;
+    database.execute_batch("SET recompress_threads = 0")?;
     Ok(database)
 }
 
 fn answers(database: &Database) -> Answers {
     let ask = |sql: &&str| {
-        let rows = database.query(sql).ok()?;
+        let rows = database.query(sql, ()).ok()?;
         let rows: Result<Vec<_>, _> = rows.collect();
         rows.ok().map(|rows| format!("{rows:?}"))
     };

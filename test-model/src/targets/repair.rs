@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use zipfdb::{Database, Durability, InterruptHandle, NoProgress, Progress, RepairReport, repair};
+use zipfdb::ingest::{NoProgress, Progress};
+
+use zipfdb::repair::{RepairReport, repair};
+
+use zipfdb::{Database, Durability, InterruptHandle};
 
 use crate::{Change, Edit, State, observe, random_edits};
 use zipfdb_test_support::harness::{Random, contents, scratch};

@@ -88,9 +88,9 @@ mod tests {
         corpus
             .append_many(&[("a", text), ("b", "of the cat")])
             .unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         let rows = |sql: &str| -> Vec<String> {
-            let rows = database.query(sql).unwrap();
+            let rows = database.query(sql, ()).unwrap();
             let rows = rows.map(|row| format!("{:?}", row.unwrap().into_values()));
             let mut rows: Vec<String> = rows.collect();
             rows.sort();

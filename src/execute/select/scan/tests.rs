@@ -12,9 +12,10 @@ use super::super::select_from;
 use super::*;
 use crate::Database;
 use crate::Value;
+use crate::ingest::CopyOptions;
 use crate::runtime::interrupt::Interrupt;
 use crate::segment::{NgramStructure, StructureKind};
-use crate::{CopyOptions, CorpusSettings, Rows, Tokenizer};
+use crate::{CorpusSettings, Rows, Tokenizer};
 
 /// The scan that expands every file.
 fn open_plain(
@@ -456,7 +457,7 @@ fn ngrams_with_odd_words_are_rows_of_their_texts_in_every_order() {
                 stored.build_ngrams(NgramStructure::Suffixes).unwrap();
             }
             for edit in edits {
-                database.execute(edit).unwrap();
+                database.execute_batch(edit).unwrap();
                 for (n, condition) in [
                     (1, ""),
                     (2, ""),
@@ -484,13 +485,13 @@ fn odd_words_change_no_path_of_ngrams() {
     for segment_size in [1 << 30, 1000] {
         let [odd, plain] = [true, false].map(|is_odd| {
             let database = odd_database(Tokenizer::Unicode, segment_size, is_odd);
-            database.execute("SET device = 'cpu'").unwrap();
+            database.execute_batch("SET device = 'cpu'").unwrap();
             database
         });
         for (items, rest) in NGRAM_ROWS {
             let sql = format!("EXPLAIN SELECT {items} FROM ngrams('c', 3) {rest}");
             let names = |database: &Database| -> Vec<String> {
-                let lines = values(database.query(&sql).unwrap()).into_iter();
+                let lines = values(database.query(&sql, ()).unwrap()).into_iter();
                 // Without estimates.
                 let lines = lines.map(|line| format!("{line:?}"));
                 lines
@@ -564,7 +565,7 @@ fn places_are_looked_up_in_parts_of_files_and_around_edits() {
                  INSERT INTO c (file, content) VALUES ('f4', ' the end'), ('new', 'a new file')",
             ];
             if let Some(edit) = edits.get(seed as usize - 1) {
-                database.execute(edit).unwrap();
+                database.execute_batch(edit).unwrap();
             }
         }
     }
@@ -572,15 +573,17 @@ fn places_are_looked_up_in_parts_of_files_and_around_edits() {
 
 /// The plan of a query as EXPLAIN shows it, and its rows.
 fn explained(database: &Database, sql: &str) -> (String, Vec<String>) {
-    let lines = values(database.query(&format!("EXPLAIN {sql}")).unwrap());
-    let rows = sorted(values(database.query(sql).unwrap()));
+    let lines = values(database.query(&format!("EXPLAIN {sql}"), ()).unwrap());
+    let rows = sorted(values(database.query(sql, ()).unwrap()));
     (format!("{lines:?}"), rows)
 }
 
 #[test]
 fn explain_says_how_words_are_counted_by_file() {
     let database = database(Tokenizer::Unicode, 1 << 30, &[400, 300, 500]);
-    database.execute("SET strategy = 'file_weights'").unwrap();
+    database
+        .execute_batch("SET strategy = 'file_weights'")
+        .unwrap();
     for (sql, counts) in [
         (
             "SELECT word, file, COUNT(*) FROM c GROUP BY word, file",
@@ -602,8 +605,10 @@ fn counts_of_words_in_a_file_pay_for_a_table_when_all_of_its_words_are_counted()
     let snapshot = database.corpus("c").unwrap().snapshot().unwrap();
     let segment = &snapshot.view().segments()[0];
     let has_table = || segment.has(StructureKind::WordFiles);
-    database.execute("SET strategy = 'file_weights'").unwrap();
-    let ask = |sql: &str| values(database.query(sql).unwrap());
+    database
+        .execute_batch("SET strategy = 'file_weights'")
+        .unwrap();
+    let ask = |sql: &str| values(database.query(sql, ()).unwrap());
     let name = &snapshot.files()[0].name;
     segment.budgets.counts.make_due();
     // A statement that wants all words does not pay for the table.
@@ -614,7 +619,7 @@ fn counts_of_words_in_a_file_pay_for_a_table_when_all_of_its_words_are_counted()
     let sql = format!("SELECT COUNT(*) FROM c WHERE file = '{name}' AND word = 'the'");
     let count = ask(&sql);
     assert!(has_table());
-    database.execute("SET strategy = 'auto'").unwrap();
+    database.execute_batch("SET strategy = 'auto'").unwrap();
     assert_eq!(ask(&sql), count);
     let (plan, _) = explained(&database, &sql);
     assert!(plan.contains("path: count_table ("), "{plan}");
@@ -623,7 +628,7 @@ fn counts_of_words_in_a_file_pay_for_a_table_when_all_of_its_words_are_counted()
 #[test]
 fn explain_names_occurrence_lists_once_they_are_there() {
     let database = database(Tokenizer::Unicode, 1 << 30, &[400, 300, 500]);
-    database.execute("SET strategy = 'parents'").unwrap();
+    database.execute_batch("SET strategy = 'parents'").unwrap();
     let explained = |columns: &str| {
         let sql = format!("SELECT file, {columns} FROM c WHERE word IN ('the', 'a', 'cat')");
         explained(&database, &sql)
@@ -644,10 +649,10 @@ fn explain_names_occurrence_lists_once_they_are_there() {
 fn check_with_little_memory(database: &Database, sql: &str) -> bool {
     // Another test may have started the emulator, which counts as a GPU and is slow.
     let settings = "SET device = 'cpu'; SET memory_limit = '1GiB'";
-    database.execute(settings).unwrap();
+    database.execute_batch(settings).unwrap();
     let (plan, expected) = explained(database, sql);
     assert!(!plan.contains("in parts"), "{plan}");
-    database.execute("SET memory_limit = '1MiB'").unwrap();
+    database.execute_batch("SET memory_limit = '1MiB'").unwrap();
     let (plan, found) = explained(database, sql);
     assert!(found == expected, "{sql}");
     plan.contains("in parts")
@@ -678,13 +683,13 @@ fn ngrams_that_would_not_fit_the_memory_limit_are_answered_in_parts() {
         for round in 0..3 {
             match round {
                 1 => database
-                    .execute(
+                    .execute_batch(
                         "INSERT INTO c (file, offset, content) VALUES ('f3', 5, 'the new cat'), ('f2', 1000, ' sat new ');
                          REPLACE INTO c (file, content) VALUES ('f1', 'the cat sat on the mat');
                          INSERT INTO c (file, content) VALUES ('new', 'a new file \u{c9}t\u{e9}')",
                     )
                     .unwrap(),
-                2 => database.execute("DELETE FROM c WHERE file = 'f4'").unwrap(),
+                2 => database.execute_batch("DELETE FROM c WHERE file = 'f4'").unwrap(),
                 _ => {}
             }
             for sql in LARGE_NGRAMS {
@@ -716,7 +721,7 @@ fn words_with_spaces_make_one_row_of_equal_texts_with_little_memory() {
     };
     let files = [("f", text(1)), ("g", text(1 << 32))];
     corpus.append_many(&files).unwrap();
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     for sql in [
         "SELECT ngram, COUNT(*) FROM ngrams('c', 5) GROUP BY ngram",
         "SELECT ngram, file, COUNT(*) FROM ngrams('c', 3) GROUP BY ngram, file",
@@ -734,9 +739,9 @@ fn tables_that_would_not_fit_the_memory_limit_are_not_built() {
         "SELECT word, file, COUNT(*) FROM c GROUP BY word, file ORDER BY word, file",
         "SELECT file, word FROM c WHERE word GLOB 't*' GROUP BY file, word",
     ] {
-        database.execute("SET memory_limit = '1GiB'").unwrap();
+        database.execute_batch("SET memory_limit = '1GiB'").unwrap();
         let (_, expected) = explained(&database, sql);
-        database.execute("SET memory_limit = '1MiB'").unwrap();
+        database.execute_batch("SET memory_limit = '1MiB'").unwrap();
         let (plan, found) = explained(&database, sql);
         assert!(plan.contains("file by file"), "{plan}");
         assert!(found == expected, "{sql}");
@@ -747,11 +752,11 @@ fn tables_that_would_not_fit_the_memory_limit_are_not_built() {
 fn term_vectors_that_would_not_fit_the_memory_limit_are_counted_file_by_file() {
     let database = database(Tokenizer::Unicode, 1 << 30, &[30; 9000]);
     // Another test may have started the emulator, which counts as a GPU.
-    database.execute("SET device = 'cpu'").unwrap();
+    database.execute_batch("SET device = 'cpu'").unwrap();
     let sql = "SELECT * FROM term_vectors('c', 1000000)";
     let (plan, expected) = explained(&database, sql);
     assert!(!plan.contains("file by file"), "{plan}");
-    database.execute("SET memory_limit = '1MiB'").unwrap();
+    database.execute_batch("SET memory_limit = '1MiB'").unwrap();
     let (plan, found) = explained(&database, sql);
     assert!(plan.contains("file by file"), "{plan}");
     assert!(found == expected, "{sql}");

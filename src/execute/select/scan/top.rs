@@ -122,7 +122,7 @@ mod tests {
             .append_many(&[("a", &text[..]), ("b", "x w8 x w9")])
             .unwrap();
         let rows = |sql: &str| -> Vec<String> {
-            let rows = database.query(sql).unwrap();
+            let rows = database.query(sql, ()).unwrap();
             rows.map(|row| format!("{:?}", row.unwrap().into_values()))
                 .collect()
         };
@@ -149,7 +149,7 @@ mod tests {
         ];
         for recompressed in [false, true] {
             if recompressed {
-                database.execute("RECOMPRESS c").unwrap();
+                database.execute_batch("RECOMPRESS c").unwrap();
             }
             for (source, keys) in sources {
                 for condition in conditions {

@@ -8,11 +8,12 @@ use zipfdb_sql::setting::{Device, Setting};
 use super::super::scan::boundary::RequestedColumn;
 use super::super::scan::{ScanColumn, Sourced, request};
 use super::*;
+use crate::CorpusSettings;
 use crate::Database;
 use crate::execute::select::scan::OrderKey;
+use crate::ingest::CopyOptions;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
-use crate::{CopyOptions, CorpusSettings};
 
 const A: &str = "The cat and the dog. The end.";
 const B: &str = "A dog and a dog";
