@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn own_rows(database: &Database, sql: &str) -> Result<usize, Box<dyn Error>> {
-    let mut rows = database.query(sql)?;
+    let mut rows = database.query(sql, ())?;
     let mut count = 0;
     while let Some(batch) = rows.next_batch(BATCH_ROWS)? {
         count += batch.len();

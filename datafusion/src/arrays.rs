@@ -14,7 +14,8 @@ use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
-use zipfdb::{BatchColumn, TextColumn, Value};
+use zipfdb::Value;
+use zipfdb::batch::{BatchColumn, TextColumn};
 
 use crate::text_arrays::TextArrays;
 use crate::text_views::{TextFault, TextViews};

@@ -170,12 +170,12 @@ impl SchemaProvider for CorpusSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let relation = if let Some(corpus) = self.source.corpus(name) {
-            Relation::corpus(&self.source.database, &corpus)?
+            Relation::corpus(&self.source.reader(), &corpus)?
         } else if let Some(other) = self.other(name) {
             return Ok(Some(other));
         } else if let Some(view) = self.source.view(name) {
-            let database = self.source.database.clone();
-            blocking(move || Relation::view(&database, &view)).await?
+            let reader = self.source.reader();
+            blocking(move || Relation::view(&reader, &view)).await?
         } else {
             return Ok(None);
         };
@@ -235,7 +235,7 @@ impl SchemaProvider for FilesSchema {
         let Some(corpus) = self.source.corpus(name) else {
             return Ok(None);
         };
-        let relation = files(&self.source.database, &corpus)?;
+        let relation = files(&self.source.reader(), &corpus)?;
         let table = ZipfTable::new(&self.source, relation).with_target(&corpus);
         Ok(Some(Arc::new(table)))
     }

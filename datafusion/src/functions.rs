@@ -9,7 +9,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
-use zipfdb::Database;
+use zipfdb::Reader;
 
 use crate::relation::{ColumnDefinition, ColumnKind, Relation, RowCounting};
 use crate::source::CorpusSource;
@@ -58,9 +58,9 @@ const FILES: FunctionDefinition = FunctionDefinition {
 ///
 /// # Errors
 /// If there is no corpus of this name.
-pub(crate) fn files(database: &Database, corpus: &str) -> Result<Relation> {
+pub(crate) fn files(reader: &Reader, corpus: &str) -> Result<Relation> {
     let from = format!("files({})", quoted_text(corpus));
-    let relation = Relation::new(database, from, FILES.columns, None)?;
+    let relation = Relation::new(reader, from, FILES.columns, None)?;
     relation
         .by_files(Some(corpus))
         .counted(Some(corpus), FILES.counting)
@@ -212,7 +212,7 @@ impl TableFunctionImpl for CorpusFunction {
         }
         let from = format!("{name}({})", arguments.join(", "));
         let columns = self.definition.columns;
-        let relation = Relation::new(&self.source.database, from, columns, ngram_words)?;
+        let relation = Relation::new(&self.source.reader(), from, columns, ngram_words)?;
         let by_files = corpus.filter(|_| self.definition.is_by_files);
         let relation = relation
             .by_files(by_files)

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use datafusion::common::resources_datafusion_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use zipfdb::{Database, MemoryShare};
+use zipfdb::Database;
+use zipfdb::memory::MemoryShare;
 
 /// Steps in which the pool takes of the limit.
 const STEP_BYTES: usize = 1 << 20;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use datafusion::common::exec_err;
 use datafusion::error::Result;
-use zipfdb::{Database, Value};
+use zipfdb::{Reader, Value};
 
 use crate::relation::failed;
 use crate::statement::quoted_text;
@@ -51,14 +51,14 @@ impl WordRange {
 /// # Errors
 /// If ZipfDB cannot read how many words each file has.
 pub(crate) fn partitions(
-    database: &Database,
+    reader: &Reader,
     sql: &str,
     ranges: usize,
     cuts_files: bool,
 ) -> Result<Vec<String>> {
     let fail = |error| failed(sql, error);
     let mut files = Vec::new();
-    for row in database.query(sql).map_err(fail)? {
+    for row in reader.query(sql, ()).map_err(fail)? {
         let values: [Value; 2] = match row.map_err(fail)?.into_values().try_into() {
             Ok(values) => values,
             Err(values) => return exec_err!("{sql}: {} columns in place of 2", values.len()),

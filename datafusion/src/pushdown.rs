@@ -88,7 +88,7 @@ fn freeze(
     mut scan: TableScan,
     frozen: &mut HashMap<*const CorpusSource, Arc<CorpusSource>>,
 ) -> Result<Transformed<LogicalPlan>> {
-    let Some(mut table) = table_of(&scan).filter(|table| !table.source.is_frozen) else {
+    let Some(mut table) = table_of(&scan).filter(|table| !table.source.is_frozen()) else {
         return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
     };
     let source = frozen

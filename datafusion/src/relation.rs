@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
-use zipfdb::{Database, Value};
+use zipfdb::{Reader, Value};
 
 use crate::statement::{quoted_name, quoted_text};
 
@@ -114,8 +114,8 @@ impl Relation {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub(crate) fn corpus(database: &Database, name: &str) -> Result<Relation> {
-        let relation = Relation::new(database, quoted_name(name), WORDS, None)?;
+    pub(crate) fn corpus(reader: &Reader, name: &str) -> Result<Relation> {
+        let relation = Relation::new(reader, quoted_name(name), WORDS, None)?;
         relation
             .by_files(Some(name))
             .counted(Some(name), RowCounting::Words)
@@ -126,15 +126,13 @@ impl Relation {
     /// # Errors
     /// If ZipfDB refuses it.
     pub(crate) fn new(
-        database: &Database,
+        reader: &Reader,
         from: String,
         definitions: &[ColumnDefinition],
         ngram_words: Option<usize>,
     ) -> Result<Relation> {
         let sql = format!("SELECT * FROM {from}");
-        let statement = database
-            .prepare(&sql)
-            .map_err(|error| failed(&sql, error))?;
+        let statement = reader.prepare(&sql).map_err(|error| failed(&sql, error))?;
         let columns = statement.columns().map_err(|error| failed(&sql, error))?;
         let fields = columns.iter().map(|column| {
             let known = definitions.iter().find(|known| known.name == column.name());
@@ -158,11 +156,11 @@ impl Relation {
     ///
     /// # Errors
     /// If there is none of this name, it cannot be read, or a column has texts or BLOBs beside numbers.
-    pub(crate) fn view(database: &Database, name: &str) -> Result<Relation> {
+    pub(crate) fn view(reader: &Reader, name: &str) -> Result<Relation> {
         let from = quoted_name(name);
         let sql = format!("SELECT * FROM {from} LIMIT {SAMPLE_ROWS}");
         let fail = |error| failed(&sql, error);
-        let rows = database.query(&sql).map_err(fail)?;
+        let rows = reader.query(&sql, ()).map_err(fail)?;
         let names = rows.columns().iter().map(|column| column.name().to_owned());
         let mut columns: Vec<(String, DataType)> =
             names.map(|name| (name, DataType::Null)).collect();

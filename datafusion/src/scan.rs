@@ -35,7 +35,8 @@ use datafusion::physical_plan::{
 };
 use futures::{Stream, TryStreamExt, stream};
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use zipfdb::{Batch, Database, InterruptHandle, Value};
+use zipfdb::batch::Batch;
+use zipfdb::{InterruptHandle, Reader, Value};
 
 use crate::arrays::array;
 use crate::dynamic;
@@ -332,9 +333,9 @@ impl ScanRun {
         };
         let (sender, batches) = mpsc::channel(ahead);
         let ending = Arc::new(Ending::default());
-        let (database, sql) = (self.source.database.clone(), self.sql.clone());
+        let (reader, sql) = (self.source.reader(), self.sql.clone());
         let (batch_rows, watched) = (self.batch_rows, ending.clone());
-        let reading = move || read(&database, &sql, batch_rows, &sender, &watched);
+        let reading = move || read(&reader, &sql, batch_rows, &sender, &watched);
         let schema = self.schema.clone();
         let rows = ScanRows {
             batches,
@@ -354,14 +355,14 @@ impl ScanRun {
 
 /// Sends all batches of a statement, or those that are wanted.
 fn read(
-    database: &Database,
+    reader: &Reader,
     sql: &str,
     batch_rows: usize,
     sender: &Sender<Batch>,
     ending: &Ending,
 ) -> Result<()> {
     let fail = |error| failed(sql, error);
-    let mut rows = database.query(sql).map_err(fail)?;
+    let mut rows = reader.query(sql, ()).map_err(fail)?;
     if !ending.watch(rows.interrupt_handle()) {
         return Ok(());
     }

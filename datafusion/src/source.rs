@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
-use zipfdb::Database;
+use zipfdb::{Database, Reader};
 
 use crate::text_arrays::TextArrays;
 use crate::workers::{WorkerPool, WorkerSegments};
@@ -14,9 +14,10 @@ use crate::workers::{WorkerPool, WorkerSegments};
 /// What tables read from.
 #[derive(Debug)]
 pub(crate) struct CorpusSource {
+    /// For what is written.
     pub(crate) database: Database,
-    /// Whether all its statements see one snapshot of each corpus.
-    pub(crate) is_frozen: bool,
+    /// What all its statements read with, if they see one snapshot of each corpus.
+    frozen: Option<Reader>,
     /// The workers that read its segments; none if this process does.
     pub(crate) workers: Option<Arc<WorkerPool>>,
     /// What was made of the texts of its rows.
@@ -27,7 +28,7 @@ impl CorpusSource {
     pub(crate) fn new(database: Database) -> CorpusSource {
         CorpusSource {
             database,
-            is_frozen: false,
+            frozen: None,
             workers: None,
             texts: Arc::default(),
         }
@@ -36,11 +37,36 @@ impl CorpusSource {
     /// A source of the same database all of whose statements see one snapshot of each corpus.
     pub(crate) fn frozen(&self) -> CorpusSource {
         CorpusSource {
-            database: self.database.frozen(),
-            is_frozen: true,
+            database: self.database.clone(),
+            frozen: Some(self.reader()),
             workers: self.workers.clone(),
             texts: self.texts.clone(),
         }
+    }
+
+    /// A source that reads with `reader`, of a database.
+    pub(crate) fn of_reader(
+        database: Database,
+        reader: Reader,
+        texts: Arc<TextArrays>,
+    ) -> CorpusSource {
+        CorpusSource {
+            frozen: Some(reader),
+            texts,
+            ..CorpusSource::new(database)
+        }
+    }
+
+    /// Whether all its statements see one snapshot of each corpus.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// What a statement reads with.
+    pub(crate) fn reader(&self) -> Reader {
+        self.frozen
+            .clone()
+            .unwrap_or_else(|| self.database.reader())
     }
 
     /// Shares the segments of a corpus out among workers, by their places; none if there are no workers, or edits are
@@ -52,7 +78,7 @@ impl CorpusSource {
         let Some(workers) = &self.workers else {
             return Ok(None);
         };
-        let partitions = self.database.corpus(corpus)?.snapshot()?.partitions();
+        let partitions = self.reader().snapshot(corpus)?.partitions();
         Ok(partitions.map(|partitions| workers.assign(&partitions)))
     }
 

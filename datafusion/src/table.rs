@@ -16,7 +16,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
-use zipfdb::{Database, Value};
+use zipfdb::{Reader, Value};
 
 use crate::filter::{translate, translate_each};
 use crate::insert::{CorpusSink, Insertion};
@@ -143,7 +143,7 @@ impl ZipfTable {
             return Ok(Precision::Absent);
         };
         let source = self.source.clone();
-        let rows = blocking(move || count(&source.database, &sql)).await?;
+        let rows = blocking(move || count(&source.reader(), &sql)).await?;
         Ok(if has_filters {
             Precision::Inexact(rows)
         } else {
@@ -169,7 +169,7 @@ impl ZipfTable {
         let source = self.source.clone();
         // Words that are named are looked up, a file at a time.
         let cuts_files = !filters.iter().any(names_words);
-        let find = move || partitions(&source.database, &sql, ranges, cuts_files);
+        let find = move || partitions(&source.reader(), &sql, ranges, cuts_files);
         let conditions = blocking(find).await?;
         Ok(match conditions.len() {
             0 | 1 => Vec::new(),
@@ -237,8 +237,8 @@ fn counting(mut select: Select) -> Select {
 }
 
 /// The only value of a statement, a number of rows.
-fn count(database: &Database, sql: &str) -> Result<usize> {
-    let mut rows = database.query(sql).map_err(|error| failed(sql, error))?;
+fn count(reader: &Reader, sql: &str) -> Result<usize> {
+    let mut rows = reader.query(sql, ()).map_err(|error| failed(sql, error))?;
     let row = rows
         .next()
         .transpose()

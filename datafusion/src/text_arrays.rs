@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::array::{ArrayRef, AsArray, StringViewArray, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::error::Result;
-use zipfdb::{TextDictionary, WeakTextDictionary};
+use zipfdb::batch::{TextDictionary, WeakTextDictionary};
 
 use crate::text_views::TextViews;
 
@@ -107,13 +107,14 @@ fn all_texts(dictionary: &TextDictionary) -> Option<StringViewArray> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use zipfdb::{BatchColumn, Database};
+    use zipfdb::Database;
+    use zipfdb::batch::BatchColumn;
 
     use super::*;
 
     /// The words of a corpus of one file.
     fn words(database: &Database) -> TextDictionary {
-        let mut rows = database.query("SELECT word FROM c").unwrap();
+        let mut rows = database.query("SELECT word FROM c", ()).unwrap();
         let batch = rows.next_batch(100).unwrap().unwrap();
         match batch.into_columns().remove(0) {
             BatchColumn::Words { dictionary, .. } => dictionary,
@@ -124,11 +125,11 @@ mod tests {
     fn database(content: &str) -> Database {
         let database = Database::in_memory().unwrap();
         database
-            .execute("CREATE CORPUS c WITH (tokenizer = 'whitespace')")
+            .execute_batch("CREATE CORPUS c WITH (tokenizer = 'whitespace')")
             .unwrap();
         let insert = format!("INSERT INTO c (file, content) VALUES ('f', {content})");
-        database.execute(&insert).unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch(&insert).unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         database
     }
 

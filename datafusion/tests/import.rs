@@ -12,7 +12,8 @@ use std::time::Duration;
 use datafusion::error::Result;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use zipfdb::{CopyOptions, CorpusSettings, Database, Value};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database, Value};
 use zipfdb_datafusion::{Imported, Worker, WorkerLimits, WorkerOptions, WorkerPool, import};
 use zipfdb_remote::{CacheOptions, RemoteStore};
 
@@ -32,12 +33,12 @@ fn set_up() -> Setup {
     books
         .append_many(&[("first.txt", "the first text of all")])
         .unwrap();
-    local.execute("RECOMPRESS books").unwrap();
+    local.execute_batch("RECOMPRESS books").unwrap();
     for index in [
         "CREATE INDEX lists ON books USING postings WITH (unit = 'block:64')",
         "CREATE INDEX Places ON books USING occurrences",
     ] {
-        local.execute(index).unwrap();
+        local.execute_batch(index).unwrap();
     }
     drop((books, local));
     let store = RemoteStore::new(&format!("file://{}/books", directory.path().display())).unwrap();
@@ -140,9 +141,9 @@ impl Setup {
             "{checked:?}"
         );
         local
-            .execute("INSERT INTO books (file, content) VALUES ('new', 'a text')")
+            .execute_batch("INSERT INTO books (file, content) VALUES ('new', 'a text')")
             .unwrap();
-        local.execute("RECOMPRESS books").unwrap();
+        local.execute_batch("RECOMPRESS books").unwrap();
         let count = "SELECT COUNT(*) FROM books";
         let more = all(&alone, count)[0][0].clone();
         let Value::Integer(more) = more else {
@@ -153,7 +154,7 @@ impl Setup {
 }
 
 fn all(database: &Database, sql: &str) -> Vec<Vec<Value>> {
-    let rows = database.query(sql).unwrap();
+    let rows = database.query(sql, ()).unwrap();
     rows.map(|row| row.unwrap().into_values()).collect()
 }
 
@@ -252,7 +253,7 @@ async fn what_a_worker_must_not_or_cannot_read_is_an_error() {
     // Changes that are no segments yet.
     let writer = Database::open(&local).unwrap();
     writer
-        .execute("INSERT INTO books (file, content) VALUES ('x', 'y')")
+        .execute_batch("INSERT INTO books (file, content) VALUES ('x', 'y')")
         .unwrap();
     drop(writer);
     setup.store.push(&local, false).unwrap();

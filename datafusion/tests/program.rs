@@ -125,7 +125,7 @@ fn a_database_on_an_object_store_is_pushed_asked_pulled_and_collected() {
     assert!(pushed.starts_with("version 1: "), "{pushed}");
     Database::open(&path)
         .unwrap()
-        .execute("INSERT INTO pets (file, content) VALUES ('b.txt', 'the bird')")
+        .execute_batch("INSERT INTO pets (file, content) VALUES ('b.txt', 'the bird')")
         .unwrap();
     assert!(done(&["push", &path, &url]).starts_with("version 2: "));
     assert_eq!(done(&["versions", &url]), "1\n2\n");

@@ -12,7 +12,8 @@ use datafusion::common::stats::Precision;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::prelude::SessionContext;
-use zipfdb::{CopyOptions, CorpusSettings, Database, Value};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database, Value};
 
 const WORDS: &[&str] = &[
     "the",
@@ -181,7 +182,7 @@ async fn through(context: &SessionContext, sql: &str) -> Vec<Vec<String>> {
 
 fn own(database: &Database, sql: &str) -> Vec<Vec<String>> {
     let rows = database
-        .query(sql)
+        .query(sql, ())
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
     rows.map(|row| row.unwrap().values().iter().map(value_text).collect())
         .collect()
@@ -847,7 +848,9 @@ async fn memory_of_queries_is_bounded_by_memory_limit() {
     assert_eq!(pool.reserved(), 0);
     let limit =
         |bytes: usize| matches!(pool.memory_limit(), MemoryLimit::Finite(limit) if limit == bytes);
-    database.execute("SET memory_limit = '64MiB'").unwrap();
+    database
+        .execute_batch("SET memory_limit = '64MiB'")
+        .unwrap();
     assert!(limit(64 << 20));
     let consumer = MemoryConsumer::new("test").register(pool);
     consumer.try_grow(60 << 20).unwrap();
@@ -944,9 +947,9 @@ async fn keys_of_joins_and_semi_joins_are_asked_for_once_they_are_known() {
 async fn text_analytics_of_a_corpus_are_those_of_its_rows_in_a_table() {
     let (database, texts) = pets();
     let sources = "SELECT file, content FROM files('Pets')";
-    database.execute("CREATE CORPUS words").unwrap();
+    database.execute_batch("CREATE CORPUS words").unwrap();
     let copy = format!("INSERT INTO words (file, content) {sources}");
-    database.execute(&copy).unwrap();
+    database.execute_batch(&copy).unwrap();
     let found = occurrences(&texts);
     let column = |text: fn(&Occurrence) -> &str| -> ArrayRef {
         Arc::new(found.iter().map(|o| Some(text(o))).collect::<StringArray>())
@@ -987,7 +990,7 @@ async fn text_analytics_of_a_corpus_are_those_of_its_rows_in_a_table() {
 async fn words_that_are_no_text_are_an_error_that_says_so() {
     let database = Database::in_memory().unwrap();
     database
-        .execute("CREATE CORPUS raw WITH (tokenizer = 'whitespace')")
+        .execute_batch("CREATE CORPUS raw WITH (tokenizer = 'whitespace')")
         .unwrap();
     let corpus = database.corpus("raw").unwrap();
     corpus

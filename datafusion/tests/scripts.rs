@@ -51,7 +51,7 @@ impl DB for Session<'_> {
             return Ok(DBOutput::StatementComplete(0));
         }
         let sql = sql.replace("$DIR", &self.directory.path().to_string_lossy());
-        let rows = self.database.query(&sql).map_err(failure)?;
+        let rows = self.database.query(&sql, ()).map_err(failure)?;
         let rows = rows.map(|row| Ok(row.map_err(failure)?.into_values()));
         let rows: Vec<Vec<Value>> = rows.collect::<Result<_, Failure>>()?;
         let statements = sql.trim_end().trim_end_matches(';');

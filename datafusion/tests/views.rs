@@ -9,7 +9,7 @@ use zipfdb::{Database, Value};
 fn pets() -> Database {
     let database = Database::in_memory().unwrap();
     database
-        .execute("CREATE CORPUS pets; CREATE CORPUS raw WITH (tokenizer = 'whitespace')")
+        .execute_batch("CREATE CORPUS pets; CREATE CORPUS raw WITH (tokenizer = 'whitespace')")
         .unwrap();
     let pets = database.corpus("pets").unwrap();
     pets.append_many(&[("a.txt", "the cat and the dog"), ("b.txt", "a dog")])
@@ -51,7 +51,7 @@ async fn through(context: &SessionContext, sql: &str) -> Vec<Vec<String>> {
 /// As `through`, of ZipfDB itself.
 fn own(database: &Database, sql: &str) -> Vec<Vec<String>> {
     let rows = database
-        .query(sql)
+        .query(sql, ())
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
     let shown = |value: Value| match value {
         Value::Null => "NULL".to_owned(),
@@ -75,7 +75,7 @@ async fn failure(context: &SessionContext, sql: &str) -> String {
 async fn views_are_tables_with_the_rows_of_the_own_dialect() {
     let database = pets();
     database
-        .execute(
+        .execute_batch(
             "CREATE VIEW Counts AS SELECT word, COUNT(*) AS n FROM pets GROUP BY word; \
              CREATE VIEW frequent AS SELECT word FROM counts WHERE n > 1; \
              CREATE VIEW shares AS SELECT word, n, n / 2.0 AS half, NULL AS nothing FROM counts; \
@@ -154,7 +154,7 @@ async fn views_are_tables_with_the_rows_of_the_own_dialect() {
     );
     let other = zipfdb_datafusion::context(&database.session());
     assert!(failure(&other, "SELECT * FROM mine").await.contains("mine"));
-    database.execute("DROP VIEW shares").unwrap();
+    database.execute_batch("DROP VIEW shares").unwrap();
     assert!(
         failure(&context, "SELECT * FROM shares")
             .await
@@ -167,7 +167,7 @@ async fn views_are_tables_with_the_rows_of_the_own_dialect() {
 async fn conditions_on_views_mean_what_datafusion_says() {
     let database = pets();
     database
-        .execute(
+        .execute_batch(
             "CREATE VIEW pairs AS SELECT ngram AS x FROM ngrams('pets', 2); \
              CREATE VIEW any_case AS SELECT word COLLATE NOCASE AS x FROM pets",
         )
@@ -216,7 +216,7 @@ async fn conditions_on_views_mean_what_datafusion_says() {
 async fn a_view_that_cannot_be_a_table_says_why() {
     let database = pets();
     database
-        .execute(
+        .execute_batch(
             "CREATE VIEW mixed AS SELECT CASE WHEN word = 'cat' THEN word ELSE length END AS x FROM pets; \
              CREATE VIEW late AS SELECT CASE WHEN position < 2000 THEN position ELSE word END AS x FROM pets; \
              CREATE CORPUS gone; CREATE VIEW lost AS SELECT word FROM gone; DROP CORPUS gone",
@@ -272,7 +272,7 @@ async fn words_that_are_not_utf8_are_read_through_a_view() {
         assert!(error.contains("CREATE VIEW"), "{sql}: {error}");
     }
     database
-        .execute(
+        .execute_batch(
             "CREATE VIEW bytes AS SELECT CAST(word AS BLOB) AS word, file FROM raw; \
              CREATE VIEW digits AS SELECT hex(word) AS word, COUNT(*) AS n FROM raw GROUP BY word; \
              CREATE VIEW words AS SELECT word FROM raw",

@@ -18,7 +18,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::transport::Endpoint;
-use zipfdb::{CopyOptions, CorpusSettings, Database};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database};
 use zipfdb_datafusion::{Worker, WorkerLimits, WorkerOptions, WorkerPool};
 use zipfdb_remote::{CacheOptions, RemoteStore};
 
@@ -67,7 +68,7 @@ fn publish(words: usize) -> Published {
     birds
         .append_many(&[("b.txt", "the bird and the cat")])
         .unwrap();
-    local.execute("RECOMPRESS birds").unwrap();
+    local.execute_batch("RECOMPRESS birds").unwrap();
     drop((pets, birds, local));
     let store = RemoteStore::new(&format!("file://{}/pets", directory.path().display())).unwrap();
     store.push(&path, false).unwrap();

@@ -12,7 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use zipfdb::{CopyOptions, CorpusSettings, Database, DatabaseOptions, IngestMode, InterruptHandle};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database, DatabaseOptions, IngestMode, InterruptHandle};
 use zipfdb_storage::{OpenOptions, Store};
 
 use crate::cache::CacheOptions;
@@ -166,7 +167,7 @@ impl RemoteStore {
         drop(store);
         let database = means.options.clone().open(&directory)?;
         for statement in means.statements {
-            database.execute(statement)?;
+            database.execute_batch(statement)?;
         }
         begun(database.interrupt_handle());
         let copy = CopyOptions {

@@ -13,13 +13,13 @@
 //! std::fs::create_dir(&folder)?;
 //! let local = folder.join("library.zdb");
 //! let database = Database::open(&local)?;
-//! database.execute("CREATE CORPUS books; INSERT INTO books (file, content) VALUES ('a', 'call me Ishmael')")?;
+//! database.execute_batch("CREATE CORPUS books; INSERT INTO books (file, content) VALUES ('a', 'call me Ishmael')")?;
 //! drop(database);
 //!
 //! let store = RemoteStore::new(&format!("file://{}/remote.zdb", folder.display()))?;
 //! assert_eq!(store.push(&local, false)?.version, 1);
 //! let remote = store.open(None, Database::options(), &CacheOptions::default())?;
-//! let counted = remote.query("SELECT COUNT(*) FROM books WHERE word = 'Ishmael'")?.collect::<Result<Vec<_>, _>>()?;
+//! let counted = remote.query("SELECT COUNT(*) FROM books WHERE word = 'Ishmael'", ())?.collect::<Result<Vec<_>, _>>()?;
 //! assert_eq!(counted[0].values()[0], zipfdb::Value::Integer(1));
 //! # std::fs::remove_dir_all(&folder)?;
 //! # Ok(())

@@ -142,10 +142,10 @@ fn a_database_is_pushed_opened_pulled_and_collected() {
     let bytes: Vec<u8> = (0..17 << 20).map(|_| noise()).collect();
     std::fs::write(folder.path().join("big/noise"), bytes).unwrap();
     database
-        .execute("CREATE CORPUS big WITH (ingest = 'fast')")
+        .execute_batch("CREATE CORPUS big WITH (ingest = 'fast')")
         .unwrap();
     let copy = format!("COPY big FROM '{}'", folder.path().join("big").display());
-    database.execute(&copy).unwrap();
+    database.execute_batch(&copy).unwrap();
 
     std::fs::create_dir(folder.path().join("server")).unwrap();
     let server = Server::start(&folder.path().join("server"));
@@ -164,7 +164,7 @@ fn a_database_is_pushed_opened_pulled_and_collected() {
     let pulled = Database::open(&pulled).unwrap();
     assert_eq!(answers(&pulled), answers(&database));
     let size = "SELECT bytes FROM files('big')";
-    let size = pulled.query(size).unwrap().next().unwrap().unwrap();
+    let size = pulled.query(size, ()).unwrap().next().unwrap().unwrap();
     assert_eq!(size.values()[0], zipfdb::Value::Integer(17 << 20));
     let collected = store.collect(Duration::ZERO).unwrap();
     assert!(

@@ -40,7 +40,7 @@ fn versions_answer_as_the_database_did_when_it_was_pushed() {
         expected.push(answers(&database));
         insert(&database, 20 + round..21 + round);
         database
-            .execute("DELETE FROM c WHERE file = 'f002'")
+            .execute_batch("DELETE FROM c WHERE file = 'f002'")
             .unwrap();
     }
     assert_eq!(store.versions().unwrap(), [1, 2, 3, 4]);
@@ -53,7 +53,7 @@ fn versions_answer_as_the_database_did_when_it_was_pushed() {
         insert(&pulled, 90..91);
     }
     assert_eq!(&answers(&open(&store, None)), expected.last().unwrap());
-    let error = open(&store, None).execute("DROP CORPUS c").unwrap_err();
+    let error = open(&store, None).execute_batch("DROP CORPUS c").unwrap_err();
     assert!(error.to_string().contains("read"), "{error}");
 }
 
@@ -166,7 +166,7 @@ fn a_collection_leaves_what_is_needed() {
     for round in 0..3 {
         store.push(&path, false).unwrap();
         insert(&database, 30 + round..31 + round);
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
     }
     let old = open(&store, Some(1));
     let expected = answers(&old);

@@ -20,7 +20,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use tokio::net::TcpListener;
-use zipfdb::{Database, StatementStream, Value, give_back_large_blocks};
+use zipfdb::memory::give_back_large_blocks;
+use zipfdb::sql::StatementStream;
+use zipfdb::{Database, Value};
 use zipfdb_datafusion::{Worker, WorkerLimits, WorkerOptions, WorkerPool};
 use zipfdb_remote::{CacheOptions, RemoteStore};
 
@@ -453,7 +455,7 @@ async fn through(
 
 /// The rows of a statement as texts, in one batch.
 fn own(database: &Database, sql: &str) -> Result<Vec<RecordBatch>, Box<dyn Error>> {
-    let rows = database.query(sql)?;
+    let rows = database.query(sql, ())?;
     let names = rows.columns().iter().map(|column| column.name().to_owned());
     let fields = names.map(|name| Field::new(name, DataType::Utf8, true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

@@ -9,7 +9,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use zipfdb::Partition;
+use zipfdb::storage::Partition;
 
 /// Workers by their places, the one that answers for `key` first.
 pub(super) fn preference(addresses: &[String], key: u64) -> Vec<usize> {
@@ -70,7 +70,7 @@ mod tests {
         let corpus = database.create_corpus("c", CorpusSettings::default());
         let corpus = corpus.unwrap();
         corpus.append_many(&[("a", "b")]).unwrap();
-        database.execute("RECOMPRESS c").unwrap();
+        database.execute_batch("RECOMPRESS c").unwrap();
         let any = corpus.snapshot().unwrap().partitions().unwrap().remove(0);
         let numbered = bytes.iter().enumerate();
         numbered

@@ -11,7 +11,7 @@ use datafusion::common::plan_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
-use zipfdb::Partition;
+use zipfdb::storage::Partition;
 use zipfdb_remote::PublishedVersion;
 
 use super::assignment::{assign, preference};

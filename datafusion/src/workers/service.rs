@@ -29,7 +29,7 @@ use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
-use zipfdb::{Database, Error, InterruptHandle, Row, Value};
+use zipfdb::{Database, Error, InterruptHandle, Reader, Row, Value};
 use zipfdb_remote::{CacheOptions, ImportedPart, PartMeans, RemoteStore};
 
 use super::pool::bearer;
@@ -86,8 +86,8 @@ struct Inner {
 struct OpenVersion {
     publication: String,
     database: Database,
-    /// Databases that show some segments of a corpus, by its name and their numbers.
-    groups: Recent<(String, Vec<u64>), Database>,
+    /// Readers that see some segments of a corpus, by its name and their numbers.
+    groups: Recent<(String, Vec<u64>), Reader>,
     /// What was made of the texts of answers.
     texts: Arc<TextArrays>,
 }
@@ -180,12 +180,13 @@ impl Worker {
         }
         let version = self.version(task.version, &task.publication).await?;
         let schema = task.schema();
-        let database = version.group(&task.corpus, &task.segments).await?;
+        let reader = version.group(&task.corpus, &task.segments).await?;
         let run = ScanRun {
-            source: Arc::new(CorpusSource {
-                texts: version.texts.clone(),
-                ..CorpusSource::new(database).frozen()
-            }),
+            source: Arc::new(CorpusSource::of_reader(
+                version.database.clone(),
+                reader,
+                version.texts.clone(),
+            )),
             sql: task.sql,
             schema: schema.clone(),
             limit: task.limit,
@@ -239,7 +240,7 @@ impl Worker {
                 .open(Some(number), options, &limits.cache)
                 .map_err(fail)?;
             for setting in &limits.settings {
-                let set = database.execute(setting);
+                let set = database.execute_batch(setting);
                 set.map_err(|error| DataFusionError::External(Box::new(error)))?;
             }
             Ok(Arc::new(OpenVersion {
@@ -307,9 +308,10 @@ impl Inner {
 /// Statements that create the indexes of a corpus in another database.
 fn index_statements(database: &Database, corpus: &str) -> zipfdb::Result<Vec<String>> {
     let (name, text) = (quoted_name(corpus), quoted_text(corpus));
-    let rows = database.query(&format!(
-        "SELECT DISTINCT name, kind, codec, unit, reorder FROM indexes({text})"
-    ))?;
+    let rows = database.query(
+        &format!("SELECT DISTINCT name, kind, codec, unit, reorder FROM indexes({text})"),
+        (),
+    )?;
     let statement = |row: zipfdb::Result<Row>| {
         let mut values = row?.into_values().into_iter().map(|value| match value {
             Value::Text(text) => Some(text),
@@ -358,8 +360,8 @@ impl Drop for InterruptOnDrop {
 }
 
 impl OpenVersion {
-    /// The database that shows these segments of a corpus only.
-    async fn group(&self, corpus: &str, segments: &[u64]) -> Result<Database, Status> {
+    /// A reader that sees these segments of a corpus only.
+    async fn group(&self, corpus: &str, segments: &[u64]) -> Result<Reader, Status> {
         let key = (corpus.to_owned(), segments.to_vec());
         let group = recent(&self.groups, key.clone(), GROUPS_MAX);
         let make = async || {

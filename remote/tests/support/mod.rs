@@ -34,10 +34,10 @@ pub fn text_of(file: u64) -> String {
 pub fn create(path: &Path, files: u64) -> Database {
     let database = Database::options().threads(2).open(path).unwrap();
     database
-        .execute("CREATE CORPUS c; CREATE INDEX places ON c USING occurrences")
+        .execute_batch("CREATE CORPUS c; CREATE INDEX places ON c USING occurrences")
         .unwrap();
     insert(&database, 0..files);
-    database.execute("RECOMPRESS c").unwrap();
+    database.execute_batch("RECOMPRESS c").unwrap();
     insert(&database, files..files + 2);
     database
 }
@@ -48,7 +48,7 @@ pub fn insert(database: &Database, files: Range<u64>) {
             "INSERT INTO c (file, content) VALUES ('f{file:03}', '{}')",
             text_of(file)
         );
-        database.execute(&sql).unwrap();
+        database.execute_batch(&sql).unwrap();
     }
 }
 
@@ -64,7 +64,7 @@ pub fn answers(database: &Database) -> Vec<Vec<Vec<Value>>> {
         "SELECT file FROM files_with('c', 'w3', 'the') ORDER BY file",
     ];
     let rows = |sql: &&str| -> Vec<Vec<Value>> {
-        let rows = database.query(sql).unwrap();
+        let rows = database.query(sql, ()).unwrap();
         rows.map(|row| row.unwrap().into_values()).collect()
     };
     STATEMENTS.iter().map(rows).collect()
