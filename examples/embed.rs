@@ -7,7 +7,8 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-use zipfdb::{CopyOptions, CorpusSettings, Database, Value};
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{CorpusSettings, Database};
 
 const SPEECHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/cli/sample/speeches");
 
@@ -28,24 +29,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SQL: rows are made as they are asked for, and each can fail. Parameters stand for values, never for names.
     let sql = "SELECT word, COUNT(*) AS n FROM speeches WHERE length >= ?1 GROUP BY word ORDER BY n DESC, word LIMIT 3";
     println!("\nthe most frequent words of at least eight bytes:");
-    for row in db.query_with(sql, &[Value::Integer(8)])? {
-        if let [word, count] = row?.values() {
-            println!("    {word}: {count}");
-        }
+    for row in db.query(sql, [8])? {
+        let row = row?;
+        println!(
+            "    {}: {}",
+            row.get::<String>("word")?,
+            row.get::<u64>("n")?
+        );
     }
 
     // A statement that runs often is parsed once.
     let count = db.prepare("SELECT COUNT(*) FROM speeches WHERE word = ? COLLATE NOCASE")?;
     println!("\nwhatever their case:");
     for word in ["freedom", "peace"] {
-        for row in count.query(&[Value::from(word)])? {
-            println!("    {word}: {}", row?.values()[0]);
-        }
+        let n: u64 = count.query_row([word], |row| row.get(0))?;
+        println!("    {word}: {n}");
     }
 
     // A snapshot answers without SQL and never changes, whatever is written meanwhile. Words are as they are written.
     let before = speeches.snapshot()?;
-    let phrase = before.count_phrase(&["United", "States"])?;
+    let phrase = before.phrase_count(&["United", "States"])?;
     println!("\nUnited States: {phrase}");
     if let Some((file, offsets)) = before.search("freedom")?.first() {
         // Reads this range of the file and decompresses no more than it must.
@@ -57,8 +60,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A transaction makes its edits visible and durable in one step; dropped without `commit`, it does nothing. Offsets
     // count bytes.
     let mut edits = db.begin()?;
-    edits.append_many("speeches", &[("notes.txt", "freedom is the subject")])?;
-    edits.insert_many("speeches", &[("notes.txt", 0, "to be read: ")])?;
+    edits.append("speeches", "notes.txt", "freedom is the subject")?;
+    edits.insert("speeches", "notes.txt", 0, "to be read: ")?;
+    edits.execute(
+        "DELETE FROM speeches WHERE file = ?",
+        ["1941-Roosevelt-1.txt"],
+    )?;
     edits.commit()?;
 
     // The snapshot from before still sees the old text; a new one sees the edits, which are merged in the background later.

@@ -8,11 +8,15 @@
 use std::env;
 use std::fs;
 
-use zipfdb::{Database, StatementStream, Value};
+use zipfdb::sql::StatementStream;
+
+use zipfdb::{Database, Value};
 
 const README: &str = include_str!("../README.md");
 const SQL_PAGE: &str = include_str!("../docs/SQL.md");
+const RUST_PAGE: &str = include_str!("../docs/RUST.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
+const PROGRAMS: &str = include_str!("../examples/programs.rs");
 
 /// The directory of the speeches that pages copy from.
 const SAMPLE: &str = "cli/sample/speeches";
@@ -24,12 +28,14 @@ fn blocks<'a>(page: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
 }
 
 #[test]
-fn the_rust_of_the_readme_is_in_the_example() {
-    let lines: Vec<&str> = blocks(README, "rust").flat_map(str::lines).collect();
-    assert!(lines.len() > 5, "{lines:?}");
-    for line in lines {
-        let is_there = EXAMPLE.lines().any(|other| other.trim() == line.trim());
-        assert!(is_there, "not in examples/embed.rs: {line}");
+fn the_rust_of_pages_is_in_examples() {
+    for (page, example) in [(README, EXAMPLE), (RUST_PAGE, PROGRAMS)] {
+        let lines: Vec<&str> = blocks(page, "rust").flat_map(str::lines).collect();
+        assert!(lines.len() > 5, "{lines:?}");
+        for line in lines {
+            let is_there = example.lines().any(|other| other.trim() == line.trim());
+            assert!(is_there, "in no example: {line}");
+        }
     }
 }
 
