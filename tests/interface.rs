@@ -1,7 +1,5 @@
 //! The interface as a program uses it: parameters, rows read by type, rows changed, transactions, readers and settings.
 
-#![allow(clippy::unwrap_used)]
-
 use zipfdb::sql::{Device, Setting};
 use zipfdb::{CorpusSettings, Database, Error, Result, Value, ValueKind, params};
 

@@ -16,6 +16,7 @@ mod displaced;
 mod full_disk;
 mod fuzz_seeds;
 mod indexes;
+mod interface;
 mod interrupts;
 mod messages;
 mod model;
