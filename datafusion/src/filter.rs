@@ -269,7 +269,7 @@ mod tests {
         let database = Database::in_memory().unwrap();
         let settings = CorpusSettings::default();
         database.create_corpus("pets", settings).unwrap();
-        let relation = Relation::corpus(&database, "pets").unwrap();
+        let relation = Relation::corpus(&database.reader(), "pets").unwrap();
         translate(&expression, &relation)
     }
 

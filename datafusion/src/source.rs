@@ -17,7 +17,7 @@ pub(crate) struct CorpusSource {
     /// For what is written.
     pub(crate) database: Database,
     /// What all its statements read with, if they see one snapshot of each corpus.
-    frozen: Option<Reader>,
+    pub(crate) frozen: Option<Reader>,
     /// The workers that read its segments; none if this process does.
     pub(crate) workers: Option<Arc<WorkerPool>>,
     /// What was made of the texts of its rows.
