@@ -31,11 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("\nthe most frequent words of at least eight bytes:");
     for row in db.query(sql, [8])? {
         let row = row?;
-        println!(
-            "    {}: {}",
-            row.get::<String>("word")?,
-            row.get::<u64>("n")?
-        );
+        let (word, n): (String, u64) = (row.get("word")?, row.get("n")?);
+        println!("    {word}: {n}");
     }
 
     // A statement that runs often is parsed once.
@@ -62,10 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut edits = db.begin()?;
     edits.append("speeches", "notes.txt", "freedom is the subject")?;
     edits.insert("speeches", "notes.txt", 0, "to be read: ")?;
-    edits.execute(
-        "DELETE FROM speeches WHERE file = ?",
-        ["1941-Roosevelt-1.txt"],
-    )?;
+    let old = "DELETE FROM speeches WHERE file = ?";
+    edits.execute(old, ["1941-Roosevelt-1.txt"])?;
     edits.commit()?;
 
     // The snapshot from before still sees the old text; a new one sees the edits, which are merged in the background later.

@@ -1,8 +1,8 @@
 //! Batches of questions and edits in any order.
 //!
 //! The invariant: every question is answered, and every edit made, as if the operations ran one after the other. They do not: the
-//! edits of each file are placed first, all at once ([`splices`]), which gives the text of any version (a snapshot of offsets).
-//! Then the words around them are compared, as far as questions need them ([`changes`]), and the files as they were before the
+//! edits of each file are placed first, all at once (`splices`), which gives the text of any version (a snapshot of offsets).
+//! Then the words around them are compared, as far as questions need them (`changes`), and the files as they were before the
 //! batch are asked, all questions at once. The edits before each question correct its answer, in parallel. Source: random access
 //! on compressed data, TPDS 2023, section on mixed operations. Where a device takes them, it places the edits, reads the text
 //! around them and answers for the stored files.
