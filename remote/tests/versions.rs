@@ -53,7 +53,9 @@ fn versions_answer_as_the_database_did_when_it_was_pushed() {
         insert(&pulled, 90..91);
     }
     assert_eq!(&answers(&open(&store, None)), expected.last().unwrap());
-    let error = open(&store, None).execute_batch("DROP CORPUS c").unwrap_err();
+    let error = open(&store, None)
+        .execute_batch("DROP CORPUS c")
+        .unwrap_err();
     assert!(error.to_string().contains("read"), "{error}");
 }
 
