@@ -86,11 +86,9 @@ impl Row {
     /// If there is no such column, or its value is not of the type.
     pub fn get<T: FromValue>(&self, index: impl RowIndex) -> Result<T> {
         let index = index.column(&self.columns)?;
-        let value = self.values.get(index).unwrap_or(&Value::Null);
-        T::from_value(value).ok_or_else(|| {
-            let name = self.columns.get(index).map_or("", Column::name);
-            wrong_value(name, value, T::WANTED)
-        })
+        let value = &self.values[index];
+        T::from_value(value)
+            .ok_or_else(|| wrong_value(self.columns[index].name(), value, T::WANTED))
     }
 }
 
