@@ -1,7 +1,7 @@
 //! `Relation`: what a statement of ZipfDB can read, with the columns that DataFusion sees of it.
 //!
 //! Invariant: columns have the names and the order of ZipfDB's `SELECT *`. INTEGER is `Int64`, REAL `Float64`, TEXT `Utf8View`,
-//! BLOB `LargeBinary`. Columns of views have no types in ZipfDB; here they have those of the first values. Which table
+//! BLOB `LargeBinary`. Columns of views have the types of their first values. Which table
 //! functions there are is the business of `functions`.
 
 use std::sync::Arc;

@@ -524,7 +524,7 @@ impl Edit {
         let text = &region.text;
         [&text.words, &text.stored].map(|words| {
             let last = words.len().saturating_sub(n - 1);
-            // Windows wholly before the change, or behind it, are equal in both.
+            // Both texts have the same windows before and behind the change.
             let from = (text.same_front + 1).saturating_sub(n);
             let to = (words.len() - text.same_back).min(last);
             (from..to.max(from), &words[..])

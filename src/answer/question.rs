@@ -57,7 +57,7 @@ pub(crate) struct Question {
 #[derive(Clone, Debug)]
 pub(crate) enum TextSet {
     All,
-    /// Some of those that conditions name.
+    /// The texts that conditions name, as `word IN (...)` does.
     Named {
         /// Their number.
         count: u64,

@@ -179,7 +179,8 @@ fn copy_repeated(text: &mut [u8], source: usize, write: usize, length: usize) {
     }
 }
 
-/// Copies a short reference from far away fast; text behind it may be written already and stays.
+/// Copies a reference. Short ones whose source ends at least a step before are copied by one step, which keeps the text behind
+/// the reference.
 #[inline(always)]
 fn copy_exactly(text: &mut [u8], source: usize, write: usize, length: usize) {
     if length <= STEP

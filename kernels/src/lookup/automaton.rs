@@ -25,7 +25,7 @@ pub trait Reading: Copy + Send + Sync {
     /// The state behind the text, and whether something is found in it or at its end.
     fn step(self, state: usize) -> (usize, bool);
 
-    /// The reading of this text with the other one behind it.
+    /// The reading of this text followed by that of `next`.
     fn then(self, next: Self) -> Self;
 
     /// Whether something is found in a text of these symbols.
