@@ -21,18 +21,20 @@ const UNSAFE_ALLOWED: [&str; 3] = [
 const COUNTING_ALLOCATOR: &str = "unsafe impl GlobalAlloc for";
 
 /// Crate roots, and how they forbid `unsafe`: altogether, or except in modules that allow it.
-const UNSAFE_FORBIDDEN: [(&str, &str); 4] = [
+const UNSAFE_FORBIDDEN: [(&str, &str); 5] = [
     ("src/lib.rs", "#![forbid(unsafe_code)]"),
+    ("search/src/lib.rs", "#![forbid(unsafe_code)]"),
     ("sql/src/lib.rs", "#![forbid(unsafe_code)]"),
     ("storage/src/lib.rs", "#![deny(unsafe_code)]"),
     ("cli/src/main.rs", "#![forbid(unsafe_code)]"),
 ];
 
 /// Which crates of ours a crate may use.
-const DIRECTION: [(&str, &[&str]); 14] = [
+const DIRECTION: [(&str, &[&str]); 15] = [
     (
         "Cargo.toml",
         &[
+            "zipfdb-search",
             "zipfdb-sql",
             "zipfdb-storage",
             "zipfdb-kernels",
@@ -41,6 +43,7 @@ const DIRECTION: [(&str, &[&str]); 14] = [
             "zipfdb-test-model",
         ],
     ),
+    ("search/Cargo.toml", &[]),
     ("sql/Cargo.toml", &[]),
     // For tests.
     ("storage/Cargo.toml", &["zipfdb-test-support"]),

@@ -1,0 +1,1 @@
+//! Formulas of collocation, keyness, dispersion and ranking, as functions of counts.
