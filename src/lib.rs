@@ -65,8 +65,9 @@ pub use handles::rows::Rows;
 pub use handles::snapshot::Snapshot;
 pub use notice::Notice;
 pub use runtime::interrupt::InterruptHandle;
+pub use zipfdb_sql::setting::Durability;
 pub use zipfdb_sql::{Value, ValueKind};
-pub use zipfdb_storage::{CorpusSettings, Durability, IngestMode, Tokenizer};
+pub use zipfdb_storage::{CorpusSettings, IngestMode, Tokenizer};
 
 /// Answers of a [`Snapshot`] about all words, n-grams or files at once.
 pub mod answers {
@@ -113,7 +114,7 @@ pub mod repair {
 
 /// Text of SQL: statements cut out of a longer text, their errors, and the settings of SET.
 pub mod sql {
-    pub use zipfdb_sql::setting::{Device, Durability, Setting, Strategy};
+    pub use zipfdb_sql::setting::{Device, Setting, Strategy};
     pub use zipfdb_sql::{Error as SqlError, Pending, Position, StatementStream, StatementText};
 }
 

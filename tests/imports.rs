@@ -155,6 +155,84 @@ fn every_type_of_a_crate_has_a_name_of_its_own() {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
+/// A crate may define a type that another defines too, so the interface of the database, which takes from several, is looked at
+/// by itself.
+#[test]
+fn every_name_of_the_interface_stands_for_one_thing() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(top.join("src/lib.rs")).unwrap();
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    names_for_others(
+        &top.join("src"),
+        "zipfdb",
+        &syn::parse_file(&text).unwrap().items,
+        &mut places,
+    );
+    assert!(places.contains_key("Database") && places.contains_key("BatchColumn"));
+    let problems = places.iter().filter(|(_, modules)| modules.len() > 1);
+    let problems: Vec<String> = problems
+        .map(|(name, modules)| format!("{name}: {}", modules.join(", ")))
+        .collect();
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+/// The names that a module and the modules in it offer to other crates, each with its modules; none of what documentation hides.
+/// `beside` is the folder of its modules.
+fn names_for_others(
+    beside: &Path,
+    module: &str,
+    items: &[Item],
+    places: &mut BTreeMap<String, Vec<String>>,
+) {
+    let is_public = |visibility: &syn::Visibility| matches!(visibility, syn::Visibility::Public(_));
+    for item in items {
+        let (visibility, name) = match item {
+            Item::Use(item) if is_public(&item.vis) => {
+                let mut reader = Reader::default();
+                reader.import(&item.tree, Vec::new(), true);
+                for name in reader.module.imports.into_keys() {
+                    places.entry(name).or_default().push(module.to_owned());
+                }
+                continue;
+            }
+            Item::Mod(item) if is_public(&item.vis) && !is_hidden(&item.attrs) => {
+                let name = item.ident.to_string();
+                let (beside, module) = (beside.join(&name), format!("{module}::{name}"));
+                if let Some((_, items)) = &item.content {
+                    names_for_others(&beside, &module, items, places);
+                } else {
+                    let files = [beside.with_extension("rs"), beside.join("mod.rs")];
+                    let file = files.iter().find(|file| file.exists()).unwrap();
+                    let syntax = syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap();
+                    names_for_others(&beside, &module, &syntax.items, places);
+                }
+                continue;
+            }
+            Item::Struct(item) => (&item.vis, &item.ident),
+            Item::Enum(item) => (&item.vis, &item.ident),
+            Item::Trait(item) => (&item.vis, &item.ident),
+            Item::Type(item) => (&item.vis, &item.ident),
+            Item::Fn(item) => (&item.vis, &item.sig.ident),
+            _ => continue,
+        };
+        if is_public(visibility) {
+            places
+                .entry(name.to_string())
+                .or_default()
+                .push(module.to_owned());
+        }
+    }
+}
+
+/// Whether documentation leaves it out.
+fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("doc")
+            && (attribute.meta.require_list())
+                .is_ok_and(|list| list.tokens.to_string().contains("hidden"))
+    })
+}
+
 impl Modules {
     fn read(root: &str) -> Modules {
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -262,6 +340,7 @@ impl Modules {
 }
 
 /// Reads what stands in a module, except for the modules in it.
+#[derive(Default)]
 struct Reader {
     name: Name,
     module: Module,

@@ -8,9 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zipfdb_storage::{
-    Durability, PathText, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader,
-};
+use zipfdb_storage::{PathText, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader};
 
 use crate::api::database::Database;
 use crate::api::transaction::Transaction;
@@ -21,7 +19,7 @@ use crate::overlay::{EditBatch, Insertion};
 use crate::runtime::interrupt::{Interrupt, InterruptHandle};
 use crate::runtime::start_pool;
 use crate::segment::TextBlocks;
-use crate::{Error, Result, paths};
+use crate::{Durability, Error, Result, paths};
 
 /// The result of [`repair`]: what it saved, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zipfdb_storage::Durability;
-
 use crate::api::params::Params;
 use crate::api::statement::Statement;
 use crate::handles::row::Row;
@@ -17,7 +15,7 @@ use crate::handles::snapshot::Snapshot;
 use crate::mixed::{Answer, Operation};
 use crate::overlay::EditBatch;
 use crate::runtime::interrupt::Interrupt;
-use crate::{Result, Value};
+use crate::{Durability, Result, Value};
 
 /// Statements and edits that are made together; from [`crate::Database::begin`].
 ///
@@ -52,12 +50,15 @@ use crate::{Result, Value};
 /// ```
 pub struct Transaction {
     session: Arc<Session>,
+    /// None for that of the session's transaction.
+    durability: Option<Durability>,
 }
 
 impl Transaction {
     pub(crate) fn new(session: Session) -> Transaction {
         Transaction {
             session: Arc::new(session),
+            durability: None,
         }
     }
 
@@ -101,11 +102,7 @@ impl Transaction {
     /// Sets what committed edits outlive: a killed process, a power cut, or neither. The default is that of `SET durability`.
     /// A commit also waits until earlier commits to the same corpora are as durable as they asked.
     pub fn set_durability(&mut self, durability: Durability) {
-        let set = self.session.with_transaction(|edits| {
-            edits.set_durability(durability);
-            Ok(())
-        });
-        debug_assert!(set.is_ok(), "a transaction that is not over has edits");
+        self.durability = Some(durability);
     }
 
     /// Appends a text to a file, which is created if it is missing.
@@ -231,10 +228,12 @@ impl Transaction {
     /// what of the edits reached the disk is seen when the database is opened again; until then nothing can be written.
     pub fn commit(self) -> Result<()> {
         let interrupt = self.session.shared().runtime.interrupt();
-        match self.session.take() {
-            Some(edits) => edits.commit_until(&interrupt),
-            None => Ok(()),
+        let edits = self.session.take();
+        let mut edits = edits.expect("only `commit` and `drop` take it, and each ends `self`");
+        if let Some(durability) = self.durability {
+            edits.set_durability(durability);
         }
+        edits.commit_until(&interrupt)
     }
 
     /// Discards the edits, as dropping the transaction does.

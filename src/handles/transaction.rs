@@ -6,10 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zipfdb_sql::setting::Durability as DurabilitySetting;
-use zipfdb_storage::{CorpusRecord, Durability};
+use zipfdb_storage::{CorpusRecord, Durability as StoredDurability};
 
-use crate::Result;
 use crate::answer::access_path::Run;
 use crate::answer::{CorpusReader, CorpusView, StoredView};
 use crate::handles::opened::Writing;
@@ -20,6 +18,7 @@ use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared
 use crate::overlay::{EditBatch, Insertion, Overlay, at_row, check_name};
 use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
+use crate::{Durability, Result};
 
 /// Batches up to this size do not check for interruption: they finish sooner than a check would matter.
 const OPERATIONS_UNWATCHED: usize = 256;
@@ -62,11 +61,7 @@ impl WriteTransaction {
         };
         shared.hold(&writing, corpora, interrupt)?;
         let turn = shared.runtime.turn(interrupt)?;
-        let durability = match shared.runtime.settings.lock().durability {
-            DurabilitySetting::Full => Durability::Full,
-            DurabilitySetting::Normal => Durability::Normal,
-            DurabilitySetting::Off => Durability::Off,
-        };
+        let durability = shared.runtime.settings.lock().durability;
         Ok(WriteTransaction {
             shared: shared.clone(),
             turn,
@@ -226,8 +221,9 @@ impl WriteTransaction {
         let core = &self.writing;
         let corpora: Vec<u64> = commits.iter().map(|commit| commit.corpus).collect();
         let append = || Ok(core.store.append(&records)?);
+        let durability = stored_durability(self.durability);
         let ensure = |position, durability| Ok(core.store.ensure_durable(position, durability)?);
-        (core.edits).commit(self.turn, commits, self.durability, append, ensure)?;
+        (core.edits).commit(self.turn, commits, durability, append, ensure)?;
         for corpus in corpora {
             (self.shared.background).recompress_if_due(core, corpus, interrupt);
         }
@@ -286,6 +282,14 @@ impl WriteTransaction {
             view: None,
         });
         Ok(self.corpora.len() - 1)
+    }
+}
+
+fn stored_durability(durability: Durability) -> StoredDurability {
+    match durability {
+        Durability::Full => StoredDurability::Full,
+        Durability::Normal => StoredDurability::Normal,
+        Durability::Off => StoredDurability::Off,
     }
 }
 
