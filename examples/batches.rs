@@ -2,7 +2,10 @@
 //!
 //! `cargo run --example batches`. Reading numbers costs a small part of what a `String` for each row costs.
 
+mod output;
+
 use std::error::Error;
+use std::io::Write;
 
 use zipfdb::batch::BatchColumn;
 use zipfdb::ingest::CopyOptions;
@@ -51,6 +54,10 @@ fn array(column: &BatchColumn, rows: usize) -> Array {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    output::run(read)
+}
+
+fn read(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let db = Database::in_memory()?;
     let corpus = db.create_corpus("speeches", CorpusSettings::default())?;
     corpus.copy_from(SPEECHES, &CopyOptions::default())?;
@@ -58,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sql = "SELECT word, file, offset, length * 0.5 AS half, upper(word) AS loud FROM speeches";
     let mut rows = db.query(sql, ())?;
     for column in rows.columns() {
-        println!("{}: {:?}", column.name(), column.kind());
+        writeln!(out, "{}: {:?}", column.name(), column.kind())?;
     }
     let mut total = 0;
     // Some thousand rows at a time: each column is one array.
@@ -67,12 +74,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let arrays: Vec<Array> = columns.map(|column| array(column, batch.len())).collect();
         if total == 0 {
             for array in &arrays {
-                println!("    {}", shown(array));
+                writeln!(out, "    {}", shown(array))?;
             }
         }
         total += batch.len();
     }
-    println!("{total} rows");
+    writeln!(out, "{total} rows")?;
     Ok(())
 }
 

@@ -2,8 +2,11 @@
 //!
 //! `cargo run --example ingest -- FOLDER` imports the texts in a folder of yours, else the speeches that come with the source.
 
+mod output;
+
 use std::env;
 use std::error::Error;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,23 +41,29 @@ impl Progress for Stages {
         let (done, total) = (&self.done, &self.total);
         let (done, total) = (done.load(Ordering::Relaxed), total.load(Ordering::Relaxed));
         if let Ok(stage) = self.stage.lock() {
-            println!("    {stage}: {done} of {total} bytes");
+            // The import goes on where nothing reads this.
+            let _ = writeln!(io::stderr(), "    {stage}: {done} of {total} bytes");
         }
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    output::run(import)
+}
+
+fn import(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let texts = env::args_os().nth(1).map_or(SPEECHES.into(), PathBuf::from);
     let db = Database::in_memory()?;
     let corpus = db.create_corpus("texts", CorpusSettings::default())?;
 
     // Files that would be imported, before anything is read.
     let listed = db.list_files(&texts)?;
-    println!(
+    writeln!(
+        out,
         "{} files, {} bytes",
         listed.len(),
         listed.iter().map(|(_, bytes)| bytes).sum::<u64>()
-    );
+    )?;
 
     // All files are added in one step, or none is. Memory is bounded by the segment size, not by the text.
     let stages = Stages::default();
@@ -65,31 +74,38 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..CopyOptions::default()
     };
     let report = corpus.copy_from(&texts, &options)?;
-    println!(
+    writeln!(
+        out,
         "{} files, {} words in {:?}",
         report.files, report.words, report.times
-    );
+    )?;
     for skipped in &report.unreadable {
-        println!("left out: {}", skipped.reason);
+        writeln!(out, "left out: {}", skipped.reason)?;
     }
 
     // A second import of the same names is an error that names them, unless the options say otherwise.
     let refused = corpus.copy_from(&texts, &options).err();
-    println!(
+    writeln!(
+        out,
         "again: {}",
         refused.map_or(String::new(), |error| error.to_string())
-    );
+    )?;
     let replace = CopyOptions {
         on_conflict: OnConflict::Replace,
         ..CopyOptions::default()
     };
-    println!("replaced: {}", corpus.copy_from(&texts, &replace)?.files);
+    writeln!(
+        out,
+        "replaced: {}",
+        corpus.copy_from(&texts, &replace)?.files
+    )?;
 
     // The same in SQL; `execute` returns the number of files.
     let sql = "COPY texts FROM ? WITH (on_conflict = 'skip')";
-    println!(
+    writeln!(
+        out,
         "copied by SQL: {}",
         db.execute(sql, [texts.to_string_lossy().as_ref()])?
-    );
+    )?;
     Ok(())
 }

@@ -2,7 +2,10 @@
 //!
 //! `cargo run --example programs` runs all of them, one after the other, on one database.
 
+mod output;
+
 use std::error::Error;
+use std::io::Write;
 use std::path::Path;
 use std::thread;
 
@@ -14,21 +17,25 @@ use zipfdb::{Database, params};
 type Done<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Done<()> {
+    output::run(all)
+}
+
+fn all(out: &mut dyn Write) -> Done<()> {
     let folder = tempfile::tempdir()?;
     let texts = folder.path().join("texts");
     std::fs::create_dir(&texts)?;
     std::fs::write(texts.join("c.txt"), "the cat and the dog")?;
     let db = open(&folder.path().join("notes.zdb"))?;
-    println!("inserted: {}", insert(&db)?);
-    println!("imported: {}", import(&db, &texts)?);
-    println!("rows: {:?}", rows(&db)?);
-    println!("one value: {}", one_value(&db)?);
-    println!("prepared: {:?}", prepared(&db, &["cat", "dog"])?);
+    writeln!(out, "inserted: {}", insert(&db)?)?;
+    writeln!(out, "imported: {}", import(&db, &texts)?)?;
+    writeln!(out, "rows: {:?}", rows(&db)?)?;
+    writeln!(out, "one value: {}", one_value(&db)?)?;
+    writeln!(out, "prepared: {:?}", prepared(&db, &["cat", "dog"])?)?;
     transaction(&db)?;
-    println!("positions: {:?}", positions(&db)?);
-    println!("columns: {}", columns(&db)?);
-    println!("with limits: {}", limits(&db)?);
-    println!("many readers: {:?}", threads(&db)?);
+    writeln!(out, "positions: {:?}", positions(&db)?)?;
+    writeln!(out, "columns: {}", columns(&db)?)?;
+    writeln!(out, "with limits: {}", limits(&db)?)?;
+    writeln!(out, "many readers: {:?}", threads(&db)?)?;
     Ok(())
 }
 

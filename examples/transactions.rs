@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example transactions` starts itself a second time, as a process that is killed within a transaction.
 
+mod output;
+
 use std::env;
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -13,8 +15,12 @@ use std::time::Duration;
 use zipfdb::{CorpusSettings, Database};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    output::run(edit)
+}
+
+fn edit(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     if let Some(path) = env::args_os().nth(1) {
-        return edit_until_killed(Path::new(&path));
+        return edit_until_killed(Path::new(&path), out);
     }
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("notes.zdb");
@@ -29,21 +35,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("b.txt", "a dog"),
     )?;
     let inside: u64 = edits.query_row("SELECT COUNT(*) FROM notes", (), |row| row.get(0))?;
-    println!(
+    writeln!(
+        out,
         "words: {inside} in the transaction, {} outside",
         words(&db)?
-    );
+    )?;
     edits.commit()?;
-    println!("words after the commit: {}", words(&db)?);
+    writeln!(out, "words after the commit: {}", words(&db)?)?;
 
     // Dropped without `commit`, also by an early return or `?`, a transaction does nothing.
     let mut edits = db.begin()?;
     let deleted = edits.execute("DELETE FROM notes", ())?;
     drop(edits);
-    println!(
+    writeln!(
+        out,
         "{deleted} files were deleted, and are there: {} words",
         words(&db)?
-    );
+    )?;
 
     // One process writes at a time: the child needs the database closed here.
     drop(db);
@@ -59,9 +67,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // What was committed is there, what was not is gone. Opening replays the log.
     let db = Database::open(&path)?;
-    println!("the killed process said: {}", line.trim());
+    writeln!(out, "the killed process said: {}", line.trim())?;
     let text = db.corpus("notes")?.snapshot()?.extract("log.txt", 0, 99)?;
-    println!("log.txt: {:?}", String::from_utf8_lossy(&text));
+    writeln!(out, "log.txt: {:?}", String::from_utf8_lossy(&text))?;
     assert_eq!(text, b"committed");
     Ok(())
 }
@@ -71,13 +79,13 @@ fn words(db: &Database) -> zipfdb::Result<u64> {
 }
 
 /// Commits an edit, makes another one, and waits to be killed before that is committed.
-fn edit_until_killed(path: &Path) -> Result<(), Box<dyn Error>> {
+fn edit_until_killed(path: &Path, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let db = Database::open(path)?;
     db.corpus("notes")?.append("log.txt", "committed")?;
     let mut edits = db.begin()?;
     edits.append("notes", "log.txt", " and lost")?;
-    println!("one edit is committed, one is not");
-    std::io::stdout().flush()?;
+    writeln!(out, "one edit is committed, one is not")?;
+    out.flush()?;
     loop {
         thread::sleep(Duration::from_secs(1));
     }

@@ -15,7 +15,11 @@ A kernel is slow if it moves less than 40 % of what a copy moves a second. The r
 """
 import csv
 import re
+import signal
 import sys
+
+# Ends quietly where a pipe such as `| head -1` reads no further.
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 STALLS = {
     "long_scoreboard": "latency of dependent loads",

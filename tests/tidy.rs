@@ -355,6 +355,34 @@ fn conditions_are_asked_with_if() {
     problems.none_left();
 }
 
+/// `println!` panics when a pipe such as `| head -1` is closed.
+#[test]
+fn examples_and_scripts_write_to_an_output_that_may_be_closed() {
+    let mut problems = Problems::default();
+    let is_shown = |file: &TreeFile| {
+        file.has_extension(&["rs"])
+            && (file.path.contains("examples/") || file.path.starts_with("scripts/"))
+    };
+    for file in files().into_iter().filter(is_shown) {
+        for (line, code) in file.source().code_lines() {
+            let prints = |macro_call: &str| {
+                let mut found = code.match_indices(macro_call);
+                found.any(|(at, _)| {
+                    !code[..at].ends_with(|before: char| before.is_ascii_alphanumeric())
+                })
+            };
+            if prints("println!(") || prints("print!(") {
+                problems.add(
+                    &file,
+                    line,
+                    "`println!` panics where the output is closed: use `writeln!`, and end quietly at `BrokenPipe`",
+                );
+            }
+        }
+    }
+    problems.none_left();
+}
+
 #[test]
 fn source_is_ascii() {
     let mut problems = Problems::default();

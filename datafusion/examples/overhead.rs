@@ -4,6 +4,7 @@
 //! rows read in batches. The database is open and its caches are warm: one run of each comes before.
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,19 @@ const REPEATS: usize = 9;
 const BATCH_ROWS: usize = 8192;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    match measure(&mut io::stdout().lock()) {
+        // `| head -1` reads no further.
+        Err(error) if is_closed(&*error) => Ok(()),
+        done => done,
+    }
+}
+
+/// Whether an error is that nothing reads the output any more.
+fn is_closed(error: &(dyn Error + 'static)) -> bool {
+    (error.downcast_ref::<io::Error>()).is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn measure(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, corpus, word, file] = &arguments[..] else {
         return Err("usage: overhead DATABASE CORPUS WORD FILE".into());
@@ -43,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         format!("SELECT file, word FROM term_vectors('{corpus}', 10)"),
     ];
-    println!("| statement | rows | own, ms | DataFusion, ms | ratio |\n|---|--:|--:|--:|--:|");
+    writeln!(out, "| statement | rows | own, ms | DataFusion, ms | ratio |\n|---|--:|--:|--:|--:|")?;
     for sql in &statements {
         let own = || own_rows(&database, sql);
         let through = || runtime.block_on(rows_through(&context, sql));
@@ -58,11 +72,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let (first, second) = (median(first), median(second));
         let ratio = second / first;
-        println!("| `{sql}` | {rows} | {first:.2} | {second:.2} | {ratio:.2} |");
+        writeln!(out, "| `{sql}` | {rows} | {first:.2} | {second:.2} | {ratio:.2} |")?;
     }
-    println!(
-        "\n| scan of words, partitions | own, M words/s | DataFusion, M words/s |\n|---|--:|--:|"
-    );
+    writeln!(out, "\n| scan of words, partitions | own, M words/s | DataFusion, M words/s |\n|---|--:|--:|"
+    )?;
     for partitions in [1, 2] {
         let context = zipfdb_datafusion::context(&database);
         let set = format!("SET datafusion.execution.target_partitions = {partitions}");
@@ -92,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let rate = |times: Vec<f64>| words / median(times) * 1e3;
         let (first, second) = (rate(first), rate(second));
-        println!("| {partitions} | {first:.1} | {second:.1} |");
+        writeln!(out, "| {partitions} | {first:.1} | {second:.1} |")?;
     }
     Ok(())
 }

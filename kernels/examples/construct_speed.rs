@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -33,25 +35,32 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(extension) if extension == "u32" => read_tokens(&path)?,
         _ => read_text(&path)?,
     };
-    println!("{} tokens, {terminal_count} terminals", tokens.len());
+    show(format_args!(
+        "{} tokens, {terminal_count} terminals",
+        tokens.len()
+    ));
 
     let begin = Instant::now();
     let mut lap = begin;
     let mut rounds = 0;
     let mut on_round = |round: &Round| {
         rounds += 1;
-        println!(
+        show(format_args!(
             "round {rounds:2}: length {:9}, most {:8}, threshold {:7}, rules {:7}, {:7.1} ms",
             round.length,
             round.most,
             round.threshold,
             round.rules,
             lap.elapsed().as_secs_f64() * 1e3
-        );
+        ));
         lap = Instant::now();
     };
-    let mut on_stage =
-        |stage| println!("{:7.1} ms: {stage:?}", begin.elapsed().as_secs_f64() * 1e3);
+    let mut on_stage = |stage| {
+        show(format_args!(
+            "{:7.1} ms: {stage:?}",
+            begin.elapsed().as_secs_f64() * 1e3
+        ))
+    };
     let grammar = construct_observed(
         tokens,
         &file_offsets,
@@ -61,16 +70,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         &mut on_round,
         &AtomicBool::new(false),
     )?;
-    println!("{:7.1} ms: done", begin.elapsed().as_secs_f64() * 1e3);
-    println!(
+    show(format_args!(
+        "{:7.1} ms: done",
+        begin.elapsed().as_secs_f64() * 1e3
+    ));
+    show(format_args!(
         "{} rules of {} symbols, {} levels, root {}; {} symbols in all",
         grammar.rule_offsets.len() - 1,
         grammar.symbols.len(),
         grammar.level_offsets.len() - 1,
         grammar.root.len(),
         grammar.symbols.len() + grammar.root.len()
-    );
+    ));
     Ok(())
+}
+
+/// Prints a line, or drops it where the output is closed.
+fn show(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 fn read_tokens(path: &Path) -> Result<Tokens, Box<dyn Error>> {

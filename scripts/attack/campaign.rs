@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -216,31 +217,37 @@ impl Campaign {
         failures > 0 || !STRAYS.lock().unwrap().is_empty()
     }
 
-    pub fn print(&self) {
+    /// Writes the table of what was found.
+    ///
+    /// # Errors
+    /// If the output is closed or full.
+    pub fn print(&self, mut out: impl Write) -> io::Result<()> {
         for stray in STRAYS.lock().unwrap().iter() {
-            println!("FAILED panic of a thread: {stray}");
+            writeln!(out, "FAILED panic of a thread: {stray}")?;
         }
-        println!(
+        writeln!(
+            out,
             "{:<28} {:>7} {:>8} {:>8}  outcomes",
             "attack", "trials", "failures", "seconds"
-        );
+        )?;
         for row in &self.rows {
             let outcomes = row.outcomes.iter();
             let outcomes: Vec<String> = outcomes
                 .map(|(how, count)| format!("{how} {count}"))
                 .collect();
-            println!(
+            writeln!(
+                out,
                 "{:<28} {:>7} {:>8} {:>8.0}  {}",
                 row.name,
                 row.trials,
                 row.failures,
                 row.seconds,
                 outcomes.join(", ")
-            );
+            )?;
         }
         let sum = |count: fn(&Row) -> u64| self.rows.iter().map(count).sum::<u64>();
         let (trials, failures) = (sum(|row| row.trials), sum(|row| row.failures));
-        println!("{:<28} {trials:>7} {failures:>8}", "all");
+        writeln!(out, "{:<28} {trials:>7} {failures:>8}", "all")
     }
 }
 

@@ -10,6 +10,7 @@
 // Elsewhere nothing of it is used.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
+use std::io;
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
@@ -93,6 +94,12 @@ fn main() -> ExitCode {
         campaign.begin(name, *trials);
         run(&mut campaign);
     }
-    campaign.print();
-    ExitCode::from(u8::from(campaign.has_failed()))
+    match campaign.print(io::stdout().lock()) {
+        // `| head -1` reads no further; what failed is the exit code's to show.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("attack: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::from(campaign.has_failed())),
+    }
 }

@@ -11,6 +11,7 @@ mod oddity;
 mod statements;
 
 use std::error::Error;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -41,13 +42,21 @@ fn main() -> ExitCode {
         eprintln!("usage: cliffs FOLDER [--runs N] [--threads N]");
         return ExitCode::from(2);
     };
-    match measure(&options) {
+    match measure(&options, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
+        // `| head -1` reads no further.
+        Err(error) if is_closed(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cliffs: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether an error is that nothing reads the output any more.
+fn is_closed(error: &(dyn Error + 'static)) -> bool {
+    (error.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn options() -> Option<Options> {
@@ -75,18 +84,22 @@ struct Times {
     warm: f64,
 }
 
-fn measure(options: &Options) -> Result<()> {
+fn measure(options: &Options, out: &mut impl Write) -> Result<()> {
     let plain = Prepared::new(&ODDITIES[0], Some(&options.folder), options.threads)?;
     let on_plain = times_of(&plain, options)?;
-    println!("## Plain text\n\n| statement | first, ms | warm, ms |\n|---|--:|--:|");
+    writeln!(
+        out,
+        "## Plain text\n\n| statement | first, ms | warm, ms |\n|---|--:|--:|"
+    )?;
     for ((name, _), times) in STATEMENTS.iter().zip(&on_plain) {
-        println!("| {name} | {:.1} | {:.2} |", times.first, times.warm);
+        writeln!(out, "| {name} | {:.1} | {:.2} |", times.first, times.warm)?;
     }
     let mut cliffs = Vec::new();
-    println!("\n## Times the plain text's: first, warm\n");
-    println!(
+    writeln!(out, "\n## Times the plain text's: first, warm\n")?;
+    writeln!(
+        out,
         "| oddity | statement | first | warm | ms first | ms warm |\n|---|---|--:|--:|--:|--:|"
-    );
+    )?;
     for oddity in &ODDITIES[1..] {
         let prepared = Prepared::new(oddity, Some(&options.folder), options.threads)?;
         for (index, times) in times_of(&prepared, options)?.into_iter().enumerate() {
@@ -95,10 +108,11 @@ fn measure(options: &Options) -> Result<()> {
                 ratio(times.first, plain.first),
                 ratio(times.warm, plain.warm),
             );
-            println!(
+            writeln!(
+                out,
                 "| {} | {name} | {first:.2} | {warm:.2} | {:.1} | {:.2} |",
                 oddity.name, times.first, times.warm
-            );
+            )?;
             if first > CLIFF || warm > CLIFF {
                 cliffs.push(format!(
                     "{}, {name}: first {first:.1}, warm {warm:.1}",
@@ -107,9 +121,9 @@ fn measure(options: &Options) -> Result<()> {
             }
         }
     }
-    println!("\n{} of more than {CLIFF} times:", cliffs.len());
+    writeln!(out, "\n{} of more than {CLIFF} times:", cliffs.len())?;
     for cliff in &cliffs {
-        println!("- {cliff}");
+        writeln!(out, "- {cliff}")?;
     }
     Ok(())
 }
