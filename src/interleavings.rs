@@ -23,7 +23,7 @@ use crate::runtime::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Error, Result};
 
 #[test]
-fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
+fn turns_come_one_at_a_time_in_order_and_also_after_one_that_gave_up() {
     explore(2_000, || {
         let turns = FairMutex::default();
         let is_taken = Arc::new(AtomicBool::new(false));
@@ -63,7 +63,7 @@ fn turns_come_one_at_a_time_in_order_and_also_after_one_who_gave_up() {
 }
 
 #[test]
-fn nobody_overtakes_who_waits_longer() {
+fn no_thread_overtakes_one_that_waits_longer() {
     explore(2_000, || {
         let turns = FairMutex::default();
         let first = turns.wait();
@@ -161,7 +161,7 @@ fn on_threads(worker: &Arc<Worker>, count: u64, work: fn(&Worker, u64)) {
 }
 
 #[test]
-fn whoever_waits_for_queued_work_finds_it_done() {
+fn a_thread_that_waits_for_queued_work_finds_it_done() {
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
         on_threads(&worker, 3, |worker, number| {
@@ -192,7 +192,7 @@ fn work_that_is_asked_for_while_it_is_done_is_done_once_more() {
 }
 
 #[test]
-fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
+fn no_thread_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
         let threads: Vec<_> = (0..2)
@@ -216,7 +216,7 @@ fn nobody_waits_for_work_that_is_cancelled_or_whose_database_is_closed() {
 }
 
 #[test]
-fn work_that_fails_is_tried_again_without_being_asked_and_nobody_waits_for_it() {
+fn work_that_fails_is_tried_again_without_being_asked_and_no_thread_waits_for_it() {
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
         worker.refused.lock().extend([0, 1]);
@@ -264,7 +264,7 @@ fn what_is_timed_is_worked_on_or_forgotten_by_a_rest_or_a_close() {
 }
 
 #[test]
-fn who_waits_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
+fn a_waiting_thread_may_give_up_and_a_close_ends_what_is_to_be_tried_again() {
     explore(2_000, || {
         let worker = Arc::new(Worker::default());
         worker.refused.lock().insert(0);
@@ -521,7 +521,7 @@ fn readers_see_all_that_was_acknowledged_and_nothing_that_is_not_durable() {
 }
 
 #[test]
-fn commits_whose_sync_fails_are_seen_by_nobody_nor_are_those_of_less_durability_behind_them() {
+fn commits_whose_sync_fails_are_seen_by_no_reader_nor_are_those_of_less_durability_behind_them() {
     for left in 1..8 {
         explore(400, move || {
             let database = Arc::new(Database {

@@ -135,7 +135,7 @@ fn threads_that_evict_each_others_structures_get_their_answers() {
 }
 
 #[test]
-fn caches_tell_what_is_in_memory() {
+fn caches_list_what_is_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.zdb");
     let database = Database::open(&path).unwrap();

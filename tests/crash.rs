@@ -42,7 +42,7 @@ fn reopen(path: &Path) -> State {
 }
 
 /// Prints a line to the process that kills this one, in one piece, so that no kill leaves half of it.
-fn tell(line: &str) {
+fn report_line(line: &str) {
     let line = format!("{line}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
@@ -57,7 +57,7 @@ fn child_that_changes_a_database_until_it_is_killed() {
     let folder = Path::new(folder);
     let options = Database::options().threads(2);
     let database = options.open(folder.join("d.zdb")).unwrap();
-    change_until_killed(&database, seed.parse().unwrap(), folder, tell);
+    change_until_killed(&database, seed.parse().unwrap(), folder, report_line);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn child_whose_threads_commit_until_it_is_killed() {
         return;
     };
     let database = Database::options().threads(2).open(path).unwrap();
-    commit_until_killed(&database, 0, Duration::ZERO, tell);
+    commit_until_killed(&database, 0, Duration::ZERO, report_line);
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn threads_of_a_killed_process_leave_what_was_acknowledged_and_whole_commits() {
         std::thread::sleep(Duration::from_micros(random.below(60_000) as u64));
         child.kill().unwrap();
         child.wait().unwrap();
-        let told: Vec<String> = lines.map(Result::unwrap).collect();
+        let printed: Vec<String> = lines.map(Result::unwrap).collect();
         let database = Database::options().threads(1).open(&path).unwrap();
-        all = check_commits(&database, told.iter().map(String::as_str), &all, 1)
+        all = check_commits(&database, printed.iter().map(String::as_str), &all, 1)
             .unwrap_or_else(|problem| panic!("round {round}: {problem}"));
     }
     println!("{rounds} kills, {} commits", all.len());

@@ -559,7 +559,7 @@ fn a_file_whose_replacement_cannot_be_read_stays() {
 }
 
 #[test]
-fn files_of_other_encodings_are_told_and_decoded_if_that_is_asked() {
+fn files_of_other_encodings_are_reported_and_decoded_if_that_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let utf16: Vec<u8> = "\u{feff}na\u{ef}ve words"
         .encode_utf16()
@@ -618,7 +618,7 @@ fn files_of_other_encodings_are_told_and_decoded_if_that_is_asked() {
 }
 
 #[test]
-fn texts_of_utf32_are_told_and_decoded() {
+fn texts_of_utf32_are_reported_and_decoded() {
     let folder = tempfile::tempdir().unwrap();
     let text = "na\u{ef}ve \u{1f600} words";
     let little = |text: &str| -> Vec<u8> {
@@ -666,7 +666,7 @@ fn texts_of_utf32_are_told_and_decoded() {
 }
 
 #[test]
-fn files_that_are_no_text_are_told_by_what_they_are() {
+fn files_that_are_no_text_are_reported_by_what_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let mut tar = vec![b' '; 1024];
     tar[257..263].copy_from_slice(b"ustar\0");

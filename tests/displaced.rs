@@ -346,9 +346,9 @@ fn nothing_but_the_database_writes_into_its_directory() {
         for (number, error) in refused.into_iter().enumerate() {
             let error = error.unwrap_or_else(|| panic!("{inside}: {number}"));
             let message = error.to_string();
-            let is_told =
+            let is_reported =
                 message.contains("inside the database") || message.contains("the damaged database");
-            assert!(is_told, "{inside}: {number}: {message}");
+            assert!(is_reported, "{inside}: {number}: {message}");
         }
         assert_eq!(folder.contents("a"), before, "{inside}");
     }

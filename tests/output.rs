@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn values_of_a_type_null_and_text_and_bytes_are_told_apart(first in values(), second in values()) {
+    fn values_of_a_type_null_and_text_and_bytes_are_distinguished(first in values(), second in values()) {
         let (first, second) = (normal(&first), normal(&second));
         let is_number = |value: &Value| matches!(value, Value::Integer(_) | Value::Real(_));
         // In CSV and TSV the number 7 and the text are the same.

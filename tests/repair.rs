@@ -107,7 +107,7 @@ fn a_sound_database_is_copied_and_nothing_is_lost() {
 }
 
 #[test]
-fn views_are_saved_or_told_to_be_lost() {
+fn views_are_saved_or_reported_to_be_lost() {
     let folder = scratch();
     let path = folder.path().join("d.zdb");
     build(&path);
@@ -180,8 +180,8 @@ fn everything_that_is_not_damaged_is_saved() {
             if name.ends_with(".log") {
                 let commits = states.iter().position(|known| *known == state);
                 let commits = commits.unwrap_or_else(|| panic!("{context}: {state:?}"));
-                let is_told = commits == states.len() - 1 || !report.lost.is_empty();
-                assert!(is_told, "{context}");
+                let is_reported = commits == states.len() - 1 || !report.lost.is_empty();
+                assert!(is_reported, "{context}");
                 // Without its header a file is as good as with it.
                 if at.is_some_and(|at| at >= HEADER_SIZE) {
                     assert!(commits >= reached, "{context}: fewer commits than before");

@@ -47,7 +47,7 @@ fn small() -> CorpusSettings {
 }
 
 #[test]
-fn who_only_reads_locks_nobody_out() {
+fn a_reader_locks_no_process_out() {
     let folder = scratch();
     let path = folder.path().join("a.zdb");
     let first = brief(&path);
@@ -258,8 +258,9 @@ fn a_shared_database_is_created_by_its_first_change() {
         "CREATE VIEW w AS SELECT word FROM c",
     ] {
         let error = reader.execute_batch(sql).unwrap_err().to_string();
-        let is_told = error.contains("there is no database at") || error.contains("no such index");
-        assert!(is_told, "{sql}: {error}");
+        let is_reported =
+            error.contains("there is no database at") || error.contains("no such index");
+        assert!(is_reported, "{sql}: {error}");
     }
     let notices = |database: &Database| {
         let rows = database.query("SELECT corpus FROM corpora()", ()).unwrap();

@@ -348,7 +348,7 @@ impl Progress for Asking {
 }
 
 #[test]
-fn a_recompression_tells_how_far_it_is_and_can_be_interrupted() {
+fn a_recompression_reports_how_far_it_is_and_can_be_interrupted() {
     let database = Database::in_memory().unwrap();
     let corpus = database
         .create_corpus("c", CorpusSettings::default())
@@ -566,7 +566,7 @@ fn answers_of_a_mixed_batch_are_those_of_many_small_ones() {
 }
 
 #[test]
-fn words_that_edits_of_a_mixed_batch_join_and_split_are_told() {
+fn words_that_edits_of_a_mixed_batch_join_and_split_are_reported() {
     /// Nothing shows where words end for long stretches, characters come in parts, and spaces join words.
     const PARTS: [&str; 12] = [
         "ab",

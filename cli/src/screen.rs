@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn leaving_the_pager_is_told_apart_from_an_output_that_is_gone() {
+    fn leaving_the_pager_is_distinguished_from_an_output_that_is_gone() {
         let mut screen = Screen::new(Vec::new(), Some("true"), || Some(6));
         let line = [b'\n'; 4096];
         // A pipe takes some before it notices.

@@ -353,7 +353,7 @@ fn alpha_without_a_denominator_is_refused() {
 }
 
 #[test]
-fn stages_are_told_in_order() {
+fn stages_are_reported_in_order() {
     let mut stages = Vec::new();
     let mut on_stage = |stage| stages.push(stage);
     construct(

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded_and_damage_is_told() {
+    fn what_is_encoded_is_decoded_and_damage_is_reported() {
         let bytes = version("segments/1.seg", "a-1").encode();
         assert_eq!(
             Version::decode(3, &bytes).unwrap(),

@@ -60,7 +60,7 @@ fn versions_answer_as_the_database_did_when_it_was_pushed() {
 }
 
 #[test]
-fn who_was_overtaken_is_told_and_replaces_only_if_asked() {
+fn an_overtaken_writer_gets_an_error_and_replaces_only_if_asked() {
     let folder = tempfile::tempdir().unwrap();
     let store = remote(&FaultyStore::new());
     let path = |name: &str| folder.path().join(name);

@@ -644,8 +644,8 @@ fn commits(trial: &Trial, ways: &[&str]) -> Outcome {
         if !act.keeps_place() {
             folder.put_back()?;
         }
-        let told = acted.ended.iter().flat_map(|ended| ended.output.lines());
-        let checked = check_commits(&open()?, told, &all, ways.len());
+        let reported = acted.ended.iter().flat_map(|ended| ended.output.lines());
+        let checked = check_commits(&open()?, reported, &all, ways.len());
         all = checked.map_err(|problem| format!("{act:?}: {problem}"))?;
         trial.passed(act.name());
     }

@@ -175,7 +175,7 @@ pub fn fingerprint(state: &impl Hash) -> u64 {
 }
 
 /// In one piece, so that a kill leaves whole lines.
-pub fn tell(line: &str) {
+pub fn report_line(line: &str) {
     let line = line.replace(['\n', '\r'], " ") + "\n";
     std::io::stdout().write_all(line.as_bytes()).unwrap();
 }

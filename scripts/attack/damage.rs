@@ -200,7 +200,7 @@ pub fn examine(mode: &str, path: &Path) -> Ended {
 /// What a child saw of a database.
 pub struct View {
     corpora: Corpora,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl View {
@@ -218,7 +218,7 @@ impl View {
             let files = corpora.get_mut(&text(corpus)).unwrap();
             files.insert(text(file), unhex(content).unwrap());
         }
-        let told = ["error", "warning", "problem", "lost"]
+        let reported = ["error", "warning", "problem", "lost"]
             .into_iter()
             .flat_map(|word| {
                 let lines = ended.lines(word);
@@ -226,7 +226,7 @@ impl View {
             });
         Ok(View {
             corpora,
-            told: told.collect(),
+            reported: reported.collect(),
         })
     }
 
@@ -234,16 +234,16 @@ impl View {
         self.corpora == named(state)
     }
 
-    pub fn told(&self) -> &[String] {
-        &self.told
+    pub fn reported(&self) -> &[String] {
+        &self.reported
     }
 
     /// Whether it is right, or says that it is not.
-    fn judge(&self, who: &str, base: &Base, may_be_less: bool) -> Outcome<&'static str> {
+    fn judge(&self, reader: &str, base: &Base, may_be_less: bool) -> Outcome<&'static str> {
         if self.corpora == base.latest {
             Ok("right")
-        } else if !self.told.is_empty() {
-            Ok("told")
+        } else if !self.reported.is_empty() {
+            Ok("reported")
         } else if may_be_less && base.states.contains(&self.corpora) {
             Ok("cut short")
         } else {
@@ -256,7 +256,9 @@ impl View {
                 texts.collect()
             };
             let (found, expected) = (sizes(&self.corpora), sizes(&base.latest));
-            Err(format!("{who}: silently {found:?} instead of {expected:?}"))
+            Err(format!(
+                "{reader}: silently {found:?} instead of {expected:?}"
+            ))
         }
     }
 }
@@ -326,12 +328,12 @@ fn damage(trial: &Trial, base: &Base, random: &mut Random, is_of: fn(&str) -> bo
     // What was overwritten by its own bytes is not damaged, and a file that is gone does not look like one cut short.
     let may_be_less = how != "delete" && how != "swap" && base.looks_cut_short(name, end as u64);
     let mut outcome = "right";
-    let mut judged = |who: &str, ended: &Ended| -> Outcome<&'static str> {
-        let view = View::of(ended).map_err(|problem| format!("{context}: {who}: {problem}"))?;
+    let mut judged = |reader: &str, ended: &Ended| -> Outcome<&'static str> {
+        let view = View::of(ended).map_err(|problem| format!("{context}: {reader}: {problem}"))?;
         let found = view
-            .judge(who, base, may_be_less)
+            .judge(reader, base, may_be_less)
             .map_err(|problem| format!("{context}: {problem}"))?;
-        if found != "right" && outcome != "told" {
+        if found != "right" && outcome != "reported" {
             outcome = found;
         }
         Ok(found)
@@ -351,20 +353,20 @@ fn damage(trial: &Trial, base: &Base, random: &mut Random, is_of: fn(&str) -> bo
 fn repaired(path: &Path, target: &Path, base: &Base, may_be_less: bool) -> Outcome {
     let before = contents(path);
     let ended = run(&["repair", path.to_str().unwrap(), target.to_str().unwrap()]);
-    let told = View::of(&ended)
+    let reported = View::of(&ended)
         .map_err(|problem| format!("repair: {problem}"))?
-        .told;
+        .reported;
     ensure(contents(path) == before, || {
         "repair has written to its source".to_owned()
     })?;
     if !ended.has("done") {
-        return ensure(!told.is_empty(), || "repair says nothing".to_owned());
+        return ensure(!reported.is_empty(), || "repair says nothing".to_owned());
     }
     let view =
         View::of(&examine("read", target)).map_err(|problem| format!("repaired: {problem}"))?;
-    ensure(view.told.is_empty(), || {
-        format!("repaired: {:?}", view.told)
+    ensure(view.reported.is_empty(), || {
+        format!("repaired: {:?}", view.reported)
     })?;
-    let view = View { told, ..view };
+    let view = View { reported, ..view };
     view.judge("repair", base, may_be_less).map(drop)
 }

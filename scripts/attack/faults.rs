@@ -160,12 +160,12 @@ fn changes(trial: &Trial, shim: &Shim, calls: &Calls, (error, onwards): (i32, bo
     ensure(possible.iter().any(|state| view.is(state)), || {
         format!(
             "{context}: after {done} changes: {:?} of {possible:?}",
-            view.told()
+            view.reported()
         )
     })?;
     let again = View::of(&examine("create", &path))?;
-    ensure(again.told().is_empty(), || {
-        format!("{context}: {:?}", again.told())
+    ensure(again.reported().is_empty(), || {
+        format!("{context}: {:?}", again.reported())
     })?;
     trial.passed(
         match (ended.has("open"), ended.has("refused"), done == CHANGES) {
@@ -199,10 +199,10 @@ fn reader(trial: &Trial, shim: &Shim, calls: &Calls) -> Outcome {
     let onwards = trial.number % 2 == 1;
     let (ended, _) = shim.run(&arguments, &path, (call, EIO, onwards));
     let view = View::of(&ended).map_err(|problem| format!("call {call}: {problem}"))?;
-    ensure(view.is(&state) || !view.told().is_empty(), || {
+    ensure(view.is(&state) || !view.reported().is_empty(), || {
         format!("call {call}: silently wrong")
     })?;
-    trial.passed(if view.is(&state) { "right" } else { "told" });
+    trial.passed(if view.is(&state) { "right" } else { "reported" });
     Ok(())
 }
 
@@ -222,14 +222,18 @@ fn repair(trial: &Trial, shim: &Shim, calls: &Calls) -> Outcome {
     ended
         .is_clean()
         .map_err(|problem| format!("call {call}: {problem}"))?;
-    let told = View::of(&ended)?;
+    let reported = View::of(&ended)?;
     let view = View::of(&examine("read", &target))?;
     let is_right = view.is(&state);
-    let is_told = !view.told().is_empty() || (ended.has("done") && !told.told().is_empty());
-    ensure(is_right || is_told, || {
-        format!("call {call}: opens as if complete after {:?}", told.told())
+    let is_reported =
+        !view.reported().is_empty() || (ended.has("done") && !reported.reported().is_empty());
+    ensure(is_right || is_reported, || {
+        format!(
+            "call {call}: opens as if complete after {:?}",
+            reported.reported()
+        )
     })?;
-    trial.passed(if is_right { "right" } else { "told" });
+    trial.passed(if is_right { "right" } else { "reported" });
     Ok(())
 }
 
@@ -290,8 +294,8 @@ fn full_disk(trial: &Trial) -> Outcome {
     })?;
     let reader = examine("read", &database);
     let view = View::of(&reader).map_err(|problem| format!("{what}: {problem}"))?;
-    ensure(view.told().is_empty(), || {
-        format!("{what}: {:?}", view.told())
+    ensure(view.reported().is_empty(), || {
+        format!("{what}: {:?}", view.reported())
     })?;
     trial.passed(what);
     Ok(())

@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use zipfdb::{CorpusSettings, Database, Value};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
-use crate::child::{Running, command, tell};
+use crate::child::{Running, command, report_line};
 use zipfdb_test_support::harness::{Random, scratch};
 
 /// Most time of a statement, whose timeout is 1 s.
@@ -105,14 +105,14 @@ pub fn run(number: u64) {
         rows.map(|row| row.map(drop))
             .collect::<Result<Vec<()>, _>>()
     });
-    tell(&format!("millis {}", start.elapsed().as_millis()));
+    report_line(&format!("millis {}", start.elapsed().as_millis()));
     match rows {
-        Ok(rows) => tell(&format!("rows {}", rows.len())),
+        Ok(rows) => report_line(&format!("rows {}", rows.len())),
         Err(error) => {
             let text = error.to_string();
-            tell(&format!("message {}", text.len()));
+            report_line(&format!("message {}", text.len()));
             let text: String = text.replace('\n', " ").chars().take(300).collect();
-            tell(&format!("error {text}"));
+            report_line(&format!("error {text}"));
         }
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -120,7 +120,7 @@ pub fn run(number: u64) {
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .unwrap();
-    tell(&format!("memory {}", peak.trim().trim_end_matches(" kB")));
+    report_line(&format!("memory {}", peak.trim().trim_end_matches(" kB")));
 }
 
 /// `inner` within `count` calls.

@@ -182,8 +182,8 @@ fn processes(trial: &Trial) -> Outcome {
         let mut pause = || Duration::from_micros(random.below(150_000) as u64);
         let first = kill_after(first, pause())?;
         let second = kill_after(second, pause())?;
-        let told = first.output.lines().chain(second.output.lines());
-        all = check_commits(&open()?, told, &all, 2)?;
+        let reported = first.output.lines().chain(second.output.lines());
+        all = check_commits(&open()?, reported, &all, 2)?;
         trial.passed("as acknowledged");
     }
     Ok(())
@@ -257,8 +257,8 @@ fn repair(trial: &Trial) -> Outcome {
         let how = match opened {
             Ok(database) => {
                 let found = observe(&database).map_err(|error| error.to_string())?;
-                let is_told = !database.warnings().is_empty();
-                ensure(found == expected || is_told, || {
+                let is_reported = !database.warnings().is_empty();
+                ensure(found == expected || is_reported, || {
                     let files =
                         |state: &State| state.values().map(|texts| texts.len()).sum::<usize>();
                     let (found, expected) = (files(&found), files(&expected));

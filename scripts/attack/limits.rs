@@ -13,7 +13,7 @@ use zipfdb::ingest::CopyOptions;
 use zipfdb::{CorpusSettings, Database};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
-use crate::child::{run, tell};
+use crate::child::{report_line, run};
 use crate::damage::{View, examine};
 use zipfdb_test_model::killed::random_changes;
 use zipfdb_test_model::{State, possible};
@@ -86,7 +86,7 @@ fn limited(trial: &Trial, enough: &[OnceLock<String>], resource: &str, value: u6
             .map_err(|problem| format!("{context}: {problem}"))?;
         let possible = possible(&State::new(), &changes, done, false);
         ensure(possible.iter().any(|state| view.is(state)), || {
-            format!("{context}: after {done} changes: {:?}", view.told())
+            format!("{context}: after {done} changes: {:?}", view.reported())
         })?;
     }
     let mut failed = ended.lines("error").count();
@@ -111,7 +111,7 @@ fn limited(trial: &Trial, enough: &[OnceLock<String>], resource: &str, value: u6
 pub fn queries(folder: &Path) {
     let database = match Database::options().threads(2).open(folder.join("q.zdb")) {
         Ok(database) => database,
-        Err(error) => return tell(&format!("error {error}")),
+        Err(error) => return report_line(&format!("error {error}")),
     };
     let mut random = Random::new(1);
     let import = folder.join("many");
@@ -122,12 +122,12 @@ pub fn queries(folder: &Path) {
         })
     });
     if let Err(error) = prepared {
-        return tell(&format!("error {error}"));
+        return report_line(&format!("error {error}"));
     }
     let corpus = database.create_corpus("c", CorpusSettings::default());
     let copied = corpus.and_then(|corpus| corpus.copy_from(&import, &CopyOptions::default()));
     if let Err(error) = copied {
-        return tell(&format!("error {error}"));
+        return report_line(&format!("error {error}"));
     }
     for (number, sql) in [
         "SET memory_limit = '1MiB'",
@@ -150,9 +150,9 @@ pub fn queries(folder: &Path) {
                 for row in rows {
                     format!("{:?}", row.values()).hash(&mut hasher);
                 }
-                tell(&format!("answer {number} {:x}", hasher.finish()));
+                report_line(&format!("answer {number} {:x}", hasher.finish()));
             }
-            Err(error) => tell(&format!("error {error}")),
+            Err(error) => report_line(&format!("error {error}")),
         }
     }
 }

@@ -17,7 +17,7 @@ use zipfdb_test_model::killed::{
 };
 use zipfdb_test_model::{self, Change, State, Texts, check_counts, observe};
 
-use crate::child::{LOCK_KEPT, change_of, fingerprint, hex, open, prepare, share, tell};
+use crate::child::{LOCK_KEPT, change_of, fingerprint, hex, open, prepare, report_line, share};
 use crate::{damage, hostile, limits, timeouts};
 
 /// The host program.
@@ -31,20 +31,30 @@ pub fn main(arguments: &[String]) {
     match arguments[..] {
         ["changes", seed, folder] => {
             let database = open(&Path::new(folder).join("d.zdb")).unwrap();
-            change_until_killed(&database, seed.parse().unwrap(), Path::new(folder), tell);
+            change_until_killed(
+                &database,
+                seed.parse().unwrap(),
+                Path::new(folder),
+                report_line,
+            );
         }
         ["shared-changes", seed, folder] => {
             let database = share(&Path::new(folder).join("d.zdb")).unwrap();
-            change_until_killed(&database, seed.parse().unwrap(), Path::new(folder), tell);
+            change_until_killed(
+                &database,
+                seed.parse().unwrap(),
+                Path::new(folder),
+                report_line,
+            );
         }
         ["committers", path] => {
             let database = open(Path::new(path)).unwrap();
-            commit_until_killed(&database, 0, Duration::ZERO, tell);
+            commit_until_killed(&database, 0, Duration::ZERO, report_line);
         }
         ["shared-committers", path, process] => {
             let database = share(Path::new(path)).unwrap();
             let process = process.parse().unwrap();
-            commit_until_killed(&database, process, 2 * LOCK_KEPT, tell);
+            commit_until_killed(&database, process, 2 * LOCK_KEPT, report_line);
         }
         ["changes-beside", way, seed, folder] => {
             let folder = Path::new(folder);
@@ -53,9 +63,9 @@ pub fn main(arguments: &[String]) {
             match open(&folder.join("d.zdb")) {
                 Ok(database) => {
                     let seed = seed.parse().unwrap();
-                    change_until_refused(&database, is_shared, seed, folder, tell);
+                    change_until_refused(&database, is_shared, seed, folder, report_line);
                 }
-                Err(error) => tell(&format!("refused {error}")),
+                Err(error) => report_line(&format!("refused {error}")),
             }
         }
         ["committers-beside", way, path, process] => {
@@ -68,26 +78,26 @@ pub fn main(arguments: &[String]) {
             };
             match open(Path::new(path)) {
                 Ok(database) => {
-                    commit_until_refused(&database, process.parse().unwrap(), pause, tell);
+                    commit_until_refused(&database, process.parse().unwrap(), pause, report_line);
                 }
-                Err(error) => tell(&format!("refused {error}")),
+                Err(error) => report_line(&format!("refused {error}")),
             }
         }
         ["reader-beside", path] => {
-            let told = until_told();
+            let stop = until_stopped();
             // The reader must not make a database at a path whose database was
             // removed.
             let options = Database::options().threads(2).shared(true).create(false);
             match options.open(path) {
                 Ok(database) => {
-                    let is_over = || told.try_recv() == Err(mpsc::TryRecvError::Disconnected);
-                    read_until_over(&database, is_over, fingerprint, tell);
+                    let is_over = || stop.try_recv() == Err(mpsc::TryRecvError::Disconnected);
+                    read_until_over(&database, is_over, fingerprint, report_line);
                 }
-                Err(error) => tell(&format!("error {error}")),
+                Err(error) => report_line(&format!("error {error}")),
             }
         }
         ["one", what, folder] => one(what, Path::new(folder)),
-        ["reader", path] => read_until_told(Path::new(path)),
+        ["reader", path] => read_until_stopped(Path::new(path)),
         ["examine", mode, path] => examine(mode, Path::new(path)),
         ["repair", source, target] => run_repair(Path::new(source), Path::new(target)),
         ["scenario", seed, count, folder, how] => {
@@ -132,7 +142,7 @@ pub fn main(arguments: &[String]) {
 fn one(what: &str, folder: &Path) {
     let path = folder.join("d.zdb");
     if what == "repair" {
-        tell("open");
+        report_line("open");
         run_repair(&path, &folder.join("repaired.zdb"));
         return;
     }
@@ -145,7 +155,7 @@ fn one(what: &str, folder: &Path) {
             std::fs::write(import.join(name), text).unwrap();
         }
     }
-    tell("open");
+    report_line("open");
     match &change {
         Change::Copy(corpus, _) => {
             let corpus = database.corpus(corpus).unwrap();
@@ -153,7 +163,7 @@ fn one(what: &str, folder: &Path) {
         }
         change => change.perform(&database, folder).unwrap(),
     }
-    tell("done");
+    report_line("done");
 }
 
 /// Statements that need little room or make some, on a database that was prepared.
@@ -169,7 +179,7 @@ fn make_room(what: &str, folder: &Path) {
     }
     let database = match open(&path) {
         Ok(database) => database,
-        Err(error) => return tell(&format!("error {error}")),
+        Err(error) => return report_line(&format!("error {error}")),
     };
     let result = match what {
         "drop" => database.drop_corpus("Other"),
@@ -182,25 +192,25 @@ fn make_room(what: &str, folder: &Path) {
         }
     };
     match result {
-        Ok(()) => tell("done"),
-        Err(error) => tell(&format!("error {error}")),
+        Ok(()) => report_line("done"),
+        Err(error) => report_line(&format!("error {error}")),
     }
 }
 
 /// Disconnected when standard input ends.
-fn until_told() -> mpsc::Receiver<()> {
-    let (sender, told) = mpsc::channel();
+fn until_stopped() -> mpsc::Receiver<()> {
+    let (sender, stop) = mpsc::channel();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(sender);
     });
-    told
+    stop
 }
 
 /// Opens a database for reading again and again until standard input ends, and prints what it sees each
 /// time.
-fn read_until_told(path: &Path) {
-    let told = until_told();
+fn read_until_stopped(path: &Path) {
+    let stop = until_stopped();
     loop {
         let options = Database::options().threads(1).read_only(true);
         match options.open(path) {
@@ -211,13 +221,13 @@ fn read_until_told(path: &Path) {
                     check_counts(&corpus.snapshot().unwrap(), texts).unwrap();
                 }
                 for warning in database.warnings() {
-                    tell(&format!("warning {warning}"));
+                    report_line(&format!("warning {warning}"));
                 }
-                tell(&format!("saw {}", fingerprint(&state)));
+                report_line(&format!("saw {}", fingerprint(&state)));
             }
-            Err(error) => tell(&format!("error {error}")),
+            Err(error) => report_line(&format!("error {error}")),
         }
-        if told.try_recv() == Err(mpsc::TryRecvError::Disconnected) {
+        if stop.try_recv() == Err(mpsc::TryRecvError::Disconnected) {
             return;
         }
     }
@@ -228,7 +238,7 @@ fn examine(mode: &str, path: &Path) {
     let options = Database::options().threads(1).create(mode == "create");
     let database = match options.read_only(mode == "read").open(path) {
         Ok(database) => database,
-        Err(error) => return tell(&format!("error {error}")),
+        Err(error) => return report_line(&format!("error {error}")),
     };
     for name in database.corpora() {
         let hex_name = hex(name.as_bytes());
@@ -236,40 +246,40 @@ fn examine(mode: &str, path: &Path) {
         match corpus.check(&NoProgress) {
             Ok(checks) => {
                 for problem in checks.iter().filter_map(|check| check.problem.as_ref()) {
-                    tell(&format!("problem {problem}"));
+                    report_line(&format!("problem {problem}"));
                 }
             }
-            Err(error) => tell(&format!("problem {error}")),
+            Err(error) => report_line(&format!("problem {error}")),
         }
         let snapshot = match corpus.snapshot() {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                tell(&format!("error {error}"));
+                report_line(&format!("error {error}"));
                 continue;
             }
         };
-        tell(&format!("corpus {hex_name}"));
+        report_line(&format!("corpus {hex_name}"));
         let mut texts = Texts::new();
         let mut is_whole = true;
         for file in snapshot.files() {
             let name = hex(file.name.as_bytes());
             match snapshot.extract(&file.name, 0, u64::MAX) {
                 Ok(text) => {
-                    tell(&format!("file {hex_name} {name} {}", hex(&text)));
+                    report_line(&format!("file {hex_name} {name} {}", hex(&text)));
                     texts.insert(file.name.to_string(), text);
                 }
                 Err(error) => {
                     is_whole = false;
-                    tell(&format!("error {error}"));
+                    report_line(&format!("error {error}"));
                 }
             }
         }
         if is_whole && let Err(error) = check_counts(&snapshot, &texts) {
-            tell(&format!("error {error}"));
+            report_line(&format!("error {error}"));
         }
     }
     for warning in database.warnings() {
-        tell(&format!("warning {warning}"));
+        report_line(&format!("warning {warning}"));
     }
 }
 
@@ -280,14 +290,14 @@ fn run_repair(source: &Path, target: &Path) {
             report
                 .lost
                 .iter()
-                .for_each(|line| tell(&format!("lost {line}")));
+                .for_each(|line| report_line(&format!("lost {line}")));
             report
                 .notes
                 .iter()
-                .for_each(|line| tell(&format!("note {line}")));
-            tell("done");
+                .for_each(|line| report_line(&format!("note {line}")));
+            report_line("done");
         }
-        Err(error) => tell(&format!("error {error}")),
+        Err(error) => report_line(&format!("error {error}")),
     }
 }
 
@@ -296,33 +306,33 @@ fn run_repair(source: &Path, target: &Path) {
 fn scenario(seed: u64, count: usize, folder: &Path, how: &str) {
     let database = match open(&folder.join("d.zdb")) {
         Ok(database) => database,
-        Err(error) => return tell(&format!("error {error}")),
+        Err(error) => return report_line(&format!("error {error}")),
     };
-    tell("open");
+    report_line("open");
     let mut state = State::new();
     for change in random_changes(seed, count) {
         let mut result = change.perform(&database, folder);
         if let Err(error) = result {
-            tell(&format!("error {error}"));
+            report_line(&format!("error {error}"));
             // What fails changes nothing.
             match observe(&database) {
                 Ok(found) => assert_eq!(found, state, "{change:?}"),
-                Err(error) => tell(&format!("error {error}")),
+                Err(error) => report_line(&format!("error {error}")),
             }
             result = change.perform(&database, folder);
         }
         if let Err(error) = result {
-            tell(&format!("error {error}"));
-            tell("refused");
+            report_line(&format!("error {error}"));
+            report_line("refused");
             break;
         }
         change.apply(&mut state);
-        tell("done");
+        report_line("done");
     }
     match how {
         // As a kill would leave it, at a moment when nothing is going on.
         "leave" => std::process::exit(0),
         _ => drop(database),
     }
-    tell("closed");
+    report_line("closed");
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use zipfdb::{Database, Error, Value};
 
 use crate::campaign::{Campaign, Outcome, Trial, ensure};
-use crate::child::{Running, command, tell};
+use crate::child::{Running, command, report_line};
 use zipfdb_test_support::harness::Random;
 
 const TIMEOUT: &str = "SET statement_timeout = '1s'";
@@ -61,12 +61,12 @@ pub fn attack(campaign: &mut Campaign) {
     // Chains only print what the child has measured.
     let jobs = std::mem::replace(&mut campaign.jobs, 1);
     for group in groups() {
-        let told: OnceLock<HashMap<u64, String>> = OnceLock::new();
+        let reported: OnceLock<HashMap<u64, String>> = OnceLock::new();
         let count = group.statements.len() as u64;
         campaign.run(group.name, count, |trial| {
             prepared.get_or_init(|| prepare(folder, mebibytes));
-            let told = told.get_or_init(|| measure(folder, group.name));
-            judge(&group, trial, told)
+            let reported = reported.get_or_init(|| measure(folder, group.name));
+            judge(&group, trial, reported)
         });
     }
     campaign.jobs = jobs;
@@ -117,22 +117,22 @@ fn measure(folder: &Path, group: &str) -> HashMap<u64, String> {
         let (number, rest) = line.split_once(' ')?;
         Some((number.parse().ok()?, rest.to_owned()))
     };
-    let mut told: HashMap<u64, String> = ended.lines("statement").filter_map(number).collect();
+    let mut reported: HashMap<u64, String> = ended.lines("statement").filter_map(number).collect();
     if let Err(problem) = ended.is_clean() {
         // The next one never ended.
-        told.insert(told.len() as u64, problem);
+        reported.insert(reported.len() as u64, problem);
     }
-    told
+    reported
 }
 
-fn judge(group: &Group, trial: &Trial, told: &HashMap<u64, String>) -> Outcome {
+fn judge(group: &Group, trial: &Trial, reported: &HashMap<u64, String>) -> Outcome {
     let name = &group.statements[trial.number as usize].name;
-    let told = told
+    let reported = reported
         .get(&trial.number)
         .map_or("was not run", String::as_str);
-    let (millis, how) = told.split_once(' ').unwrap_or(("", told));
+    let (millis, how) = reported.split_once(' ').unwrap_or(("", reported));
     let Ok(millis) = millis.parse::<u64>() else {
-        return Err(format!("{name}: {told}"));
+        return Err(format!("{name}: {reported}"));
     };
     ensure(Duration::from_millis(millis) <= LATE, || {
         format!("{name}: too late, {millis} ms, {how}")
@@ -183,7 +183,7 @@ pub fn run(group: &str, folder: &Path) {
             Err(error) => error.to_string().replace('\n', " "),
         };
         let took = took.as_millis();
-        tell(&format!("statement {number} {took} {how}"));
+        report_line(&format!("statement {number} {took} {how}"));
         database.execute_batch("RESET statement_timeout").unwrap();
         // A transaction may be open.
         let _ = database.execute_batch("ROLLBACK");

@@ -404,9 +404,9 @@ impl CorpusView {
         };
         let mut files = Vec::new();
         for segment in 0..stored.segments().len() {
-            let told = found(segment).iter();
-            files.reserve(told.len());
-            files.extend(told.filter_map(|&file| whole(segment, file)));
+            let in_segment = found(segment).iter();
+            files.reserve(in_segment.len());
+            files.extend(in_segment.filter_map(|&file| whole(segment, file)));
         }
         files.sort_unstable();
         files

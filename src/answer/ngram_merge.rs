@@ -172,7 +172,7 @@ where
         let mut lists: Vec<(Vec<u32>, P::Rows)> = Vec::with_capacity(partitions.len() + 1);
         for (at, parts) in partitions.iter().enumerate() {
             let number = |word| (numbers.word)(at, word);
-            let (mut words, mut told) = (Vec::new(), P::Rows::default());
+            let (mut words, mut payloads) = (Vec::new(), P::Rows::default());
             let first = |part: &NgramsPart<P>| part.first_word().map_or(0, number);
             for part in &parts[parts_in(parts, &range, first)] {
                 let part = part.plain();
@@ -180,9 +180,9 @@ where
                 let rows = rows_in(all, n, &range, number);
                 let found = all[rows.start * n..rows.end * n].iter();
                 words.extend(found.map(|&word| number(word)));
-                P::append(&mut told, &part, rows, |file| (numbers.file)(at, file));
+                P::append(&mut payloads, &part, rows, |file| (numbers.file)(at, file));
             }
-            lists.push((words, told));
+            lists.push((words, payloads));
         }
         let places = rows_in(&cut.words, n, &range, |word| word);
         let words = cut.words[places.start * n..places.end * n].to_vec();

@@ -709,7 +709,7 @@ impl LiveSegment {
     }
 
     /// Whether the offsets of words are known without building a structure.
-    fn can_tell_offsets_now(&self) -> bool {
+    fn has_offsets_now(&self) -> bool {
         self.has(StructureKind::TokenWords) && self.has(StructureKind::Lengths)
     }
 }
@@ -1172,7 +1172,7 @@ impl CorpusView {
     }
 
     /// Whether the offsets of a file's words are known without building a structure.
-    pub(crate) fn can_tell_offsets_now(&self, file: usize) -> bool {
-        self.holds_for_parts(file, |segment| segment.can_tell_offsets_now())
+    pub(crate) fn has_offsets_now(&self, file: usize) -> bool {
+        self.holds_for_parts(file, |segment| segment.has_offsets_now())
     }
 }

@@ -947,10 +947,10 @@ fn totals_of_another_text_never_contradict_an_answer_silently() {
     let edited = corpus.snapshot().unwrap();
     for error in [edited.count("x").err(), edited.words().err()] {
         let error = error.unwrap();
-        let is_told = matches!(
+        let is_reported = matches!(
             error,
             Error::Contradiction { .. } | Error::Inconsistent { .. }
         );
-        assert!(is_told, "{error}");
+        assert!(is_reported, "{error}");
     }
 }

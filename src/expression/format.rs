@@ -265,7 +265,7 @@ impl Conversion {
             precision = precision.saturating_sub(1);
         }
         let is_fixed = self.letter == b'f';
-        let told = if self.in_characters {
+        let digits_max = if self.in_characters {
             DIGITS_MORE
         } else {
             DIGITS
@@ -276,7 +276,7 @@ impl Conversion {
         let Decimal {
             digits,
             mut exponent,
-        } = exact.rounded(count.min(told));
+        } = exact.rounded(count.min(digits_max));
         let mut in_exponents = !is_fixed;
         let mut drops_zeros = self.in_characters;
         if is_general {

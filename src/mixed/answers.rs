@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{ExtractedBytes, SearchResults};
 
-use super::changes::{AROUND_BYTES, AskedWords, Change, Changes, Teller};
+use super::changes::{AROUND_BYTES, AskedWords, Change, ChangeCollector, Changes};
 use super::file::{File, FileBase};
 use super::operation::{Answer, Operation, Target};
 use super::splices::{ByteSource, StretchPart, Version};
@@ -184,7 +184,7 @@ impl Target<'_> {
         let changes: Vec<Vec<Change>> = (asked.tasks.par_iter())
             .map(|task| {
                 check(self.run.stop)?;
-                self.tell(task, &around[task.file], &words[task.file], asked)
+                self.compare(task, &around[task.file], &words[task.file], asked)
             })
             .collect::<Result<_>>()?;
         drop(around);
@@ -192,7 +192,8 @@ impl Target<'_> {
         for (task, changes) in asked.tasks.iter().zip(changes) {
             of_files[task.file].push(changes);
         }
-        let is_asked = |file: &File<'_>| matches!(file.base, FileBase::Edited(..)) && file.told > 0;
+        let is_asked =
+            |file: &File<'_>| matches!(file.base, FileBase::Edited(..)) && file.question_end > 0;
         let asked = files.iter().filter_map(|file| match &file.base {
             FileBase::Edited(edited, _) if is_asked(file) => Some((file.name, edited)),
             _ => None,
@@ -248,7 +249,7 @@ impl Target<'_> {
     }
 
     /// Computes which occurrences the edits among some operations add and remove.
-    fn tell(
+    fn compare(
         &self,
         task: &FileTask<'_>,
         around: &Around<'_>,
@@ -257,7 +258,7 @@ impl Target<'_> {
     ) -> Result<Vec<Change>> {
         let file = &asked.files[task.file];
         let edits = task.edits(file);
-        if task.first >= file.told || edits >= file.told_edits {
+        if task.first >= file.question_end || edits >= file.question_edits {
             return Ok(Vec::new());
         }
         let read = |part: &StretchPart, text: &mut Vec<u8>| {
@@ -276,24 +277,24 @@ impl Target<'_> {
             Ok(())
         };
         let mut moment = file.stretches.moment(edits);
-        let mut teller = Teller::new(self.tokenizer, words, edits, read);
-        for &operation in task.operations.iter().take(file.told - task.first) {
+        let mut collector = ChangeCollector::new(self.tokenizer, words, edits, read);
+        for &operation in task.operations.iter().take(file.question_end - task.first) {
             match asked.operations[operation] {
                 Operation::Insert { text: [], .. } | Operation::Append { text: [], .. } => {}
                 Operation::Insert { .. } | Operation::Append { .. } => {
                     let fresh = file.stretches.of_edit(moment.edits());
-                    teller.fresh.extend_from_slice(fresh);
+                    collector.fresh.extend_from_slice(fresh);
                     moment.advance();
                 }
                 Operation::Extract { .. } => {}
                 Operation::Count { .. } | Operation::Search { .. } => {
                     check(self.run.stop)?;
-                    teller.tell(&moment)?;
+                    collector.compare(&moment)?;
                 }
             }
         }
-        teller.tell(&moment)?;
-        Ok(teller.changes())
+        collector.compare(&moment)?;
+        Ok(collector.changes())
     }
 
     /// Answers all questions, task by task; an edit has [`Answer::Edited`].
@@ -319,7 +320,7 @@ impl Target<'_> {
 /// The ranges around the edits of a file, up to its last question about a word, and the stored bytes that they need.
 fn around(file: &File<'_>) -> (Ranges, Vec<(usize, u64, u64)>) {
     let mut ranges: Ranges = Vec::new();
-    for base in file.stretches.bases(file.told_edits) {
+    for base in file.stretches.bases(file.question_edits) {
         let start = base.saturating_sub(AROUND_BYTES);
         let end = file.base.bytes().min(base + AROUND_BYTES);
         match ranges.last_mut() {

@@ -85,14 +85,14 @@ pub(super) struct Changes {
 }
 
 /// Computes the changes around the edits of a file, in order of the edits.
-pub(super) struct Teller<'a, R> {
+pub(super) struct ChangeCollector<'a, R> {
     tokenizer: Tokenizer,
     words: &'a AskedWords<'a>,
     /// Reads a part of the text.
     read: R,
     /// Stretches that edits have added since the last comparison, and the number of edits at that comparison.
     pub(super) fresh: Vec<u32>,
-    told: usize,
+    compared_edits: usize,
     /// The bytes read since then, and where each part of a text begins in them.
     bytes: Vec<u8>,
     parts: Vec<TextPart>,
@@ -123,20 +123,20 @@ struct Pair {
 /// Text is tokenized in chunks of this many bytes.
 const WAITING_BYTES: usize = 16 << 10;
 
-impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
+impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> ChangeCollector<'a, R> {
     /// Starts from a file after `edits` edits.
     pub(super) fn new(
         tokenizer: Tokenizer,
         words: &'a AskedWords<'a>,
         edits: usize,
         read: R,
-    ) -> Teller<'a, R> {
-        Teller {
+    ) -> ChangeCollector<'a, R> {
+        ChangeCollector {
             tokenizer,
             words,
             read,
             fresh: Vec::new(),
-            told: edits,
+            compared_edits: edits,
             bytes: Vec::new(),
             parts: Vec::new(),
             ranges: Vec::new(),
@@ -150,17 +150,17 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
     ///
     /// # Errors
     /// If the segment of the file is damaged.
-    pub(super) fn tell(&mut self, moment: &Version<'_>) -> Result<()> {
+    pub(super) fn compare(&mut self, moment: &Version<'_>) -> Result<()> {
         if !self.fresh.is_empty() {
             self.read_around(moment)?;
         }
-        self.told = moment.edits();
+        self.compared_edits = moment.edits();
         Ok(())
     }
 
     /// All changes so far.
     pub(super) fn changes(mut self) -> Vec<Change> {
-        self.tell_waiting();
+        self.compare_waiting();
         self.changes
     }
 
@@ -193,18 +193,18 @@ impl<'a, R: FnMut(&StretchPart, &mut Vec<u8>) -> Result<()>> Teller<'a, R> {
                 &text,
                 &self.bytes,
                 &self.parts,
-                self.told,
+                self.compared_edits,
                 moment.edits() as u32,
             );
             if self.waiting.bytes.len() >= WAITING_BYTES {
-                self.tell_waiting();
+                self.compare_waiting();
             }
         }
         (self.ranges, self.grown) = (ranges, grown);
         Ok(())
     }
 
-    fn tell_waiting(&mut self) {
+    fn compare_waiting(&mut self) {
         let waiting = &mut self.waiting;
         if waiting.pairs.is_empty() {
             return;
@@ -307,13 +307,20 @@ impl Text {
 }
 
 impl Waiting {
-    /// Queues a text window twice: after `edits` edits and after `told` edits.
-    fn push(&mut self, text: &Text, bytes: &[u8], parts: &[TextPart], told: usize, edits: u32) {
+    /// Queues a text window twice: after `edits` edits and after `edits_before` edits.
+    fn push(
+        &mut self,
+        text: &Text,
+        bytes: &[u8],
+        parts: &[TextPart],
+        edits_before: usize,
+        edits: u32,
+    ) {
         let parts = &parts[text.parts.clone()];
         let starts = parts.iter().map(|part| part.start).skip(1);
         let ends = starts.chain([text.bytes.end]);
         let parts = parts.iter().zip(ends);
-        let [now_end, before_end] = [usize::MAX, told].map(|made| {
+        let [now_end, before_end] = [usize::MAX, edits_before].map(|made| {
             for (part, end) in parts.clone() {
                 if part.edit.is_none_or(|edit| edit < made) {
                     let start = part.start.max(text.bytes.start);

@@ -38,8 +38,8 @@ pub(super) struct File<'a> {
     pub(super) rows: u64,
     pub(super) inserted_bytes: u64,
     /// The number of operations up to the last question about a word, and of edits among them: later ones change no answer.
-    pub(super) told: usize,
-    pub(super) told_edits: usize,
+    pub(super) question_end: usize,
+    pub(super) question_edits: usize,
     pub(super) stretches: Stretches,
 }
 
@@ -148,7 +148,7 @@ impl Target<'_> {
             _ => Some(base.bytes()),
         };
         let (mut edits, mut rows, mut inserted_bytes) = (Vec::new(), 0, 0);
-        let (mut told, mut told_edits) = (0, 0);
+        let (mut question_end, mut question_edits) = (0, 0);
         for (number, &index) in indexes.iter().enumerate() {
             let operation = &operations[index];
             let Some(bytes) = size.or_else(|| operation.is_append().then_some(0)) else {
@@ -159,7 +159,7 @@ impl Target<'_> {
             }
             match *operation {
                 Operation::Count { .. } | Operation::Search { .. } => {
-                    (told, told_edits) = (number + 1, edits.len());
+                    (question_end, question_edits) = (number + 1, edits.len());
                 }
                 Operation::Insert { offset, .. } if offset > bytes => {
                     return Err(at(
@@ -188,8 +188,8 @@ impl Target<'_> {
             edits,
             rows,
             inserted_bytes,
-            told,
-            told_edits,
+            question_end,
+            question_edits,
         })
     }
 

@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_not_utf8_are_told() {
+    fn texts_that_are_not_utf8_are_reported() {
         let pdf = format_of(b"%PDF-1.7").unwrap();
         let verdict = |bytes: &[u8], step: usize| {
             let mut watch = EncodingWatch::default();

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_and_texts_are_none() {
+    fn formats_are_recognized_and_texts_are_none() {
         let name = |bytes: &[u8]| format_of(bytes).map(|format| format.name);
         let mut tar = vec![b'a'; 512];
         assert_eq!(name(&tar), None);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_into_a_database_is_told_however_it_is_written() {
+    fn a_path_into_a_database_is_recognized_however_it_is_written() {
         let top = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(top.path()).unwrap();
         for directory in ["own/x", "other/segments", "other/catalog", "texts/segments"] {

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_path_can_have_are_told() {
+    fn names_that_no_path_can_have_are_recognized() {
         let long = "x".repeat(PART_SIZE_MAX);
         let too_long = format!("a/{long}y");
         let deep = "deep/".repeat(PATH_SIZE_MAX / 5) + "file";

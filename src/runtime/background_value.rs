@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_does_what_no_thread_has_begun() {
+    fn a_waiting_thread_does_what_no_thread_has_begun() {
         let pool = Arc::new(start_pool(Some(1)).unwrap());
         let (release, is_released) = std::sync::mpsc::channel::<()>();
         // The only thread of the pool is busy until the sender is dropped.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_it_ends_with_the_statement() {
+    fn a_waiting_thread_ends_with_its_statement() {
         let pool = Arc::new(start_pool(Some(2)).unwrap());
         let interrupt = Interrupts::default().begin(50);
         let (release, is_released) = std::sync::mpsc::channel::<()>();

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_never_looks_keeps_nobody() {
+    fn work_that_never_polls_delays_no_thread() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
         let pool = pool.build().unwrap();
         let (go_on, is_over) = mpsc::channel::<()>();
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_pool_waits_for_nobody() {
+    fn a_thread_of_the_pool_waits_for_no_thread() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
         let pool = pool.build().unwrap();
         let asked = pool.install(|| Interrupt::never().apart(&pool, |_| Ok(7)));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_asks_alone_when_a_batch_fails() {
+    fn a_waiting_thread_asks_alone_when_a_batch_fails() {
         let database = Database::in_memory().unwrap();
         database.execute_batch("CREATE CORPUS c").unwrap();
         let snapshot = database.corpus("c").unwrap().snapshot().unwrap();

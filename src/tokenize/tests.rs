@@ -35,7 +35,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_never_within_a_word_is_told_of_ascii() {
+fn what_is_never_within_a_word_is_known_of_ascii() {
     let never = |tokenizer, texts: &[&str]| {
         texts
             .iter()

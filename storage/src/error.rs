@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_system_are_told_in_its_words() {
+    fn errors_of_the_system_are_reported_in_its_words() {
         let shown = |error: io::Error| IoReason(&error).to_string();
         let missing = io::Error::from_raw_os_error(2).to_string();
         assert_eq!(shown(io::Error::from_raw_os_error(2)), missing);

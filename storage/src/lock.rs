@@ -93,7 +93,7 @@ fn locked(directory: &HeldDirectory, file: Option<&File>) -> Error {
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // Removes the number of this process, which may end.
-        let _ = write_holder(&self.file, NOBODY);
+        let _ = write_holder(&self.file, NO_PROCESS);
         // Closing alone would leave the lock to a child process that was just forked, until it runs its program.
         let _ = self.file.unlock();
     }
@@ -106,7 +106,7 @@ impl Drop for FolderLock {
 }
 
 /// No process has this number.
-const NOBODY: u32 = 0;
+const NO_PROCESS: u32 = 0;
 
 fn write_holder(mut file: &File, holder: u32) -> io::Result<()> {
     let text = format!("{holder:010}\n");
@@ -126,7 +126,7 @@ fn holder(mut file: &File) -> Option<u32> {
             .read_to_string(&mut text)
             .ok()?;
         if let Some(process) = text.strip_suffix('\n')
-            && process.parse() != Ok(NOBODY)
+            && process.parse() != Ok(NO_PROCESS)
         {
             return process.parse().ok();
         }

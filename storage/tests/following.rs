@@ -37,7 +37,7 @@ fn open(path: &Path, options: zipfdb_storage::OpenOptions) -> Store {
 }
 
 #[test]
-fn commits_are_taken_up_and_anything_else_is_told() {
+fn commits_are_taken_up_and_anything_else_is_reported() {
     let directory = scratch();
     let path = directory.path().join("a.zdb");
     let writer = open(&path, CREATE);
@@ -108,7 +108,7 @@ fn a_commit_that_is_not_whole_is_taken_up_once_it_is() {
 
 /// What a reader sees that opens between the manifest of a new file of the log and the first commit in it.
 #[test]
-fn the_first_commit_of_a_file_is_taken_up_by_who_looked_before_it() {
+fn the_first_commit_of_a_file_is_taken_up_by_a_reader_that_looked_before_it() {
     let directory = scratch();
     let path = directory.path().join("a.zdb");
     let writer = open(&path, CREATE);

@@ -24,7 +24,7 @@ fn child_that_holds_a_database_open() {
 }
 
 #[test]
-fn a_writer_in_another_process_is_named_and_a_killed_one_blocks_nobody() {
+fn a_writer_in_another_process_is_named_and_a_killed_one_blocks_no_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.zdb");
     build(&path, &steps());

@@ -308,7 +308,8 @@ fn no_damage_to_the_log_or_the_manifest_of_a_closed_database_goes_unnoticed() {
 }
 
 #[test]
-fn damage_after_a_killed_process_is_an_error_or_told_and_loses_only_what_followed_the_last_sync() {
+fn damage_after_a_killed_process_is_an_error_or_reported_and_loses_only_what_followed_the_last_sync()
+ {
     for durability in [Durability::Full, Durability::Normal] {
         let directory = scratch();
         let path = directory.path().join("a.zdb");
@@ -469,7 +470,7 @@ fn a_log_that_is_damaged_while_it_is_open_is_found_by_a_check() {
 }
 
 #[test]
-fn files_of_the_log_go_once_nobody_needs_them() {
+fn files_of_the_log_go_once_they_are_not_needed() {
     let directory = scratch();
     let path = directory.path().join("a.zdb");
     let store = Store::open(&path, CREATE).unwrap();
@@ -589,7 +590,7 @@ fn a_corpus_that_has_lost_its_marker_keeps_its_records() {
 }
 
 #[test]
-fn records_of_a_corpus_that_is_lost_altogether_are_kept_and_told_of() {
+fn records_of_a_corpus_that_is_lost_altogether_are_kept_and_reported() {
     let directory = scratch();
     let path = directory.path().join("a.zdb");
     let store = Store::open(&path, CREATE).unwrap();

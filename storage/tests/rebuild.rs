@@ -110,7 +110,7 @@ fn a_deleted_manifest_or_catalog_is_rebuilt_with_a_warning() {
 }
 
 #[test]
-fn a_manifest_that_is_cut_or_flipped_is_told_and_gives_the_right_state() {
+fn a_manifest_that_is_cut_or_flipped_is_reported_and_gives_the_right_state() {
     let original = Original::new();
     let mut random = Random::new(Random::seed(1));
     let size = original.size("MANIFEST");
@@ -251,7 +251,7 @@ fn a_lost_marker_loses_no_corpus_that_has_segments() {
 }
 
 #[test]
-fn a_lost_segment_is_an_error_of_its_corpus_only_and_is_told_at_once() {
+fn a_lost_segment_is_an_error_of_its_corpus_only_and_is_reported_at_once() {
     let original = Original::new();
     let segment = original
         .files("segments")

@@ -24,16 +24,21 @@ pub fn random_changes(seed: u64, count: usize) -> Vec<Change> {
     changes
 }
 
-/// Changes a database for ever, and reports each change that is done to `tell`.
-pub fn change_until_killed(database: &Database, seed: u64, folder: &Path, tell: impl Fn(&str)) {
+/// Changes a database for ever, and reports each change that is done to `report_line`.
+pub fn change_until_killed(
+    database: &Database,
+    seed: u64,
+    folder: &Path,
+    report_line: impl Fn(&str),
+) {
     let mut random = Random::new(seed);
     let mut state = observe(database).unwrap();
-    tell("open");
+    report_line("open");
     loop {
         let change = Change::random(&mut random, &state);
         change.perform(database, folder).unwrap();
         change.apply(&mut state);
-        tell("done");
+        report_line("done");
     }
 }
 
@@ -44,21 +49,21 @@ pub fn change_until_refused(
     is_shared: bool,
     seed: u64,
     folder: &Path,
-    tell: impl Fn(&str),
+    report_line: impl Fn(&str),
 ) {
     let mut random = Random::new(seed);
     let mut state = observe(database).unwrap();
-    tell("open");
+    report_line("open");
     loop {
         let change = Change::random(&mut random, &state);
         if let Err(error) = change.perform(database, folder) {
             if !is_shared && change.perform(database, folder).is_ok() {
-                tell("changed after an error");
+                report_line("changed after an error");
             }
-            return tell(&format!("refused {error}"));
+            return report_line(&format!("refused {error}"));
         }
         change.apply(&mut state);
-        tell("done");
+        report_line("done");
     }
 }
 
@@ -67,14 +72,14 @@ pub fn read_until_over(
     database: &Database,
     is_over: impl Fn() -> bool,
     fingerprint: impl Fn(&Texts) -> u64,
-    tell: impl Fn(&str),
+    report_line: impl Fn(&str),
 ) {
     while !is_over() {
         for name in CORPORA {
             let snapshot = database.corpus(name).and_then(|corpus| corpus.snapshot());
             match snapshot.and_then(|snapshot| texts_of(&snapshot)) {
-                Ok(texts) => tell(&format!("saw {name} {}", fingerprint(&texts))),
-                Err(error) => tell(&format!("error {error}")),
+                Ok(texts) => report_line(&format!("saw {name} {}", fingerprint(&texts))),
+                Err(error) => report_line(&format!("error {error}")),
             }
         }
     }
@@ -107,21 +112,21 @@ pub fn commit_until_killed(
     database: &Database,
     process: usize,
     pause: Duration,
-    tell: impl Fn(&str) + Sync,
+    report_line: impl Fn(&str) + Sync,
 ) {
     if database.corpora().is_empty() {
         let create = Change::Create("plain");
         create.perform(database, Path::new("")).unwrap();
     }
-    tell("open");
+    report_line("open");
     thread::scope(|scope| {
         for (thread, durability) in committers(process) {
             let begun = words_of(database, &format!("t{thread}")).len();
-            let tell = &tell;
+            let report_line = &report_line;
             scope.spawn(move || {
                 for number in begun.. {
                     commit(database, thread, number, durability).unwrap();
-                    tell(&format!("{thread} {number}"));
+                    report_line(&format!("{thread} {number}"));
                     thread::sleep(pause);
                 }
             });
@@ -134,7 +139,7 @@ pub fn commit_until_refused(
     database: &Database,
     process: usize,
     pause: Duration,
-    tell: impl Fn(&str) + Sync,
+    report_line: impl Fn(&str) + Sync,
 ) {
     let begun: Vec<_> = committers(process)
         .map(|(thread, durability)| {
@@ -142,16 +147,16 @@ pub fn commit_until_refused(
             (thread, durability, begun)
         })
         .collect();
-    tell("open");
+    report_line("open");
     thread::scope(|scope| {
         for (thread, durability, begun) in begun {
-            let tell = &tell;
+            let report_line = &report_line;
             scope.spawn(move || {
                 for number in begun.. {
                     if let Err(error) = commit(database, thread, number, durability) {
-                        return tell(&format!("refused {error}"));
+                        return report_line(&format!("refused {error}"));
                     }
-                    tell(&format!("{thread} {number}"));
+                    report_line(&format!("{thread} {number}"));
                     thread::sleep(pause);
                 }
             });
@@ -173,12 +178,12 @@ fn commit(
     transaction.commit()
 }
 
-/// Checks what [`commit_until_killed`] has left in `processes` processes, after the lines `told` that they printed.
+/// Checks what [`commit_until_killed`] has left in `processes` processes, after the lines `printed` that they printed.
 /// `before` is what this
 /// returned the last time.
 pub fn check_commits<'a>(
     database: &Database,
-    told: impl Iterator<Item = &'a str> + Clone,
+    printed: impl Iterator<Item = &'a str> + Clone,
     before: &[String],
     processes: usize,
 ) -> Result<Vec<String>, String> {
@@ -198,7 +203,9 @@ pub fn check_commits<'a>(
             return Err("half of a commit".to_owned());
         }
         let prefix = format!("{thread} ");
-        let numbers = told.clone().filter_map(|line| line.strip_prefix(&prefix));
+        let numbers = printed
+            .clone()
+            .filter_map(|line| line.strip_prefix(&prefix));
         let numbers = numbers.map(|number| number.parse::<usize>().unwrap());
         let acknowledged = numbers.max().map_or(0, |number| number + 1);
         if own.len() < acknowledged && durability != Durability::Off {

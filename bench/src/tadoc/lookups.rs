@@ -116,7 +116,7 @@ impl Asking<'_> {
         many: impl Fn(&Snapshot, &[Q]) -> Result<Vec<A>>,
     ) -> Result<[Figure; 2]> {
         eprintln!("  {name}");
-        let compare = |who: &str, found: &[A], expected: &[A]| -> Result<()> {
+        let compare = |interface: &str, found: &[A], expected: &[A]| -> Result<()> {
             if found
                 .iter()
                 .zip(expected)
@@ -124,7 +124,7 @@ impl Asking<'_> {
             {
                 Ok(())
             } else {
-                Err(format!("{name}: {who} answers otherwise").into())
+                Err(format!("{name}: {interface} answers otherwise").into())
             }
         };
         let (answers, tadoc_single) = self.single(questions, |question| Ok(tadoc(question)))?;

@@ -147,7 +147,7 @@ fn copy_writes_what_is_printed() {
 }
 
 #[test]
-fn columns_of_one_name_are_told_and_renamed() {
+fn columns_of_one_name_are_reported_and_renamed() {
     let directory = tempfile::tempdir().unwrap();
     let sql = "SELECT 1 AS x, 2 AS x, 3 AS x_2";
     let notice = "notice: columns of one name are written under names of their own: \"x_3\"; hint: AS names a column\n";

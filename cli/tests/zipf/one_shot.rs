@@ -444,7 +444,7 @@ fn dot_commands_work_in_files_arguments_and_on_standard_input() {
 }
 
 #[test]
-fn a_transaction_that_is_not_committed_is_told() {
+fn a_transaction_that_is_not_committed_is_reported() {
     let directory = directory_with_database();
     let begun = "BEGIN; DELETE FROM c; SELECT COUNT(*) AS n FROM c;";
     let ended = run_with_input(
@@ -518,7 +518,7 @@ fn parameters_are_the_words_that_are_written() {
 }
 
 #[test]
-fn a_mistyped_path_is_told_and_makes_no_database() {
+fn a_mistyped_path_is_reported_and_makes_no_database() {
     let directory = tempfile::tempdir().unwrap();
     let run = |sql: &str| run(zipf().current_dir(&directory).args(["c.zbd", "-c", sql]));
     for sql in ["SELECT word FROM c", "COPY c FROM '.'", ".schema c"] {
@@ -618,7 +618,7 @@ fn rows_are_written_to_standard_output_in_their_place() {
 }
 
 #[test]
-fn files_that_are_not_utf8_are_told() {
+fn files_that_are_not_utf8_are_reported() {
     let directory = directory_with_database();
     fs::write(directory.path().join("latin.txt"), b"caf\xe9").unwrap();
     let arguments = ["c.zdb", "-c", "COPY c FROM 'latin.txt'"];

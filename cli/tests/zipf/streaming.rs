@@ -139,7 +139,7 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
 }
 
 #[test]
-fn a_session_that_waits_for_input_keeps_nobody_from_reading_or_writing() {
+fn a_session_that_waits_for_input_keeps_no_process_from_reading_or_writing() {
     let directory = directory_with_database();
     let mut child = zipf()
         .current_dir(&directory)
@@ -175,7 +175,7 @@ fn a_session_that_waits_for_input_keeps_nobody_from_reading_or_writing() {
 }
 
 #[test]
-fn much_that_is_left_pending_is_told_at_the_end_or_recompressed_if_that_is_set() {
+fn much_that_is_left_pending_is_reported_at_the_end_or_recompressed_if_that_is_set() {
     let directory = directory_with_database();
     let text = "several words that come again and again ".repeat(100_000);
     let insert = |number: u32| {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_over_goes_on_behind_the_rows_that_were_read() {
+    async fn a_successor_goes_on_behind_the_rows_that_were_read() {
         let mut read = RowDigest::default();
         read.add(&batch(0..5)).unwrap();
         // Cut otherwise.

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_share_a_slot_are_told_apart() {
+    fn tokens_that_share_a_slot_are_distinguished() {
         on_devices(|gpu| {
             for (text, sizes, expected) in [
                 ("abab", [2, 2], 0),

@@ -515,16 +515,16 @@ __device__ __forceinline__ u64 run_look_back(u64* words, u32 tile, u64 count, bo
             bool lane_is_all = false, has_run = false;
 #pragma unroll
             for (u32 i = 0; i < LANE_TILES; i++) {
-                const bool tells_all = (own[i] & LOOK_BACK_ALL) != 0;
+                const bool holds_all = (own[i] & LOOK_BACK_ALL) != 0;
                 if (!lane_is_all) {
                     sum += (own[i] & LOOK_BACK_VALUE) >> 2;
-                    if (!has_run && (tells_all || (own[i] & 2) != 0)) {
+                    if (!has_run && (holds_all || (own[i] & 2) != 0)) {
                         has_run = true;
                         sum_to_run = sum;
                         run = own[i];
                     }
                 }
-                lane_is_all |= tells_all;
+                lane_is_all |= holds_all;
             }
             const u32 all = __ballot_sync(FULL_WARP, lane_is_all);
             const u32 wanted = all == 0 ? FULL_WARP : (all & (0u - all)) * 2 - 1;

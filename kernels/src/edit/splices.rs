@@ -248,7 +248,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_first_insert_past_the_end_is_told() {
+    fn the_first_insert_past_the_end_is_reported() {
         let insert = |offset, length| Insert {
             file: 0,
             offset,

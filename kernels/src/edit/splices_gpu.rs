@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_insert_past_the_end_is_told() {
+    fn the_first_insert_past_the_end_is_reported() {
         on_devices(|gpu| {
             let insert = |offset| Insert {
                 file: 0,

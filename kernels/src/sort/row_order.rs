@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_ends_when_it_is_told_to() {
+    fn sorting_ends_when_it_is_stopped() {
         let stop = AtomicBool::new(true);
         assert_eq!(sort_rows(&mut [0, 1], u64::from, &stop), Err(Stopped));
     }

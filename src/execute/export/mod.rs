@@ -188,7 +188,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn waiting_for_somebody_to_read_a_pipe_ends_when_time_is_up() {
+    fn waiting_for_a_reader_of_a_pipe_ends_when_time_is_up() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         make_pipe(&path);

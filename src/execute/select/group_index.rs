@@ -467,7 +467,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_told_apart_as_their_keys_are_whatever_columns_have_them(
+        fn rows_are_distinguished_as_their_keys_are_whatever_columns_have_them(
             batches in proptest::collection::vec(
                 (0u8..5, 0u8..5, proptest::collection::vec((any::<u8>(), any::<u8>()), 1..30)),
                 1..6,

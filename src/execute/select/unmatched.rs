@@ -683,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_that_nothing_can_equal_are_told() {
+    fn literals_that_nothing_can_equal_are_reported() {
         let database = database("mail user@example.com of the day");
         let of_the = "no `word` equals 'the of', in which the tokenizer `unicode` finds 2 words; \
                       hint: FROM ngrams('c', 2) WHERE ngram = 'the of' finds these words";
@@ -799,7 +799,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_equal_is_not_told() {
+    fn what_may_be_equal_is_not_reported() {
         let database = database("mail user@example.com of the day");
         for sql in [
             "FROM c WHERE word = 'absent'",

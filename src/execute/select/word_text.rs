@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_nothing_matches_are_told() {
+    fn patterns_that_nothing_matches_are_reported() {
         let like = |pattern: &str, n| fault(Tokenizer::Unicode, Matcher::Like, pattern, n);
         for (pattern, n, expected) in [
             ("one", 1, None),
@@ -291,7 +291,7 @@ mod tests {
 
     /// Letters of another case are cut like the original ones in any context, except where `is_cut_by_case` says so.
     #[test]
-    fn letter_case_does_not_change_words_but_where_it_is_told() {
+    fn letter_case_does_not_change_words_but_where_it_is_reported() {
         let contexts = ["", "a", "1", " ", ".", "\u{308}", "\u{200d}"];
         let mappings: [fn(char) -> String; 3] = [
             |character| character.to_lowercase().collect(),

@@ -19,7 +19,7 @@ use zipfdb_sql::regexp::{ParsedRegexp, parse};
 
 use self::built::{Built, WHAT};
 use self::simulation::{MatchGroups, RegexpSearch};
-use self::steps::{Stepper, Told};
+use self::steps::{DfaAnswer, Stepper};
 use super::runs::FixedRun;
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::{Held, ValueMemory};
@@ -138,10 +138,10 @@ impl Regexp {
         }
         let stepper = self.0.stepper(pace)?;
         let found = match stepper.find(text, from, pace)? {
-            Told::No => return Ok(None),
-            Told::Yes(found) if *wanted == [0] => return Ok(Some(vec![Some(found)])),
-            Told::Yes(found) => Some(found),
-            Told::Nothing => None,
+            DfaAnswer::No => return Ok(None),
+            DfaAnswer::Yes(found) if *wanted == [0] => return Ok(Some(vec![Some(found)])),
+            DfaAnswer::Yes(found) => Some(found),
+            DfaAnswer::Undecided => None,
         };
         // Once the match is known, only its groups are searched; it is usually short.
         if let Some(found) = &found

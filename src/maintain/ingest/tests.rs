@@ -405,7 +405,7 @@ impl Progress for Watch {
 }
 
 #[test]
-fn every_stage_tells_its_progress_in_bytes() {
+fn every_stage_reports_its_progress_in_bytes() {
     let top = difficult_files();
     let watch = Watch::default();
     let report = ingest(

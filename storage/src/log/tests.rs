@@ -512,7 +512,7 @@ fn no_damage_to_a_log_that_was_closed_goes_unnoticed() {
 
 /// What is left after a process was killed says of commits that follow the last sync what was read, and no more.
 #[test]
-fn damage_to_a_log_that_was_not_closed_is_told_or_takes_whole_commits_from_its_end() {
+fn damage_to_a_log_that_was_not_closed_is_reported_or_takes_whole_commits_from_its_end() {
     for (durability, file_size) in [
         (Durability::Full, LOG_FILE_SIZE),
         (Durability::Normal, LOG_FILE_SIZE),

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_apart_and_strange_ones_ignored() {
+    fn names_are_distinguished_and_strange_ones_ignored() {
         let backend = MemoryBackend::new();
         let directory = directory(&backend);
         for name in [

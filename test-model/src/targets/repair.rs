@@ -276,9 +276,9 @@ fn compare(target: &Path, report: &RepairReport, base: &Base, log: LogDamage) {
     let is_whole = base.states.last() == Some(&found);
     // After a kill, damage to the end of the log may look like commits that were cut short.
     let is_cut_short = base.was_killed && log.newest && base.states.contains(&found);
-    let is_told = may_be_less && log.any;
+    let is_reported = may_be_less && log.any;
     assert!(
-        is_whole || is_cut_short || is_told,
+        is_whole || is_cut_short || is_reported,
         "no fault is reported: {report:?}"
     );
 }

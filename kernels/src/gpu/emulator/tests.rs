@@ -394,7 +394,7 @@ fn a_race_ends_differently_under_other_seeds_only() {
 /// Every one of `parts` is in what the emulator says to a mistake, as are kernel and seed. The check that finds it, or
 /// none if each does.
 #[track_caller]
-fn assert_told(mistake: u32, found_by: Option<Check>, parts: &[&str]) {
+fn assert_reported(mistake: u32, found_by: Option<Check>, parts: &[&str]) {
     for check in [Check::Memory, Check::Races] {
         let seed = 40 + u64::from(mistake);
         let Some(emulator) = Emulator::with_seed(check, seed) else {
@@ -423,7 +423,7 @@ fn assert_told(mistake: u32, found_by: Option<Check>, parts: &[&str]) {
 
 #[test]
 fn accesses_outside_of_global_memory_are_found() {
-    assert_told(
+    assert_reported(
         0,
         Some(Check::Memory),
         &[
@@ -433,7 +433,7 @@ fn accesses_outside_of_global_memory_are_found() {
             "tests.cu:",
         ],
     );
-    assert_told(
+    assert_reported(
         1,
         Some(Check::Memory),
         &["heap-buffer-overflow", "READ of size 4", "thread 6 of 64"],
@@ -442,12 +442,12 @@ fn accesses_outside_of_global_memory_are_found() {
 
 #[test]
 fn accesses_outside_of_shared_memory_are_found() {
-    assert_told(
+    assert_reported(
         2,
         Some(Check::Memory),
         &["index 4 out of bounds for type", "tests.cu:"],
     );
-    assert_told(
+    assert_reported(
         3,
         Some(Check::Memory),
         &["heap-buffer-overflow", "WRITE of size 4", "thread 7 of 64"],
@@ -456,7 +456,7 @@ fn accesses_outside_of_shared_memory_are_found() {
 
 #[test]
 fn accesses_outside_of_local_memory_are_found() {
-    assert_told(
+    assert_reported(
         14,
         Some(Check::Memory),
         &["stack-buffer-overflow", "READ of size 4"],
@@ -465,19 +465,19 @@ fn accesses_outside_of_local_memory_are_found() {
 
 #[test]
 fn undefined_integer_operations_are_found() {
-    assert_told(
+    assert_reported(
         4,
         Some(Check::Memory),
         &["misaligned address", "thread 8 of 64"],
     );
-    assert_told(5, Some(Check::Memory), &["signed integer overflow"]);
-    assert_told(15, Some(Check::Memory), &["shift exponent 32 is too large"]);
+    assert_reported(5, Some(Check::Memory), &["signed integer overflow"]);
+    assert_reported(15, Some(Check::Memory), &["shift exponent 32 is too large"]);
 }
 
 #[test]
 fn barriers_that_some_threads_miss_are_found() {
-    assert_told(6, None, &["barrier divergence", "exit"]);
-    assert_told(
+    assert_reported(6, None, &["barrier divergence", "exit"]);
+    assert_reported(
         7,
         None,
         &["barrier divergence", "wait at the barrier at tests.cu:"],
@@ -486,24 +486,24 @@ fn barriers_that_some_threads_miss_are_found() {
 
 #[test]
 fn wrong_masks_of_warp_operations_are_found() {
-    assert_told(
+    assert_reported(
         8,
         None,
         &["__syncwarp: mask fffffffe lacks the caller, lane 0"],
     );
-    assert_told(9, None, &["exit"]);
-    assert_told(
+    assert_reported(9, None, &["exit"]);
+    assert_reported(
         10,
         None,
         &["__ballot_sync", "waits in __ballot_sync of lanes ffffffff"],
     );
-    assert_told(11, None, &["waits"]);
+    assert_reported(11, None, &["waits"]);
 }
 
 #[test]
 fn threads_that_wait_for_ever_are_found() {
-    assert_told(12, None, &["no progress"]);
-    assert_told(13, None, &["deadlock", "waits in __syncwarp of lanes"]);
+    assert_reported(12, None, &["no progress"]);
+    assert_reported(13, None, &["deadlock", "waits in __syncwarp of lanes"]);
 }
 
 /// What is wrong with the order of accesses in `orders_kernel`, if something is.
@@ -592,7 +592,7 @@ fn copies_outside_of_memory_are_found() {
 }
 
 #[test]
-fn a_second_free_is_told_to_the_next_call() {
+fn a_second_free_is_reported_to_the_next_call() {
     on_devices(|emulator| {
         let address = emulator.allocate(1).unwrap();
         emulator.free(address);

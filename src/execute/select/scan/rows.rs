@@ -183,16 +183,16 @@ impl SequenceRows {
 
     /// Appends words of the stream, all of which are wanted.
     pub(super) fn push_words(&mut self, words: &[Occurrence], question: &ScanSpec) {
-        let tells = |column| question.columns.contains(&column);
+        let has = |column| question.columns.contains(&column);
         self.files.extend(words.iter().map(|word| word.file));
         if question.asked.shown.texts {
             self.words.extend(words.iter().map(|word| word.word));
         }
-        if tells(SequenceColumn::Position) {
+        if has(SequenceColumn::Position) {
             let positions = words.iter().map(|word| integer_of_count(word.position));
             self.positions.extend(positions);
         }
-        if tells(SequenceColumn::Offset) {
+        if has(SequenceColumn::Offset) {
             let offsets = words.iter().map(|word| integer_of_count(word.offset));
             self.offsets.extend(offsets);
         }
@@ -218,14 +218,14 @@ impl SequenceRows {
 
     fn into_batch(mut self, question: &ScanSpec) -> Batch {
         let (view, count) = (question.view(), self.len());
-        let tells_lengths = question.columns.contains(&SequenceColumn::Length);
+        let has_lengths = question.columns.contains(&SequenceColumn::Length);
         let columns = question.columns.iter().map(|column| match column {
             SequenceColumn::File => BatchColumn::Words {
                 indices: mem::take(&mut self.files),
                 dictionary: TextDictionary::files(view),
             },
             SequenceColumn::Word => BatchColumn::Words {
-                indices: if tells_lengths {
+                indices: if has_lengths {
                     self.words.clone()
                 } else {
                     mem::take(&mut self.words)

@@ -222,7 +222,7 @@ impl ScanSpec {
         let (file, position, view) = (place.file, place.position, self.view());
         match place.offset {
             Some(offset) => Ok(offset),
-            None if view.can_tell_offsets_now(file as usize) => view.offset_of_word(file, position),
+            None if view.has_offsets_now(file as usize) => view.offset_of_word(file, position),
             None => self.ask(move |view, _| view.offset_of_word(file, position)),
         }
     }

@@ -53,11 +53,11 @@ struct LazyDfa {
 }
 
 /// The answer of a DFA on a text.
-pub(super) enum Told<T> {
+pub(super) enum DfaAnswer<T> {
     Yes(T),
     No,
     /// The DFA cannot decide.
-    Nothing,
+    Undecided,
 }
 
 impl Stepper {
@@ -97,9 +97,9 @@ impl Stepper {
     pub(super) fn is_match(&self, text: &[u8], pace: &mut Pace) -> Result<bool> {
         if let Some(dfa) = &self.forwards {
             match dfa.walk_to_end(text, 0, true, pace)? {
-                Told::Yes(_) => return Ok(true),
-                Told::No => return Ok(false),
-                Told::Nothing => {}
+                DfaAnswer::Yes(_) => return Ok(true),
+                DfaAnswer::No => return Ok(false),
+                DfaAnswer::Undecided => {}
             }
         }
         let search = RegexpSearch {
@@ -118,25 +118,25 @@ impl Stepper {
         text: &[u8],
         from: usize,
         pace: &mut Pace,
-    ) -> Result<Told<Range<usize>>> {
+    ) -> Result<DfaAnswer<Range<usize>>> {
         let Some(forwards) = &self.forwards else {
-            return Ok(Told::Nothing);
+            return Ok(DfaAnswer::Undecided);
         };
         let end = match forwards.walk_to_end(text, from, false, pace)? {
-            Told::Yes(end) => end,
-            Told::No => return Ok(Told::No),
-            Told::Nothing => return Ok(Told::Nothing),
+            DfaAnswer::Yes(end) => end,
+            DfaAnswer::No => return Ok(DfaAnswer::No),
+            DfaAnswer::Undecided => return Ok(DfaAnswer::Undecided),
         };
         let backwards = self.backwards.get_or_build(|| {
             pace.check()?;
             self.build_backwards()
         })?;
         let Some(backwards) = backwards else {
-            return Ok(Told::Nothing);
+            return Ok(DfaAnswer::Undecided);
         };
         Ok(match backwards.walk_to_start(text, from..end, pace)? {
-            Some(start) => Told::Yes(start..end),
-            None => Told::Nothing,
+            Some(start) => DfaAnswer::Yes(start..end),
+            None => DfaAnswer::Undecided,
         })
     }
 
@@ -205,9 +205,9 @@ impl LazyDfa {
     fn with_cache<A>(&self, walk: impl FnOnce(&mut Cache) -> Result<A>) -> Result<A> {
         let known = self.caches.lock().pop();
         let mut cache = known.unwrap_or_else(|| self.dfa.create_cache());
-        let told = walk(&mut cache);
+        let answer = walk(&mut cache);
         self.caches.lock().push(cache);
-        told
+        answer
     }
 
     /// The end of the first match that begins at a byte of the text or behind it; `is_earliest` for any byte that shows that
@@ -218,11 +218,11 @@ impl LazyDfa {
         from: usize,
         is_earliest: bool,
         pace: &mut Pace,
-    ) -> Result<Told<usize>> {
+    ) -> Result<DfaAnswer<usize>> {
         self.with_cache(|cache| {
             let input = Input::new(text).range(from..);
             let Ok(mut state) = self.dfa.start_state_forward(cache, &input) else {
-                return Ok(Told::Nothing);
+                return Ok(DfaAnswer::Undecided);
             };
             let mut end = None;
             let mut at = from;
@@ -231,19 +231,19 @@ impl LazyDfa {
                 for &byte in part {
                     // Without a limit on clearings the cache is cleared when it is full, and gives no error.
                     let Ok(next) = self.dfa.next_state(cache, state, byte) else {
-                        return Ok(Told::Nothing);
+                        return Ok(DfaAnswer::Undecided);
                     };
                     if next.is_tagged() {
                         if next.is_match() {
                             // Matches are seen one byte late.
                             end = Some(at);
                             if is_earliest {
-                                return Ok(Told::Yes(at));
+                                return Ok(DfaAnswer::Yes(at));
                             }
                         } else if next.is_dead() {
-                            return Ok(end.map_or(Told::No, Told::Yes));
+                            return Ok(end.map_or(DfaAnswer::No, DfaAnswer::Yes));
                         } else if next.is_quit() {
-                            return Ok(Told::Nothing);
+                            return Ok(DfaAnswer::Undecided);
                         }
                     }
                     state = next;
@@ -251,12 +251,12 @@ impl LazyDfa {
                 }
             }
             let Ok(last) = self.dfa.next_eoi_state(cache, state) else {
-                return Ok(Told::Nothing);
+                return Ok(DfaAnswer::Undecided);
             };
             if last.is_match() {
                 end = Some(text.len());
             }
-            Ok(end.map_or(Told::No, Told::Yes))
+            Ok(end.map_or(DfaAnswer::No, DfaAnswer::Yes))
         })
     }
 

@@ -42,9 +42,9 @@ fn by_steps(
     let groups: Vec<usize> = (0..=regexp.group_count()).collect();
     let stepper = regexp.0.stepper(&mut pace).unwrap();
     let place = match stepper.find(text, from, &mut pace).unwrap() {
-        Told::Yes(place) => Some(Some(place)),
-        Told::No => Some(None),
-        Told::Nothing => None,
+        DfaAnswer::Yes(place) => Some(Some(place)),
+        DfaAnswer::No => Some(None),
+        DfaAnswer::Undecided => None,
     };
     let search = |range: Range<usize>, is_anchored| RegexpSearch {
         text,
