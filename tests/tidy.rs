@@ -342,6 +342,55 @@ fn prose_is_plain() {
     problems.none_left();
 }
 
+/// Words that no name has: what prose does without too, and its relatives.
+const BANNED_IN_NAMES: [&str; 9] = [
+    "told", "tell", "tells", "teller", "nobody", "somebody", "anybody", "whoever", "who",
+];
+
+#[test]
+fn names_are_plain() {
+    let mut problems = Problems::default();
+    for file in files().iter().filter(|file| file.is_code()) {
+        for (line, code) in file.source().code_lines() {
+            for name in identifiers(code) {
+                if let Some(word) = BANNED_IN_NAMES.iter().find(|word| has_word(name, word)) {
+                    problems.add(file, line, format!("`{word}` in the name `{name}`"));
+                }
+            }
+        }
+    }
+    problems.none_left();
+}
+
+/// Whether a name has a word: between underscores, or from a capital letter to the next one.
+fn has_word(name: &str, word: &str) -> bool {
+    let mut words = String::new();
+    let mut is_lower = false;
+    for letter in name.chars() {
+        if is_lower && letter.is_ascii_uppercase() {
+            words.push('_');
+        }
+        is_lower = letter.is_ascii_lowercase();
+        words.push(letter);
+    }
+    words.split('_').any(|part| part.eq_ignore_ascii_case(word))
+}
+
+#[test]
+fn words_of_names_are_found() {
+    for (name, is_found) in [
+        ("told", true),
+        ("is_told", true),
+        ("TOLD_ALL", true),
+        ("hasToldAll", true),
+        ("Told", true),
+        ("threshold", false),
+        ("bolder_Stolder", false),
+    ] {
+        assert_eq!(has_word(name, "told"), is_found, "{name}");
+    }
+}
+
 #[test]
 fn conditions_are_asked_with_if() {
     let mut problems = Problems::default();
