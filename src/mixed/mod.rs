@@ -6,6 +6,21 @@
 //! batch are asked, all questions at once. The edits before each question correct its answer, in parallel. Source: random access
 //! on compressed data, TPDS 2023, section on mixed operations. Where a device takes them, it places the edits, reads the text
 //! around them and answers for the stored files.
+//!
+//! ```
+//! use zipfdb::mixed::{Answer, Operation};
+//! use zipfdb::{CorpusSettings, Database};
+//!
+//! let db = Database::in_memory()?;
+//! let pets = db.create_corpus("pets", CorpusSettings::default())?;
+//! pets.append("a.txt", "the cat")?;
+//! let answers = pets.mixed_many(&[
+//!     Operation::Append { file: "a.txt", text: b" and the dog" },
+//!     Operation::Count { file: "a.txt", word: b"the" },
+//! ])?;
+//! assert_eq!(answers, [Answer::Edited, Answer::Count(2)]);
+//! # Ok::<(), zipfdb::Error>(())
+//! ```
 
 mod answers;
 mod changes;
