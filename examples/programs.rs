@@ -1,4 +1,4 @@
-//! Ten small programs, which docs/RUST.md sets beside the same in rusqlite and duckdb.
+//! Eleven small programs, which docs/RUST.md sets beside the same in rusqlite and duckdb.
 //!
 //! `cargo run --example programs` runs all of them, one after the other, on one database.
 
