@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Whether an error is that nothing reads the output any more.
 fn is_closed(error: &(dyn Error + 'static)) -> bool {
-    (error.downcast_ref::<io::Error>()).is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    (error.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn measure(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
@@ -57,7 +58,10 @@ fn measure(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         ),
         format!("SELECT file, word FROM term_vectors('{corpus}', 10)"),
     ];
-    writeln!(out, "| statement | rows | own, ms | DataFusion, ms | ratio |\n|---|--:|--:|--:|--:|")?;
+    writeln!(
+        out,
+        "| statement | rows | own, ms | DataFusion, ms | ratio |\n|---|--:|--:|--:|--:|"
+    )?;
     for sql in &statements {
         let own = || own_rows(&database, sql);
         let through = || runtime.block_on(rows_through(&context, sql));
@@ -72,9 +76,14 @@ fn measure(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         }
         let (first, second) = (median(first), median(second));
         let ratio = second / first;
-        writeln!(out, "| `{sql}` | {rows} | {first:.2} | {second:.2} | {ratio:.2} |")?;
+        writeln!(
+            out,
+            "| `{sql}` | {rows} | {first:.2} | {second:.2} | {ratio:.2} |"
+        )?;
     }
-    writeln!(out, "\n| scan of words, partitions | own, M words/s | DataFusion, M words/s |\n|---|--:|--:|"
+    writeln!(
+        out,
+        "\n| scan of words, partitions | own, M words/s | DataFusion, M words/s |\n|---|--:|--:|"
     )?;
     for partitions in [1, 2] {
         let context = zipfdb_datafusion::context(&database);
