@@ -26,7 +26,7 @@ pub enum Pattern {
     Wildcard(Vec<u8>),
     /// A regular expression in the syntax of the crate `regex`, for the whole text.
     Regex(String),
-    /// A text at most so many insertions, deletions, substitutions and transpositions of neighbours away.
+    /// A text at most `edits` insertions, deletions, substitutions and transpositions of neighbours away.
     Fuzzy {
         /// The text.
         text: Vec<u8>,
@@ -54,6 +54,20 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
+impl Comparison {
+    /// Whether `left` compares so with `right`.
+    pub fn holds<T: Ord>(self, left: &T, right: &T) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
 /// A condition on one word of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WordTest {
@@ -75,6 +89,28 @@ pub enum WordTest {
     All(Vec<WordTest>),
     /// Words that pass one; at least one test.
     AnyOf(Vec<WordTest>),
+}
+
+impl WordTest {
+    /// Whether the test depends on more than the word: on gaps, position or offset.
+    pub fn is_contextual(&self) -> bool {
+        self.has(&|test| matches!(test, Self::Gap(..) | Self::Position(..) | Self::Offset(..)))
+    }
+
+    /// Whether the test depends on frequencies.
+    pub fn needs_frequency(&self) -> bool {
+        self.has(&|test| matches!(test, Self::Frequency(..)))
+    }
+
+    /// Whether the test or one in it is of this kind.
+    fn has(&self, is_kind: &dyn Fn(&Self) -> bool) -> bool {
+        is_kind(self)
+            || match self {
+                Self::Not(test) => test.has(is_kind),
+                Self::All(tests) | Self::AnyOf(tests) => tests.iter().any(|test| test.has(is_kind)),
+                _ => false,
+            }
+    }
 }
 
 /// A side of a word or span.
@@ -99,7 +135,7 @@ pub enum Unit {
     Paragraph,
     /// A sentence of UAX #29.
     Sentence,
-    /// So many consecutive words, counted from the begin of the file.
+    /// This number of consecutive words, counted from the begin of the file.
     Window(u32),
 }
 
@@ -154,7 +190,7 @@ pub enum Span {
         /// In none.
         is_negated: bool,
     },
-    /// Spans of `span` of at most so many words.
+    /// Spans of `span` of at most `words` words.
     WithinWords {
         /// The spans that are kept.
         span: Box<Span>,
@@ -196,6 +232,51 @@ pub enum Span {
         /// In the order of `parts`.
         is_ordered: bool,
     },
+    /// Spans from the first to the last of words of which the `i`-th passes the `i`-th test, no two the same: with `p[i]` the number
+    /// of that word in the file, the largest `p[i] - i` exceeds the smallest by at most `slop`. Words in the order of the tests so
+    /// have at most `slop` others between them; two neighbours change places for 2.
+    Slop {
+        /// At least two.
+        words: Vec<WordTest>,
+        /// How far the words may be moved in all.
+        slop: u32,
+    },
+}
+
+impl Span {
+    /// The spans that it is made of.
+    fn parts(&self) -> Vec<&Span> {
+        match self {
+            Span::Empty
+            | Span::Word(_)
+            | Span::UnitStart(_)
+            | Span::UnitEnd(_)
+            | Span::Unit(_)
+            | Span::Slop { .. } => Vec::new(),
+            Span::Sequence(spans) | Span::Alternation(spans) | Span::Intersection(spans) => {
+                spans.iter().collect()
+            }
+            Span::Near { parts, .. } => parts.iter().collect(),
+            Span::Repeat { span, .. }
+            | Span::Capture { span, .. }
+            | Span::Look { span, .. }
+            | Span::WithinWords { span, .. }
+            | Span::Complement(span) => vec![span],
+            Span::Within {
+                span, container, ..
+            } => vec![span, container],
+            Span::Containing { span, content, .. } => vec![span, content],
+            Span::Meet { first, second, .. } => vec![first, second],
+        }
+    }
+
+    /// Calls `visit` with the span and all that it is made of. Recursion is as deep as the span.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Span)) {
+        visit(self);
+        for part in self.parts() {
+            part.visit(visit);
+        }
+    }
 }
 
 /// A value of a capture that constraints compare.
@@ -227,7 +308,7 @@ pub enum CaptureValue {
 /// A condition on the captures of one match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Constraint {
-    /// Values compare so; texts by bytes. A capture without a span makes it false.
+    /// Values compare so; texts by bytes, both folded as either asks. A capture without a span makes it false.
     Compare(CaptureValue, Comparison, CaptureValue),
     /// It does not hold.
     Not(Box<Constraint>),
@@ -235,6 +316,21 @@ pub enum Constraint {
     All(Vec<Constraint>),
     /// One holds.
     AnyOf(Vec<Constraint>),
+}
+
+impl Constraint {
+    /// Whether the condition depends on frequencies.
+    pub fn needs_frequency(&self) -> bool {
+        match self {
+            Constraint::Compare(left, _, right) => [left, right]
+                .iter()
+                .any(|value| matches!(value, CaptureValue::Frequency(_))),
+            Constraint::Not(constraint) => constraint.needs_frequency(),
+            Constraint::All(constraints) | Constraint::AnyOf(constraints) => {
+                constraints.iter().any(Constraint::needs_frequency)
+            }
+        }
+    }
 }
 
 /// Which spans of the set are hits.
