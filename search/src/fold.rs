@@ -1,11 +1,13 @@
 //! Simple case folding: one character for one, the same in every language.
 //!
-//! Words that fold to the same bytes are neighbours in a dictionary. The invariant: folding twice is folding once. Bytes
-//! that are not UTF-8 fold to themselves. Nothing is normalized and no character becomes two.
+//! The only definition of folding: dictionaries, collations and queries use it. Words that fold to the same bytes are neighbours in
+//! a dictionary. The invariant: folding twice is folding once. Bytes that are not UTF-8 fold to themselves. Nothing is normalized
+//! and no character becomes two.
 
-use super::fold_table::FOLDS;
+use crate::fold_table::FOLDS;
 
 /// The simple case folding of one character.
+#[inline]
 pub fn fold_character(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
@@ -21,6 +23,7 @@ pub fn fold_character(character: char) -> char {
 }
 
 /// Appends the simple case folding of `text` to `folded`.
+#[inline]
 pub fn fold(text: &[u8], folded: &mut Vec<u8>) {
     if text.is_ascii() {
         folded.extend(text.iter().map(u8::to_ascii_lowercase));
@@ -37,6 +40,7 @@ pub fn fold(text: &[u8], folded: &mut Vec<u8>) {
 }
 
 /// Whether `text` certainly folds to itself; false for some texts that do.
+#[inline]
 pub fn is_folded(text: &[u8]) -> bool {
     text.iter()
         .all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase())
