@@ -1,0 +1,101 @@
+//! What a deterministic automaton does at one terminal.
+//!
+//! The invariant: a step depends on state and terminal only, and state numbers mean the same in every cache of a machine. What it
+//! does at rules is in `memo`.
+
+/// The state that a machine never leaves and in which nothing is found, so that reading can stop.
+pub const DEAD: u32 = u32::MAX;
+
+/// What a machine does at a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineStep {
+    /// The state behind the terminal, or [`DEAD`].
+    pub state: u32,
+    /// How many events happen inside the terminal or at its end: what the machine counts, as ends of matches.
+    pub events: u32,
+}
+
+/// A deterministic automaton over terminals.
+pub trait Machine: Sync {
+    /// What a thread needs to make steps.
+    type Cache: Send;
+
+    /// A new cache.
+    fn cache(&self) -> Self::Cache;
+
+    /// The step from a state other than [`DEAD`] over a terminal; `None` if the machine gives up, for example because it would
+    /// need too many states. Counts over many files make the step from their start state over every terminal of the grammar.
+    fn step(&self, cache: &mut Self::Cache, state: u32, terminal: u32) -> Option<MachineStep>;
+}
+
+/// An automaton as a table of states and classes of terminals. An event is a step into an accepting state.
+#[derive(Debug)]
+pub struct TableMachine<'a> {
+    classes: &'a [u16],
+    class_count: usize,
+    /// By state and class the next state, and [`ACCEPTS`] if that is accepting.
+    steps: Vec<u32>,
+}
+
+const ACCEPTS: u32 = 1 << 31;
+
+impl<'a> TableMachine<'a> {
+    /// A machine whose terminals have these `classes`, below `class_count`, and whose state `s` goes with class `c` to the state
+    /// `next[s * class_count + c]`, or [`DEAD`].
+    ///
+    /// Work and memory: O(next).
+    ///
+    /// # Panics
+    /// If `next` is no whole number of rows, has 2^31 rows or more, or names a state that it has not.
+    pub fn new(
+        classes: &'a [u16],
+        class_count: usize,
+        next: &[u32],
+        accepts: impl Fn(u32) -> bool,
+    ) -> TableMachine<'a> {
+        assert!(class_count > 0 && next.len().is_multiple_of(class_count));
+        let states = next.len() / class_count;
+        assert!(
+            states < ACCEPTS as usize,
+            "the automaton has too many states"
+        );
+        let step = |&state: &u32| {
+            if state == DEAD {
+                return DEAD;
+            }
+            assert!(
+                (state as usize) < states,
+                "the next state is not in the table"
+            );
+            state | if accepts(state) { ACCEPTS } else { 0 }
+        };
+        TableMachine {
+            classes,
+            class_count,
+            steps: next.iter().map(step).collect(),
+        }
+    }
+}
+
+impl Machine for TableMachine<'_> {
+    type Cache = ();
+
+    fn cache(&self) {}
+
+    #[inline]
+    fn step(&self, (): &mut (), state: u32, terminal: u32) -> Option<MachineStep> {
+        let class = usize::from(self.classes[terminal as usize]);
+        let step = self.steps[state as usize * self.class_count + class];
+        Some(if step == DEAD {
+            MachineStep {
+                state: DEAD,
+                events: 0,
+            }
+        } else {
+            MachineStep {
+                state: step & !ACCEPTS,
+                events: step >> 31,
+            }
+        })
+    }
+}

@@ -1,0 +1,13 @@
+//! Automata over grammars: where something ends, or begins, that a deterministic automaton finds, with what is shared read once.
+//!
+//! `machine` is what an automaton does at a terminal, `memo` what it does at rules, `pass` reads sequences of symbols and counts,
+//! `walk` finds events one after another, `root_blocks` shortens long ways in a root. The invariant: everything is as one run over the plain terminals of a file.
+
+pub(crate) mod machine;
+pub(crate) mod memo;
+pub(crate) mod pass;
+mod root_blocks;
+pub(crate) mod walk;
+
+#[cfg(test)]
+mod tests;
