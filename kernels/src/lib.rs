@@ -8,7 +8,7 @@
 //!
 //! A folder is a subject: the algorithm on the CPU, the kernels that are its twin, their launches and the tests of both lie side
 //! by side. From below: `memory`, `numbers` and `sort`; `gpu`, what devices can do; `grammar`; then `construct`, `count`,
-//! `edit`, `postings`, `ngrams` and `lookup`; and `gompresso`, which knows no grammar. This file is the public list.
+//! `edit`, `postings`, `ngrams`, `lookup` and `spans`; and `gompresso`, which knows no grammar. This file is the public list.
 
 mod construct;
 mod cost;
@@ -24,6 +24,7 @@ mod numbers;
 pub mod postings;
 mod sort;
 mod sources;
+mod spans;
 mod stop;
 
 pub use construct::constructed::{Constructed, Parameters, Round, Stage};
@@ -63,7 +64,9 @@ pub use ngrams::packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };
 pub use ngrams::suffixes::WordSuffixes;
-pub use ngrams::suffixes::find::{SuffixSource, find_ranks};
+pub use ngrams::suffixes::find::{SuffixSource, find_places, find_ranks};
+pub use ngrams::suffixes::long::{LongOrder, LongSuffixes};
+pub use ngrams::suffixes::repeats::{Repeat, Repeats};
 pub use ngrams::suffixes::stored::SuffixArrays;
 pub use ngrams::windows::NGRAM_WORDS_MAX;
 pub use numbers::high_bits::high_bits;
@@ -73,4 +76,8 @@ pub use postings::list_block::{FileCount, MalformedBlock, PackedList, PackedList
 pub use postings::number_blocks::{NumberBlock, pack_numbers};
 pub use postings::row_bits::{CommonColumns, RowBits};
 pub use sort::row_order::sort_rows;
+pub use spans::machine::{DEAD, Machine, MachineStep, TableMachine};
+pub use spans::memo::{Direction, SpanMemo};
+pub use spans::pass::{FileEvents, Halted, SpanPass};
+pub use spans::walk::{SpanEvent, SpanWalk};
 pub use stop::Stopped;

@@ -26,6 +26,8 @@ use crate::stop::{Stopped, check};
 use crate::{CountTable, Expander, Expansions, GrammarView};
 
 pub(crate) mod find;
+pub(crate) mod long;
+pub(crate) mod repeats;
 pub(crate) mod stored;
 
 use find::{SuffixSource, find_ranks};
@@ -105,6 +107,43 @@ impl WordSuffixes {
     ) -> Result<WordSuffixes, Stopped> {
         let (text, file_offsets) = expand(view, stop)?;
         let counts = &weights[..view.terminal_count as usize];
+        WordSuffixes::of_text(text, file_offsets, counts, round_bytes, stop)
+    }
+
+    /// Sorts all words of files by what follows. `files` are the words of each, less than `word_count`, of which there are fewer
+    /// than 2^32 together with the files.
+    ///
+    /// Work: as [`WordSuffixes::new`].
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn of_files<'f>(
+        files: impl Iterator<Item = &'f [u32]>,
+        word_count: u32,
+        round_bytes: usize,
+        stop: &AtomicBool,
+    ) -> Result<WordSuffixes, Stopped> {
+        let (mut text, mut file_offsets) = (Vec::new(), vec![0]);
+        let mut counts = vec![0; word_count as usize];
+        for words in files {
+            check(stop)?;
+            words.iter().for_each(|&word| counts[word as usize] += 1);
+            text.extend(words.iter().map(|word| word + 1));
+            text.push(0);
+            // Words and files together are fewer than a u32 counts.
+            file_offsets.push(text.len() as u32);
+        }
+        WordSuffixes::of_text(text, file_offsets, &counts, round_bytes, stop)
+    }
+
+    /// Sorts the words of a text, of each of which the count is known.
+    fn of_text(
+        text: Vec<u32>,
+        file_offsets: Vec<u32>,
+        counts: &[u32],
+        round_bytes: usize,
+        stop: &AtomicBool,
+    ) -> Result<WordSuffixes, Stopped> {
         // A segment has fewer words than a u32 counts.
         let word_offsets: Vec<u32> = offsets_of(counts.iter().map(|&count| count as usize))
             .into_iter()
@@ -448,11 +487,14 @@ impl WordSuffixes {
     pub fn positions(&self, words: &[u32]) -> Vec<(u32, u64)> {
         let mut places = self.places[self.find(words)].to_vec();
         places.sort_unstable();
-        let position = |place: u32| {
-            let file = self.file_of(place);
-            (file, u64::from(place - self.file_offsets[file as usize]))
-        };
+        let position = |place: u32| self.position_of(place);
         places.into_iter().map(position).collect()
+    }
+
+    /// The file of a place, and the number of its word in the file.
+    pub fn position_of(&self, place: u32) -> (u32, u64) {
+        let file = self.file_of(place);
+        (file, u64::from(place - self.file_offsets[file as usize]))
     }
 
     /// Whether n-grams of `n` words can be looked up.

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use crate::ngrams::windows::NGRAM_WORDS_MAX;
+
 /// Where the arrays of a suffix array are read, number by number.
 pub trait SuffixSource {
     /// What reading may fail with.
@@ -21,7 +23,7 @@ pub trait SuffixSource {
     fn first_rank(&self, word: u32) -> Result<u32, Self::Error>;
 }
 
-/// The ranks of an n-gram of at most [`NGRAM_WORDS_MAX`](crate::NGRAM_WORDS_MAX) words.
+/// The ranks of an n-gram of at most [`NGRAM_WORDS_MAX`] words.
 ///
 /// Work: O(log occurrences of the first word) places, and for each as many words as it shares.
 ///
@@ -52,6 +54,32 @@ pub fn find_ranks<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Range<u3
     let start = partition_point(ranks.clone(), |rank| Ok(compare(rank)?.is_lt()))?;
     let end = partition_point(start..ranks.end, |rank| Ok(compare(rank)?.is_eq()))?;
     Ok(start..end)
+}
+
+/// The places of a phrase of any length: those of its first words, at most [`NGRAM_WORDS_MAX`], that the
+/// rest follows.
+///
+/// Work: as [`find_ranks`], and a comparison for each place of the first words.
+///
+/// # Errors
+/// If reading fails.
+pub fn find_places<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Vec<u32>, S::Error> {
+    let (first, rest) = words.split_at(words.len().min(NGRAM_WORDS_MAX));
+    let mut found = Vec::new();
+    if rest.iter().any(|&word| word >= source.words()) {
+        return Ok(found);
+    }
+    'ranks: for rank in find_ranks(source, first)? {
+        let place = source.place(rank)?;
+        for (distance, &word) in (NGRAM_WORDS_MAX as u32..).zip(rest) {
+            // A zero stands behind the end of a file, so what comes after it is never examined.
+            if source.item(place.saturating_add(distance))? != word + 1 {
+                continue 'ranks;
+            }
+        }
+        found.push(place);
+    }
+    Ok(found)
 }
 
 /// The first number of a range of which `is_before` is false; it is true of all before.
