@@ -23,6 +23,7 @@ mod from;
 mod make;
 mod put_first;
 mod regexp;
+mod regexp_check;
 mod select;
 mod setting;
 mod statement;
@@ -257,6 +258,7 @@ impl Binder<'_> {
                 Hint::new(format!("the table function is `{function}('corpus')`"))
             }
             "ngrams" => Hint::new("the table function is `ngrams('corpus', 2)`"),
+            "duplicates" => Hint::new("the table function is `duplicates('corpus', 50)`"),
             _ if candidates.is_empty() => match self.schema.missing_database() {
                 Some(path) => Hint::new(format!(
                     "there is no database at {path} yet; `CREATE CORPUS name` makes it"

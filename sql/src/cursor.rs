@@ -11,12 +11,12 @@ use crate::value::Value;
 /// Words that cannot be names unless they are quoted, since they would be taken for something else.
 const RESERVED: &str = "\
     ALL AND AS BETWEEN BY CASE COLLATE CREATE DELETE DISTINCT DROP ELSE END ESCAPE EXCEPT EXISTS FALSE FROM GLOB GROUP \
-    HAVING IN INSERT INTERSECT INTO IS ISNULL JOIN LIKE LIMIT MATCH NOT NOTNULL NULL ON OR ORDER REGEXP SELECT SET TABLE \
+    HAVING IN INSERT INTERSECT INTO IS ISNULL JOIN LIKE LIMIT NOT NOTNULL NULL ON OR ORDER REGEXP SELECT SET TABLE \
     THEN TO TRUE UNION UPDATE USING VALUES WHEN WHERE WITH";
 
 /// Words that cannot follow a table or an expression as its alias, unless AS stands between.
 const NO_ALIAS: &str = "\
-    ASC CROSS DESC EXCLUDE FETCH FILTER FOR FULL ILIKE INNER LEFT NATURAL NULLS OFFSET OVER QUALIFY RIGHT RLIKE SIMILAR \
+    ASC CROSS DESC EXCLUDE FETCH FILTER FOR FULL ILIKE INNER LEFT MATCH NATURAL NULLS OFFSET OVER QUALIFY RIGHT RLIKE SIMILAR \
     START TABLESAMPLE WINDOW WITHIN";
 
 /// The words that clauses begin with.
@@ -287,6 +287,25 @@ impl<'a> Cursor<'a> {
             _ => Hint::NONE,
         };
         Err(self.unexpected(expected, hint))
+    }
+
+    /// The name of an argument: any word, reserved or not, since `=>` follows it.
+    pub(crate) fn argument_name(&mut self) -> Result<Name> {
+        let word = self
+            .peek()
+            .filter(|token| matches!(token.kind, TokenKind::Word));
+        match word {
+            Some(token) => {
+                let name = Name {
+                    text: self.text_of(token).to_owned(),
+                    at: token.begin,
+                    quoted: false,
+                };
+                self.advance();
+                Ok(name)
+            }
+            None => self.name("the name of an argument"),
+        }
     }
 
     /// `AS name`, or a name that can only be an alias, or nothing.

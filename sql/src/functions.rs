@@ -6,17 +6,33 @@
 use crate::query::{AggregateFunction, Function, Matcher};
 
 /// Table functions.
-pub(crate) const TABLE: [&str; 10] = [
+pub(crate) const TABLE: [&str; 26] = [
     "corpora",
     "segments",
     "indexes",
     "caches",
     "files",
     "files_with",
+    "grep",
+    "lines",
     "ngrams",
     "term_vectors",
+    "next_words",
+    "longest_matches",
+    "attribute",
+    "overlap",
+    "duplicates",
     "settings",
     "devices",
+    "search",
+    "hits",
+    "concordance",
+    "frequencies",
+    "collocations",
+    "keywords",
+    "dispersion",
+    "distribution",
+    "vocabulary_growth",
 ];
 
 /// What the name of a function stands for.

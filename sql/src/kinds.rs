@@ -4,9 +4,11 @@
 //! where they are not UTF-8. Nothing is evaluated, so integers that may overflow to REAL have no kind.
 
 use crate::query::{
-    Affinity, AggregateFunction, BinaryOperator, Block, CachesColumn, CorporaColumn, DevicesColumn,
-    Expression, ExpressionId, FilesColumn, FilesWithColumn, Function, IndexesColumn, NgramsColumn,
-    Query, Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    Affinity, AggregateFunction, AttributeColumn, BinaryOperator, Block, CachesColumn,
+    CorporaColumn, DevicesColumn, DuplicatesColumn, Expression, ExpressionId, FilesColumn,
+    FilesWithColumn, Function, GrepColumn, IndexesColumn, LinesColumn, LongestMatchesColumn,
+    NextWordsColumn, NgramsColumn, OverlapColumn, Query, Relation, SegmentsColumn, SettingsColumn,
+    Source, TermVectorsColumn, WordsColumn,
 };
 use crate::value::ValueKind;
 
@@ -268,9 +270,22 @@ fn of_relation(relation: &Relation) -> Vec<Kind> {
         Relation::Segments { .. } => kinds!(SegmentsColumn),
         Relation::Indexes { .. } => kinds!(IndexesColumn),
         Relation::FilesWith { .. } => kinds!(FilesWithColumn),
+        Relation::Grep { .. } => kinds!(GrepColumn),
+        Relation::Lines { .. } => kinds!(LinesColumn),
+        Relation::NextWords { .. } => kinds!(NextWordsColumn),
+        Relation::LongestMatches { .. } => kinds!(LongestMatchesColumn),
+        Relation::Attribute { .. } => kinds!(AttributeColumn),
+        Relation::Overlap { .. } => kinds!(OverlapColumn),
+        Relation::Duplicates { .. } => kinds!(DuplicatesColumn),
         Relation::Caches { .. } => kinds!(CachesColumn),
         Relation::Devices => kinds!(DevicesColumn),
         Relation::Settings => kinds!(SettingsColumn),
+        Relation::Search(call) => {
+            let columns = call.columns();
+            columns
+                .map(|(_, affinity)| Kind::of_affinity(affinity))
+                .collect()
+        }
     }
 }
 

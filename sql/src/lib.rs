@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod affinity;
 mod bind;
 mod change;
 mod cursor;
@@ -45,6 +46,7 @@ pub mod plan;
 pub mod query;
 mod quoted;
 pub mod regexp;
+pub mod search_call;
 pub mod setting;
 mod split;
 mod statement;

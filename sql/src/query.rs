@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+pub use crate::affinity::Affinity;
+use crate::search_call::SearchCall;
 use crate::value::Value;
 
 /// A SELECT with the subqueries it reads.
@@ -71,7 +73,7 @@ pub enum Source {
 }
 
 /// A corpus or a table function.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
     /// One row for each occurrence of a word: `FROM corpus`. Columns: [`WordsColumn`].
     Words {
@@ -117,6 +119,61 @@ pub enum Relation {
         /// The bytes of the words, at least one.
         words: Vec<Vec<u8>>,
     },
+    /// One row for each match of a regular expression. Columns: [`GrepColumn`].
+    Grep {
+        /// The corpus.
+        corpus: String,
+        /// The expression.
+        regex: String,
+        /// Letters of [`crate::regexp::GREP_FLAGS`].
+        flags: String,
+    },
+    /// One row for each line of each file. Columns: [`LinesColumn`].
+    Lines {
+        /// The corpus.
+        corpus: String,
+    },
+    /// One row for each word that stands behind a text. Columns: [`NextWordsColumn`].
+    NextWords {
+        /// The corpus.
+        corpus: String,
+        /// The bytes of the text.
+        context: Vec<u8>,
+        /// Whether the longest end of the text that any word follows is taken.
+        backoff: bool,
+    },
+    /// One row for each maximal match of a text. Columns: [`LongestMatchesColumn`].
+    LongestMatches {
+        /// The corpus.
+        corpus: String,
+        /// The bytes of the text.
+        text: Vec<u8>,
+    },
+    /// One row for each maximal match of a text with some words. Columns: [`AttributeColumn`].
+    Attribute {
+        /// The corpus.
+        corpus: String,
+        /// The bytes of the text.
+        text: Vec<u8>,
+        /// The words of a match at least, at least 1.
+        words_min: u64,
+    },
+    /// One row: which share of a text the corpus has. Columns: [`OverlapColumn`].
+    Overlap {
+        /// The corpus.
+        corpus: String,
+        /// The bytes of the text.
+        text: Vec<u8>,
+        /// The words of an n-gram, at least 1.
+        n: u64,
+    },
+    /// One row for each maximal repeat. Columns: [`DuplicatesColumn`].
+    Duplicates {
+        /// The corpus.
+        corpus: String,
+        /// The words of a repeat at least, at least 1.
+        words_min: u64,
+    },
     /// One row for each decoded part or derived structure of a segment that is in memory. Columns: [`CachesColumn`].
     Caches {
         /// The corpus.
@@ -126,6 +183,8 @@ pub enum Relation {
     Devices,
     /// One row for each setting of SET. Columns: [`SettingsColumn`].
     Settings,
+    /// The rows of a table function of search. Columns: those of the call.
+    Search(SearchCall),
 }
 
 /// Declares the columns of a relation, in the order of `*`.
@@ -305,6 +364,132 @@ columns! {
     FilesWithColumn {
         /// TEXT: name of the file.
         File = "file": Text,
+    }
+}
+
+columns! {
+    /// Columns of `grep('corpus', regex, flags)`.
+    GrepColumn {
+        /// TEXT: name of the file.
+        File = "file": Text,
+        /// INTEGER: 0-based byte of the match in its file.
+        Offset = "offset": Integer,
+        /// INTEGER: bytes of the match.
+        Length = "length": Integer,
+        /// INTEGER: 1-based number of the line of its first byte.
+        Line = "line": Integer,
+        /// TEXT: the matched bytes; a BLOB if they are not UTF-8.
+        Match = "match": Text,
+    }
+}
+
+columns! {
+    /// Columns of `next_words('corpus', 'context')`.
+    NextWordsColumn {
+        /// TEXT: the word; a BLOB if it is not UTF-8.
+        Word = "word": Text,
+        /// INTEGER: how often it stands behind the context.
+        Count = "count": Integer,
+        /// REAL: its share of all words behind the context.
+        Probability = "probability": Real,
+        /// INTEGER: words of the context that were looked up, its last ones.
+        ContextWords = "context_words": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `lines('corpus')`.
+    LinesColumn {
+        /// TEXT: name of the file.
+        File = "file": Text,
+        /// INTEGER: 1-based number of the line in its file.
+        Line = "line": Integer,
+        /// INTEGER: 0-based byte of the line in its file.
+        Offset = "offset": Integer,
+        /// INTEGER: bytes of the line, without the line feed at its end.
+        Length = "length": Integer,
+        /// TEXT: the line, without the line feed at its end; a BLOB if it is not UTF-8.
+        Text = "text": Text,
+    }
+}
+
+columns! {
+    /// Columns of `longest_matches('corpus', 'text')`.
+    LongestMatchesColumn {
+        /// INTEGER: 0-based number of the first word in the text.
+        Position = "position": Integer,
+        /// INTEGER: words of the match.
+        Words = "words": Integer,
+        /// INTEGER: how often it occurs in the corpus.
+        Count = "count": Integer,
+        /// TEXT: name of a file that has it.
+        File = "file": Text,
+        /// INTEGER: 0-based byte where it begins there.
+        Offset = "offset": Integer,
+        /// TEXT: the match as the given text has it; a BLOB if it is not UTF-8.
+        Text = "text": Text,
+    }
+}
+
+columns! {
+    /// Columns of `attribute('corpus', 'text', words)`.
+    AttributeColumn {
+        /// INTEGER: 0-based number of the first word in the text.
+        Position = "position": Integer,
+        /// INTEGER: words of the match.
+        Words = "words": Integer,
+        /// INTEGER: 0-based byte where it begins in the text.
+        TextOffset = "text_offset": Integer,
+        /// INTEGER: its bytes in the text.
+        TextLength = "text_length": Integer,
+        /// INTEGER: how often it occurs in the corpus.
+        Count = "count": Integer,
+        /// TEXT: name of a file that has it.
+        File = "file": Text,
+        /// INTEGER: 0-based byte where it begins there.
+        Offset = "offset": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `overlap('corpus', 'text', n)`.
+    OverlapColumn {
+        /// INTEGER: words of the text.
+        Words = "words": Integer,
+        /// INTEGER: how many of them lie in an n-gram that the corpus has.
+        Covered = "covered": Integer,
+        /// REAL: `covered / words`, NULL without words.
+        Share = "share": Real,
+        /// INTEGER: words of the longest match; 0 without one.
+        Longest = "longest": Integer,
+        /// INTEGER: 0-based number of its first word in the text, NULL without one.
+        Position = "position": Integer,
+        /// INTEGER: how often it occurs in the corpus.
+        Count = "count": Integer,
+        /// TEXT: name of a file that has it, NULL without one.
+        File = "file": Text,
+        /// INTEGER: 0-based byte where it begins there, NULL without one.
+        Offset = "offset": Integer,
+    }
+}
+
+columns! {
+    /// Columns of `duplicates('corpus', words)`.
+    DuplicatesColumn {
+        /// INTEGER: words of the passage.
+        Words = "words": Integer,
+        /// INTEGER: how often it occurs.
+        Count = "count": Integer,
+        /// INTEGER: number of files that have it.
+        Files = "files": Integer,
+        /// TEXT: name of the first file that has it.
+        File = "file": Text,
+        /// INTEGER: 0-based number of its first word there.
+        Position = "position": Integer,
+        /// INTEGER: 0-based byte where it begins there.
+        Offset = "offset": Integer,
+        /// INTEGER: its bytes there.
+        Length = "length": Integer,
     }
 }
 
@@ -496,23 +681,6 @@ pub enum Expression {
         /// How texts compare: for [`Function::Max`], [`Function::Min`] and [`Function::NullIf`].
         collation: Collation,
     },
-}
-
-/// The kind of values that an expression tends to hold (SQLite's datatype3.html, section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Affinity {
-    /// No tendency: literals and most functions.
-    None,
-    /// 64-bit signed integers.
-    Integer,
-    /// 64-bit floating point.
-    Real,
-    /// Text.
-    Text,
-    /// Bytes.
-    Blob,
-    /// Numbers of either kind; only of CAST.
-    Numeric,
 }
 
 /// Operators of two operands that are not comparisons.

@@ -13,7 +13,9 @@ use regex_syntax::ast::{
     self, Ast, ClassSetItem, Flag, GroupKind, RepetitionKind, RepetitionRange, Span, Visitor,
 };
 use regex_syntax::hir::translate::{Translator, TranslatorBuilder};
-use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind};
+use regex_syntax::hir::{
+    Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind,
+};
 use regex_syntax::utf8::{Utf8Range, Utf8Sequences};
 
 use crate::limits::{REGEXP_BYTES_MAX, REGEXP_FOLDED_MAX, REGEXP_MEMORY_MAX};
@@ -82,6 +84,97 @@ impl fmt::Display for RegexpFault {
             None => Ok(()),
         }
     }
+}
+
+/// The flags of the expression of `grep()`: those of the crate `regex`, and `l`, with which a match lies within a line.
+pub const GREP_FLAGS: &str = "imsxUul";
+
+/// The flag with which a match lies within a line.
+const WITHIN_LINES: char = 'l';
+
+/// As `parse`, with some of [`GREP_FLAGS`] in force.
+///
+/// # Errors
+/// As `parse`; if with `l` it needs a line feed.
+pub fn parse_with_flags(
+    pattern: &str,
+    flags: &str,
+    memory_limit: u64,
+) -> Result<ParsedRegexp, Box<RegexpFault>> {
+    let own: String = flags.chars().filter(|&flag| flag != WITHIN_LINES).collect();
+    let mut flagged = String::new();
+    if !own.is_empty() {
+        flagged = format!("(?{})", in_order(&own));
+    }
+    let before = flagged.len();
+    flagged.push_str(pattern);
+    let mut parsed = parse(&flagged, memory_limit).map_err(|fault| {
+        // All of the group of flags is ASCII.
+        let place = fault.place.map(|(byte, character)| {
+            let own = |place: usize, least| place.saturating_sub(before).max(least);
+            (own(byte, 0), own(character, 1))
+        });
+        Box::new(RegexpFault { place, ..*fault })
+    })?;
+    if flags.contains(WITHIN_LINES) {
+        parsed.hir = within_lines(parsed.hir).ok_or_else(|| {
+            Box::new(RegexpFault {
+                what: "it needs a line feed, which is in no line".to_owned(),
+                place: None,
+                hint: "without flag l matches may have line feeds",
+            })
+        })?;
+    }
+    Ok(parsed)
+}
+
+/// Each flag once.
+fn in_order(flags: &str) -> String {
+    GREP_FLAGS
+        .chars()
+        .filter(|&flag| flags.contains(flag))
+        .collect()
+}
+
+/// An expression with the matches that have no line feed; none if it has a literal one. Nested no deeper than patterns may be.
+fn within_lines(hir: Hir) -> Option<Hir> {
+    const LINE_FEED: u8 = b'\n';
+    Some(match hir.into_kind() {
+        HirKind::Literal(literal) => {
+            if literal.0.contains(&LINE_FEED) {
+                return None;
+            }
+            Hir::literal(literal.0)
+        }
+        HirKind::Class(Class::Unicode(mut class)) => {
+            let feed = ClassUnicodeRange::new(char::from(LINE_FEED), char::from(LINE_FEED));
+            class.difference(&ClassUnicode::new([feed]));
+            Hir::class(Class::Unicode(class))
+        }
+        HirKind::Class(Class::Bytes(mut class)) => {
+            let feed = ClassBytesRange::new(LINE_FEED, LINE_FEED);
+            class.difference(&ClassBytes::new([feed]));
+            Hir::class(Class::Bytes(class))
+        }
+        HirKind::Repetition(mut repetition) => {
+            *repetition.sub = within_lines(*repetition.sub)?;
+            Hir::repetition(repetition)
+        }
+        HirKind::Capture(mut capture) => {
+            *capture.sub = within_lines(*capture.sub)?;
+            Hir::capture(capture)
+        }
+        HirKind::Concat(parts) => {
+            let parts = parts.into_iter().map(within_lines);
+            Hir::concat(parts.collect::<Option<_>>()?)
+        }
+        HirKind::Alternation(parts) => {
+            let parts = parts.into_iter().map(within_lines);
+            Hir::alternation(parts.collect::<Option<_>>()?)
+        }
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Empty => Hir::empty(),
+    })
 }
 
 /// Parses a pattern, which may take `memory_limit` bytes of memory when it is compiled.

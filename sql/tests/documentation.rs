@@ -169,6 +169,7 @@ fn every_example_of_the_page_is_a_plan() {
 #[test]
 fn every_function_setting_and_column_is_on_the_page() {
     use zipfdb_sql::query::*;
+    use zipfdb_sql::search_call::SearchFunction;
     use zipfdb_sql::setting::{Setting, Strategy};
 
     let functions = "abs avg binding char char_length character_length coalesce concat concat_ws count glob hex if ifnull iif \
@@ -193,11 +194,25 @@ fn every_function_setting_and_column_is_on_the_page() {
     let names = names.chain(SegmentsColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(IndexesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(FilesWithColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(NextWordsColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(LongestMatchesColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(AttributeColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(OverlapColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(DuplicatesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(CachesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(DevicesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(SettingsColumn::ALL.iter().map(|column| column.name()));
-    for name in names {
+    let functions = SearchFunction::ALL.into_iter();
+    let columns = functions.flat_map(|function| function.columns().iter().map(|(name, _)| *name));
+    for name in names.chain(columns) {
         assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+    for function in SearchFunction::ALL {
+        for (name, _) in function.arguments().iter().skip(2) {
+            let is_there =
+                page.contains(&format!("{name} =>")) || page.contains(&format!("`{name}`"));
+            assert!(is_there, "{name} of {}", function.name());
+        }
     }
     for strategy in Strategy::ALL {
         assert!(page.contains(&format!("`'{}'`", strategy.name())));

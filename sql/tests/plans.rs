@@ -231,6 +231,11 @@ fn the_tasks_of_the_papers() {
         SELECT name, kind, bytes FROM indexes('reviews');
         SELECT file FROM files_with('reviews', 'good', 'bad') LIMIT 3;
         SELECT word FROM term_vectors('reviews', 5) WHERE rank = 1;
+        SELECT * FROM next_words('reviews', 'the cat', backoff => TRUE);
+        SELECT * FROM longest_matches('reviews', 'the cat sat');
+        SELECT * FROM attribute('reviews', 'the cat sat', 3);
+        SELECT share FROM overlap('reviews', text => 'the cat sat');
+        SELECT words, count FROM duplicates('reviews', words => 20) LIMIT 5;
         SELECT ngram, COUNT(*) FROM ngrams('reviews', 3) GROUP BY ngram;
         SELECT ngram, file, COUNT(*) AS n FROM ngrams('reviews', n => 3) GROUP BY ngram, file ORDER BY ngram, n DESC, file;
         SELECT COUNT(word) FROM reviews WHERE file = 'f' AND word = 'w';

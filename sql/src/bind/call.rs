@@ -181,6 +181,8 @@ impl Expressions<'_> {
                     | Relation::Ngrams { .. }
                     | Relation::TermVectors { .. }
                     | Relation::Files { .. }
+                    | Relation::Grep { .. }
+                    | Relation::Lines { .. }
             )
         );
         has_values && matches!(self.arena.get(expression), Expression::Column(_))

@@ -8,15 +8,19 @@ use std::collections::HashMap;
 
 use super::Binder;
 use super::blocks::{Blocks, BoundSelect, Column};
+use super::regexp_check::RegexpPlace;
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::functions;
 use crate::query::{
-    Affinity, CachesColumn, CorporaColumn, DevicesColumn, FilesColumn, FilesWithColumn,
-    IndexesColumn, NgramsColumn, Relation, SegmentsColumn, SettingsColumn, Source,
+    Affinity, AttributeColumn, CachesColumn, CorporaColumn, DevicesColumn, DuplicatesColumn,
+    FilesColumn, FilesWithColumn, GrepColumn, IndexesColumn, LinesColumn, LongestMatchesColumn,
+    NextWordsColumn, NgramsColumn, OverlapColumn, Relation, SegmentsColumn, SettingsColumn, Source,
     TermVectorsColumn, WordsColumn,
 };
+use crate::regexp::GREP_FLAGS;
+use crate::search_call::{ArgumentKind, SearchCall, SearchFunction};
 use crate::suggest::{did_you_mean, nearest};
-use crate::syntax::{Argument, From, FromKind, Name, Operand};
+use crate::syntax::{Argument, From, FromKind, Name, Operand, OperandKind};
 use crate::value::Value;
 
 /// Words of an n-gram, at most.
@@ -24,6 +28,11 @@ const NGRAM_WORDS_MAX: i64 = 8;
 
 /// Words of each file in a term vector by default.
 const TERM_VECTOR_WORDS: u64 = 10;
+
+/// Words of a match that is attributed, of an n-gram that texts share, and of a repeat, at least, by default.
+const ATTRIBUTED_WORDS: u64 = 8;
+const OVERLAP_WORDS: u64 = 13;
+const DUPLICATE_WORDS: u64 = 50;
 
 /// What FROM makes known.
 pub(super) struct Scope<'a> {
@@ -188,6 +197,25 @@ impl Binder<'_> {
                 let relation = Relation::FilesWith { corpus, words };
                 (relation, columns_of!(FilesWithColumn))
             }
+            "grep" => {
+                let expected = "a corpus in single quotes, a regular expression and perhaps flags";
+                let [corpus, regex, flags] = call.take(["corpus", "regex", "flags"], expected)?;
+                let corpus = call.corpus(corpus, expected)?;
+                let regex = regex.ok_or_else(|| call.wrong_arguments(expected))?;
+                let flags = flags.map_or(Ok(String::new()), |flags| call.grep_flags(flags))?;
+                let regex = call.regexp(regex, &flags)?;
+                let relation = Relation::Grep {
+                    corpus,
+                    regex,
+                    flags,
+                };
+                (relation, columns_of!(GrepColumn))
+            }
+            "lines" => {
+                let [corpus] = call.take(["corpus"], CORPUS)?;
+                let corpus = call.corpus(corpus, CORPUS)?;
+                (Relation::Lines { corpus }, columns_of!(LinesColumn))
+            }
             "caches" => {
                 let [corpus] = call.take(["corpus"], CORPUS)?;
                 let corpus = call.corpus(corpus, CORPUS)?;
@@ -216,18 +244,17 @@ impl Binder<'_> {
                 let expected = "a corpus in single quotes and perhaps a number of words";
                 let [corpus, k] = call.take(["corpus", "k"], expected)?;
                 let corpus = call.corpus(corpus, expected)?;
-                let mut words = TERM_VECTOR_WORDS;
-                if let Some(k) = k {
-                    let count = call.integer(k, "k")?;
-                    words = u64::try_from(count)
-                        .ok()
-                        .filter(|count| *count > 0)
-                        .ok_or_else(|| call.out_of_range(k, "k", "at least 1".to_owned(), count))?;
-                }
+                let words = call.positive(k, "k", TERM_VECTOR_WORDS)?;
                 let relation = Relation::TermVectors { corpus, k: words };
                 (relation, columns_of!(TermVectorsColumn))
             }
-            _ => return Err(self.no_table_function(name)),
+            "next_words" | "longest_matches" | "attribute" | "overlap" | "duplicates" => {
+                return call.any_length(&function);
+            }
+            _ => match SearchFunction::named(&function) {
+                Some(function) => return call.search(function),
+                None => return Err(self.no_table_function(name)),
+            },
         })
     }
 
@@ -320,10 +347,21 @@ impl<'c> TableCall<'c> {
         expected: &'static str,
     ) -> Result<[Option<&'c Operand>; N]> {
         let mut taken = [None; N];
+        self.take_into(&names, expected, &mut taken)?;
+        Ok(taken)
+    }
+
+    /// As [`TableCall::take`], into a slice that has a place for each name.
+    fn take_into(
+        &self,
+        names: &[&str],
+        expected: &'static str,
+        taken: &mut [Option<&'c Operand>],
+    ) -> Result<()> {
         let mut named = false;
         for (index, Argument { name, value }) in self.arguments.iter().enumerate() {
             let index = match name {
-                None if index >= N || named => return Err(self.wrong_arguments(expected)),
+                None if index >= names.len() || named => return Err(self.wrong_arguments(expected)),
                 None => index,
                 Some(name) => {
                     named = true;
@@ -331,7 +369,7 @@ impl<'c> TableCall<'c> {
                         .iter()
                         .position(|known| known.eq_ignore_ascii_case(&name.text));
                     index.ok_or_else(|| {
-                        let hint = did_you_mean(&name.text, &names, "arguments are");
+                        let hint = did_you_mean(&name.text, names, "arguments are");
                         let binder = self.binder;
                         binder.no_such(name.at, NameKind::Argument, &name.text, hint)
                     })?
@@ -342,7 +380,75 @@ impl<'c> TableCall<'c> {
                 return Err(self.binder.conflict(value.at, message, Hint::NONE));
             }
         }
-        Ok(taken)
+        Ok(())
+    }
+
+    /// A table function of search.
+    fn search(&self, function: SearchFunction) -> Result<(Relation, Vec<Column>)> {
+        let (parameters, expected) = (function.arguments(), function.expected());
+        let names: Vec<&str> = parameters.iter().map(|(name, _)| *name).collect();
+        let mut taken = vec![None; names.len()];
+        self.take_into(&names, expected, &mut taken)?;
+        if taken[..function.required()].contains(&None) {
+            return Err(self.wrong_arguments(expected));
+        }
+        let mut call = SearchCall {
+            function,
+            corpus: self.corpus(taken[0], expected)?,
+            reference: None,
+            arguments: Vec::new(),
+            measures: Vec::new(),
+        };
+        let mut measures = function.measures().to_owned();
+        for (&(name, kind), operand) in parameters.iter().zip(taken).skip(1) {
+            let Some(operand) = operand else { continue };
+            if !self.binder.is_known(operand) {
+                continue;
+            }
+            let value = self.search_argument(operand, name, kind)?;
+            match (name, &value) {
+                ("measures", Value::Text(list)) => measures = list.to_string(),
+                ("reference", _) => call.reference = Some(self.corpus(Some(operand), expected)?),
+                _ => call.arguments.push((name, value)),
+            }
+        }
+        let measures = measures.split(',').map(str::trim);
+        let measures = measures.filter(|measure| !measure.is_empty());
+        call.measures = measures.map(str::to_ascii_lowercase).collect();
+        let columns = call.columns();
+        let columns = columns.map(|(name, affinity)| Column::new(name.to_owned(), affinity));
+        let columns = columns.collect();
+        Ok((Relation::Search(call), columns))
+    }
+
+    /// The value of an argument of search, if it has the type.
+    fn search_argument(&self, operand: &Operand, name: &str, kind: ArgumentKind) -> Result<Value> {
+        let value = self.binder.value(&operand.kind);
+        let what = || format!("{name} of {}", self.function());
+        match (kind, value) {
+            (ArgumentKind::Integer(least), Value::Integer(given)) if *given < least => {
+                let bounds = format!("at least {least}");
+                Err(self.out_of_range(operand, name, bounds, *given))
+            }
+            (ArgumentKind::Text | ArgumentKind::Any, Value::Text(_))
+            | (
+                ArgumentKind::Integer(_) | ArgumentKind::Number | ArgumentKind::Any,
+                Value::Integer(_),
+            )
+            | (ArgumentKind::Number, Value::Real(_)) => Ok(value.clone()),
+            (ArgumentKind::Text, _) => {
+                Err((self.binder).wrong_type(operand, &what(), "TEXT", Hint::NONE))
+            }
+            (ArgumentKind::Integer(_), _) => {
+                Err((self.binder).wrong_type(operand, &what(), "INTEGER", Hint::NONE))
+            }
+            (ArgumentKind::Number, _) => {
+                Err((self.binder).wrong_type(operand, &what(), "a number", Hint::NONE))
+            }
+            (ArgumentKind::Any, _) => {
+                Err((self.binder).wrong_type(operand, &what(), "TEXT or INTEGER", Hint::NONE))
+            }
+        }
     }
 
     /// A corpus and at least one word, none of which has a name.
@@ -378,6 +484,94 @@ impl<'c> TableCall<'c> {
         Ok((self.corpus(Some(&corpus.value), expected)?, words))
     }
 
+    /// A call of a function for phrases of any length.
+    fn any_length(&self, function: &str) -> Result<(Relation, Vec<Column>)> {
+        const TEXT: &str = "a corpus in single quotes and a text";
+        const TEXT_AND_WORDS: &str =
+            "a corpus in single quotes, a text and perhaps a number of words";
+        Ok(match function {
+            "next_words" => {
+                let expected = "a corpus in single quotes, a context and perhaps `backoff => true`";
+                let [corpus, context, backoff] =
+                    self.take(["corpus", "context", "backoff"], expected)?;
+                let relation = Relation::NextWords {
+                    corpus: self.corpus(corpus, expected)?,
+                    context: self.bytes(context, "the context", expected)?,
+                    backoff: match backoff {
+                        None => false,
+                        Some(backoff) => self.integer(backoff, "backoff")? != 0,
+                    },
+                };
+                (relation, columns_of!(NextWordsColumn))
+            }
+            "longest_matches" => {
+                let [corpus, text] = self.take(["corpus", "text"], TEXT)?;
+                let relation = Relation::LongestMatches {
+                    corpus: self.corpus(corpus, TEXT)?,
+                    text: self.bytes(text, "the text", TEXT)?,
+                };
+                (relation, columns_of!(LongestMatchesColumn))
+            }
+            "attribute" => {
+                let names = ["corpus", "text", "words"];
+                let [corpus, text, words] = self.take(names, TEXT_AND_WORDS)?;
+                let relation = Relation::Attribute {
+                    corpus: self.corpus(corpus, TEXT_AND_WORDS)?,
+                    text: self.bytes(text, "the text", TEXT_AND_WORDS)?,
+                    words_min: self.positive(words, "words", ATTRIBUTED_WORDS)?,
+                };
+                (relation, columns_of!(AttributeColumn))
+            }
+            "overlap" => {
+                let [corpus, text, n] = self.take(["corpus", "text", "n"], TEXT_AND_WORDS)?;
+                let relation = Relation::Overlap {
+                    corpus: self.corpus(corpus, TEXT_AND_WORDS)?,
+                    text: self.bytes(text, "the text", TEXT_AND_WORDS)?,
+                    n: self.positive(n, "n", OVERLAP_WORDS)?,
+                };
+                (relation, columns_of!(OverlapColumn))
+            }
+            _ => {
+                let expected = "a corpus in single quotes and perhaps a number of words";
+                let [corpus, words] = self.take(["corpus", "words"], expected)?;
+                let relation = Relation::Duplicates {
+                    corpus: self.corpus(corpus, expected)?,
+                    words_min: self.positive(words, "words", DUPLICATE_WORDS)?,
+                };
+                (relation, columns_of!(DuplicatesColumn))
+            }
+        })
+    }
+
+    /// A number of at least 1, or the default.
+    fn positive(&self, operand: Option<&Operand>, name: &str, default: u64) -> Result<u64> {
+        let Some(operand) = operand else {
+            return Ok(default);
+        };
+        let number = self.integer(operand, name)?;
+        (u64::try_from(number).ok().filter(|&number| number > 0))
+            .ok_or_else(|| self.out_of_range(operand, name, "at least 1".to_owned(), number))
+    }
+
+    /// The bytes of a TEXT or BLOB.
+    fn bytes(
+        &self,
+        operand: Option<&Operand>,
+        name: &str,
+        expected: &'static str,
+    ) -> Result<Vec<u8>> {
+        let operand = operand.ok_or_else(|| self.wrong_arguments(expected))?;
+        match self.binder.value(&operand.kind) {
+            _ if !self.binder.is_known(operand) => Ok(Vec::new()),
+            Value::Text(text) => Ok(text.as_bytes().to_vec()),
+            Value::Blob(text) => Ok(text.to_vec()),
+            _ => {
+                let what = format!("{name} of {}", self.function());
+                Err(self.binder.wrong_type(operand, &what, "TEXT", Hint::NONE))
+            }
+        }
+    }
+
     fn function(&self) -> String {
         format!("{}()", self.name.text.to_ascii_lowercase())
     }
@@ -403,6 +597,39 @@ impl<'c> TableCall<'c> {
         let what = format!("the corpus of {}", self.function());
         let corpus = self.binder.text(operand, &what)?;
         self.binder.corpus(&corpus, operand.at)
+    }
+
+    /// A regular expression with these flags.
+    fn regexp(&self, operand: &Operand, flags: &str) -> Result<String> {
+        if !self.binder.is_known(operand) {
+            return Ok(String::new());
+        }
+        let what = format!("the regular expression of {}", self.function());
+        let regexp = self.binder.text(operand, &what)?;
+        let is_literal = matches!(operand.kind, OperandKind::Literal(_));
+        let place = RegexpPlace {
+            at: operand.at,
+            is_literal,
+        };
+        self.binder.check_regexp(&regexp, flags, place)?;
+        Ok(regexp)
+    }
+
+    /// The flags of a regular expression.
+    fn grep_flags(&self, operand: &Operand) -> Result<String> {
+        if !self.binder.is_known(operand) {
+            return Ok(String::new());
+        }
+        let what = format!("the flags of {}", self.function());
+        let flags = self.binder.text(operand, &what)?;
+        match flags.chars().find(|flag| !GREP_FLAGS.contains(*flag)) {
+            None => Ok(flags),
+            Some(flag) => {
+                let message = format!("{} is no flag", quote(flag.encode_utf8(&mut [0; 4])));
+                let hint = Hint::new(format!("flags are the letters of {}", quote(GREP_FLAGS)));
+                Err(self.binder.conflict(operand.at, message, hint))
+            }
+        }
     }
 
     fn integer(&self, operand: &Operand, name: &str) -> Result<i64> {

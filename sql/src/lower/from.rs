@@ -141,7 +141,7 @@ impl Lowering<'_, '_> {
                 arg: _,
                 operator: ast::FunctionArgOperator::RightArrow,
             } => {
-                let name = self.cursor.name("the name of an argument")?;
+                let name = self.cursor.argument_name()?;
                 self.cursor.expect("=>")?;
                 Some(name)
             }

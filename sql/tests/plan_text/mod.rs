@@ -8,9 +8,10 @@
 
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
-    Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, CachesColumn, Collation,
-    Comparison, CorporaColumn, DevicesColumn, Expression, ExpressionId, FilesColumn,
-    FilesWithColumn, Function, IndexesColumn, Matcher, NgramsColumn, Query, Relation,
+    Affinity, Aggregate, AggregateFunction, AttributeColumn, BinaryOperator, Block, CachesColumn,
+    Collation, Comparison, CorporaColumn, DevicesColumn, DuplicatesColumn, Expression,
+    ExpressionId, FilesColumn, FilesWithColumn, Function, GrepColumn, IndexesColumn, LinesColumn,
+    LongestMatchesColumn, Matcher, NextWordsColumn, NgramsColumn, OverlapColumn, Query, Relation,
     SegmentsColumn, SettingsColumn, SortKey, Source, TermVectorsColumn, WordsColumn,
 };
 
@@ -143,17 +144,63 @@ fn relation_text(relation: &Relation) -> String {
     match relation {
         Relation::Words { corpus } => name(corpus),
         Relation::Ngrams { corpus, n } => format!("ngrams({}, {n})", text(corpus)),
+        Relation::Search(call) => {
+            let arguments = call.arguments.iter();
+            let arguments = arguments.map(|(name, value)| format!(", {name} => {value:?}"));
+            let reference = call.reference.iter();
+            let reference = reference.map(|corpus| format!(", reference => {}", text(corpus)));
+            let (corpus, name) = (text(&call.corpus), call.function.name());
+            let rest: String = arguments.chain(reference).collect();
+            format!("{name}({corpus}{rest})")
+        }
         Relation::TermVectors { corpus, k } => format!("term_vectors({}, {k})", text(corpus)),
         Relation::Files { corpus } => format!("files({})", text(corpus)),
         Relation::Corpora => "corpora()".to_owned(),
         Relation::Segments { corpus } => format!("segments({})", text(corpus)),
         Relation::Caches { corpus } => format!("caches({})", text(corpus)),
         Relation::Indexes { corpus } => format!("indexes({})", text(corpus)),
+        Relation::NextWords {
+            corpus,
+            context,
+            backoff,
+        } => {
+            let context = text(&String::from_utf8_lossy(context));
+            format!("next_words({}, {context}, {backoff})", text(corpus))
+        }
+        Relation::LongestMatches { corpus, text: of } => {
+            let of = text(&String::from_utf8_lossy(of));
+            format!("longest_matches({}, {of})", text(corpus))
+        }
+        Relation::Attribute {
+            corpus,
+            text: of,
+            words_min,
+        } => {
+            let of = text(&String::from_utf8_lossy(of));
+            format!("attribute({}, {of}, {words_min})", text(corpus))
+        }
+        Relation::Overlap {
+            corpus,
+            text: of,
+            n,
+        } => {
+            let of = text(&String::from_utf8_lossy(of));
+            format!("overlap({}, {of}, {n})", text(corpus))
+        }
+        Relation::Duplicates { corpus, words_min } => {
+            format!("duplicates({}, {words_min})", text(corpus))
+        }
         Relation::FilesWith { corpus, words } => {
             let words = words.iter().map(|word| String::from_utf8_lossy(word));
             let words: Vec<String> = words.map(|word| text(&word)).collect();
             format!("files_with({}, {})", text(corpus), words.join(", "))
         }
+        Relation::Grep {
+            corpus,
+            regex,
+            flags,
+        } => format!("grep({}, {}, {})", text(corpus), text(regex), text(flags)),
+        Relation::Lines { corpus } => format!("lines({})", text(corpus)),
         Relation::Devices => "devices()".to_owned(),
         Relation::Settings => "settings()".to_owned(),
     }
@@ -168,6 +215,7 @@ fn columns_of(relation: &Relation) -> Vec<String> {
     let names: Vec<&str> = match relation {
         Relation::Words { .. } => names!(WordsColumn),
         Relation::Ngrams { .. } => names!(NgramsColumn),
+        Relation::Search(call) => call.columns().map(|(name, _)| name).collect(),
         Relation::TermVectors { .. } => names!(TermVectorsColumn),
         Relation::Files { .. } => names!(FilesColumn),
         Relation::Corpora => names!(CorporaColumn),
@@ -175,6 +223,13 @@ fn columns_of(relation: &Relation) -> Vec<String> {
         Relation::Caches { .. } => names!(CachesColumn),
         Relation::Indexes { .. } => names!(IndexesColumn),
         Relation::FilesWith { .. } => names!(FilesWithColumn),
+        Relation::Grep { .. } => names!(GrepColumn),
+        Relation::Lines { .. } => names!(LinesColumn),
+        Relation::NextWords { .. } => names!(NextWordsColumn),
+        Relation::LongestMatches { .. } => names!(LongestMatchesColumn),
+        Relation::Attribute { .. } => names!(AttributeColumn),
+        Relation::Overlap { .. } => names!(OverlapColumn),
+        Relation::Duplicates { .. } => names!(DuplicatesColumn),
         Relation::Devices => names!(DevicesColumn),
         Relation::Settings => names!(SettingsColumn),
     };
