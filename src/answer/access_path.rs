@@ -50,10 +50,14 @@ pub(crate) enum PathName {
     OccurrenceLists,
     NgramTable,
     SuffixArray,
+    /// Each of several phrases by the best path of its own.
+    EachPhrase,
     /// From a symbol up to the rules and roots that use it.
     Parents,
     /// All bodies and roots, for n-grams that cross symbols.
     Crossings,
+    /// The steps of an automaton over rules, each made once.
+    RuleSteps,
     /// The root of one file.
     Decode,
     /// The roots of all files, one after the other; none is kept.
@@ -91,8 +95,10 @@ impl PathName {
             PathName::OccurrenceLists => "occurrence_lists",
             PathName::NgramTable => "ngram_table",
             PathName::SuffixArray => "suffix_array",
+            PathName::EachPhrase => "each_phrase",
             PathName::Parents => "parents",
             PathName::Crossings => "crossings",
+            PathName::RuleSteps => "rule_steps",
             PathName::Decode => "decode",
             PathName::RootScan => "root_scan",
             PathName::Expansions => "expansions",

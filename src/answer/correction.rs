@@ -36,6 +36,26 @@ impl WindowChanges {
     }
 }
 
+/// Ranges of places of a segment whose words are gone, as a suffix array counts places: one behind each file. Ascending and
+/// apart; an empty one parts the words before and behind it.
+pub(super) type BrokenPlaces = Vec<(u32, u32)>;
+
+/// How many words from a place on no broken place touches.
+pub(super) fn whole_words(broken: &[(u32, u32)], place: u64) -> u64 {
+    let next = broken.partition_point(|&(_, end)| u64::from(end) <= place);
+    let next = broken.get(next);
+    next.map_or(u64::MAX, |&(start, _)| {
+        u64::from(start).saturating_sub(place)
+    })
+}
+
+/// The items of an n-gram in a list that ascends by n-gram.
+pub(super) fn range_of<T>(list: &[T], window_of: impl Fn(&T) -> &Window, window: Window) -> &[T] {
+    let from = list.partition_point(|item| *window_of(item) < window);
+    let count = list[from..].partition_point(|item| *window_of(item) == window);
+    &list[from..from + count]
+}
+
 /// Corrects a row of a table by changes, both ascending; zeros are dropped. `subject` names the counts of a column, for errors.
 pub(super) fn corrected(
     row: &[(u32, u32)],

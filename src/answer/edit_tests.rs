@@ -20,7 +20,7 @@ use crate::segment::cache::Cache;
 use crate::{Error, Result};
 
 /// The same edits on plain texts: rows of one batch see the texts before it.
-fn edit(texts: &mut Texts, batch: &EditBatch) {
+pub(super) fn edit(texts: &mut Texts, batch: &EditBatch) {
     match batch {
         EditBatch::Insert(rows) => {
             let before = texts.clone();
@@ -92,7 +92,7 @@ fn snippet(numbers: &mut Numbers) -> Vec<u8> {
     }
 }
 
-fn some_edits(numbers: &mut Numbers, texts: &Texts) -> EditBatch {
+pub(super) fn some_edits(numbers: &mut Numbers, texts: &Texts) -> EditBatch {
     let names: Vec<&String> = texts.keys().collect();
     let any = |numbers: &mut Numbers| -> Arc<str> {
         match names.len() {

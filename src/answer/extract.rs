@@ -141,7 +141,7 @@ impl StoredView {
     }
 
     /// As `extract`, on segments that are pinned.
-    fn extract_of(
+    pub(super) fn extract_of(
         &self,
         segments: &SegmentViews<'_>,
         (file, offset, length): (usize, u64, u64),
@@ -358,7 +358,7 @@ impl CorpusView {
     }
 
     /// The pieces of a range of a file, as far as it goes.
-    fn pieces(&self, file: usize, offset: u64, length: u64) -> Vec<Piece> {
+    pub(super) fn pieces(&self, file: usize, offset: u64, length: u64) -> Vec<Piece> {
         match self.resolve(file).1 {
             Some(edit) => edit.text.pieces(offset, length),
             None => {

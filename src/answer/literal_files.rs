@@ -13,7 +13,7 @@ use super::corpus_view::CorpusView;
 use super::placement::PlacementPlan;
 use crate::Result;
 use crate::runtime::interrupt::check;
-use crate::segment::cost::SYMBOL_COST;
+use crate::segment::cost::{SYMBOL_COST, TOKEN_READING_COST};
 use crate::segment::{SegmentView, StructureKind};
 
 /// For each file of a segment whether its bytes there contain a literal.
@@ -72,9 +72,6 @@ impl PartitionOperation for LiteralFiles {
         },
     ];
 }
-
-/// Reading a token byte by byte.
-const TOKEN_READING_COST: f64 = 20.0;
 
 /// The cost of the readings of all symbols, in nanoseconds of one thread.
 fn tables_cost(segment: &SegmentView) -> f64 {

@@ -10,6 +10,9 @@
 
 pub(crate) mod access_path;
 mod all_words;
+mod any_length;
+#[cfg(test)]
+mod any_length_tests;
 pub(crate) mod batch_results;
 mod corpus_view;
 mod correction;
@@ -25,9 +28,13 @@ mod file_counts;
 mod file_index;
 mod first_ngrams;
 mod frequent_words;
+mod grep;
 mod literal_files;
+mod long_suffixes;
+mod longest_matches;
 mod lookup_cache;
 mod merge;
+mod next_words;
 mod ngram_files;
 mod ngram_merge;
 mod ngram_partitions;
@@ -44,12 +51,16 @@ mod placement;
 mod plan;
 mod question;
 mod reader;
+mod repeats;
+mod seams;
 mod search;
+mod spans;
 mod stored_view;
 mod tables;
 mod terminals;
 #[cfg(test)]
 mod tests;
+mod text_pass;
 mod top_k;
 mod vocabulary;
 mod word_counts;
@@ -59,11 +70,15 @@ mod word_number_cursor;
 mod word_numbers;
 mod word_plan;
 
+pub use any_length::{
+    LongestMatch, NextWord, NextWords, RepeatedPassage, RepeatedPassages, TextOverlap,
+};
 pub(crate) use batch_results::Found;
 pub(crate) use corpus_view::CorpusView;
 pub(crate) use counted_ngrams::{CountedNgrams, WithCounts};
 pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces};
 pub use file_index::FileSummary;
+pub(crate) use grep::{FileSpans, SpanPlace, SpanQuestion, SpansOf, TextSpan};
 pub(crate) use lookup_cache::LookupCache;
 pub(crate) use ngram_files::WithFiles;
 pub(crate) use ngram_partitions::SegmentNgrams;
@@ -75,6 +90,7 @@ pub(crate) use question::{
     FileSet, Granularity, MergedOrder, PlaceConditions, PlaceSet, Question, ShownParts, TextSet,
 };
 pub(crate) use reader::CorpusReader;
+pub(crate) use spans::{SpanPasses, SpanTable};
 pub(crate) use stored_view::{StoredCorpus, StoredView};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use top_k::Top;

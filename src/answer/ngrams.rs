@@ -715,7 +715,7 @@ fn ranges_of<'a>(
 const SYMBOL_WORDS_MAX: u64 = 4;
 
 /// Bytes that a suffix array takes for each word.
-const SUFFIX_BYTES: u64 = 9;
+pub(super) const SUFFIX_BYTES: u64 = 9;
 
 /// Bytes of a table for each symbol, about.
 const TABLE_BYTES: u64 = 40;

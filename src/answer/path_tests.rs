@@ -12,8 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use regex_automata::meta;
+use regex_syntax::ParserBuilder;
 use tempfile::TempDir;
 use zipfdb_kernels::{CountTable, FileOrder, Literal};
+use zipfdb_search::grep::GrepAutomaton;
 use zipfdb_storage::{CorpusSettings, IndexKind, IngestMode, Tokenizer};
 
 use super::access_path::{PartitionOperation, PathName, Run, RunLog, answer};
@@ -28,12 +31,15 @@ use super::ngrams_of_files::ChosenNgrams;
 use super::phrase::{PhraseCount, PhrasePositions};
 use super::search::{FilePositions, FileSearch, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};
+use super::text_pass::TextPass;
 use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
 use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramPayload, NgramRequest, NgramsPart, Top, WithCounts, WithFiles};
+use super::{FileSpans, SpanPlace, SpanQuestion, SpansOf};
 use crate::Database;
 use crate::handles::snapshot::Snapshot;
 use crate::ingest::CopyOptions;
+use crate::runtime::memory::ValueMemory;
 use crate::segment::{SegmentView, StructureKind, WordFiles, word_order};
 
 /// A database on disk, which is opened anew for each question, so that nothing is decoded.
@@ -344,6 +350,36 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
                     assert_eq!(found.unwrap_or(expected), expected);
                     assert_eq!(found.is_some(), view.only_segment(file).is_some());
                 }
+            }
+        }
+    });
+    corpus.ask::<TextPass>(covered, |view, run| {
+        for expression in ["a", "[a-c]+ \\w", "(?m)^.*$", "(?i)th?e|\\s\\w\\n"] {
+            let parser = ParserBuilder::new().utf8(false).build().parse(expression);
+            let expression = parser.unwrap();
+            let regex = meta::Regex::builder().build_from_hir(&expression).unwrap();
+            let automaton = GrepAutomaton::new(&expression, 1 << 20).unwrap();
+            let matches = SpansOf::Matches(Box::new(automaton));
+            let question = SpanQuestion {
+                has_lines: true,
+                has_texts: true,
+                ..SpanQuestion::new(view, matches, ValueMemory::default())
+            };
+            // Files are few.
+            let files = (0..corpus.files.len() as u32).map(|file| (file, SpanPlace::default()));
+            let found = view.spans_of_files(&question, &files.collect::<Vec<_>>(), run);
+            for ((_, text, _), found) in corpus.files.iter().zip(found.unwrap()) {
+                let FileSpans { spans, rest } = found.unwrap();
+                let mut expected = regex.find_iter(text);
+                for span in spans {
+                    let found = expected.next().unwrap();
+                    let range = span.offset as usize..(span.offset + span.length) as usize;
+                    assert_eq!(range, found.range());
+                    assert_eq!(span.text, text[range.clone()]);
+                    let feeds = text[..range.start].iter().filter(|byte| **byte == b'\n');
+                    assert_eq!(span.line, 1 + feeds.count() as u64);
+                }
+                assert!(rest.is_some() || expected.next().is_none());
             }
         }
     });
@@ -688,6 +724,7 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<FewWordFiles>(),
         listed::<AllWordsFiles>(),
         listed::<LiteralFiles>(),
+        listed::<TextPass>(),
         listed::<NgramCounting<WithCounts>>(),
         listed::<NgramCounting<WithFiles>>(),
         listed::<ChosenNgrams<WithCounts>>(),

@@ -15,7 +15,7 @@ use zipfdb_sql::quote;
 use zipfdb_storage::Tokenizer;
 
 use super::FileSummary;
-use super::correction::WindowChanges;
+use super::correction::{BrokenPlaces, WindowChanges};
 use super::edited_text::EditedText;
 use super::numbering::{Numbering, WordSource};
 use super::stored_view::StoredView;
@@ -50,6 +50,8 @@ pub(crate) struct PendingView {
     pub(super) changes: OnceLock<Vec<(u32, i64)>>,
     /// For each n the changes of n-grams of n words by edits.
     pub(super) windows: [OnceLock<WindowChanges>; NGRAM_WORDS_MAX + 1],
+    /// For each segment the places whose words edits changed.
+    pub(super) broken: OnceLock<Vec<BrokenPlaces>>,
     /// Answers about all words, in the cache: by [`PendingTable`].
     tables: Arc<Slots>,
     /// The reserved memory of the other fields, as long as the view lives.
@@ -114,6 +116,7 @@ impl PendingView {
             byte_order: OnceLock::new(),
             changes: OnceLock::new(),
             windows: Default::default(),
+            broken: OnceLock::new(),
             tables: Slots::new(stored.cache().clone(), PendingTable::COUNT),
             books: Mutex::new(stored.cache().reservation()),
             stored: stored.clone(),
@@ -187,7 +190,9 @@ impl PendingView {
             .map_or(0, |changes| size_of_val(&changes[..]));
         let windows = self.windows.iter().filter_map(OnceLock::get);
         let windows: usize = windows.map(WindowChanges::bytes).sum();
-        let bytes = order + changes + windows + self.numbering.bytes();
+        let broken = self.broken.get().into_iter().flatten();
+        let broken: usize = broken.map(|places| size_of_val(&places[..])).sum();
+        let bytes = order + changes + windows + broken + self.numbering.bytes();
         self.books.lock().cover(bytes);
     }
 

@@ -2,21 +2,21 @@
 //!
 //! Invariant: answers are those of the current texts. Each segment looks the words up by the cheapest of the access paths below,
 //! in its own numbers; occurrences across a cut between the parts of a file are added, and those that edits broke or made are
-//! taken off and added.
+//! taken off and added. A phrase may be longer than n-grams: paths that know eight words only do not answer it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipfdb_kernels::gpu::{self, Gpu};
 use zipfdb_kernels::{
-    NgramTable, WordSuffixes, WordUses, ngram_count, ngram_count_by_pass, ngram_positions,
-    ngram_positions_by_pass,
+    LongSuffixes, NGRAM_WORDS_MAX, NgramTable, WordSuffixes, WordUses, ngram_count,
+    ngram_count_by_pass, ngram_positions, ngram_positions_by_pass,
 };
 use zipfdb_storage::IndexKind;
 
 use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::corpus_view::CorpusView;
-use super::correction::{Window, window_of};
+use super::correction::{Window, range_of, window_of};
 use super::device_partitions::RootPart;
 use super::pending_view::{Edit, NONE, PendingView};
 use super::placement::{DeviceOperation, PlacementPlan};
@@ -42,11 +42,11 @@ impl PartitionOperation for PhraseCount {
             name: PathName::SuffixArray,
             needs: &[],
             cost: |words, segment| {
-                segment.ngram_structure_cost::<WordSuffixes>(words.len(), LISTS_LOOKUP_COST)
+                segment.ngram_structure_cost::<WordSuffixes>(ordered(words), LISTS_LOOKUP_COST)
             },
             run: |words, segment, run| {
                 segment.totals()?;
-                Ok(segment.pin_until::<WordSuffixes>(run.stop)?.count(words))
+                segment.ask_suffixes(words.len(), &[], run, |suffixes| suffixes.count(words))
             },
         },
         AccessPath {
@@ -63,7 +63,7 @@ impl PartitionOperation for PhraseCount {
         AccessPath {
             name: PathName::SuffixIndex,
             needs: &[StructureKind::SuffixIndex],
-            cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, words.len()),
+            cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, ordered(words)),
             run: |words, segment, run| {
                 count_on_disk(words, segment, run, SegmentView::ngram_count_on_disk)
             },
@@ -94,7 +94,10 @@ impl PartitionOperation for PhraseCount {
         AccessPath {
             name: PathName::RootScan,
             needs: &SCAN_NEEDS,
-            cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
+            cost: |words, segment| {
+                let cost = segment.scan_cost(StructureKind::WordGrammar);
+                cost.filter(|_| words.len() <= NGRAM_WORDS_MAX)
+            },
             run: |words, segment, run| {
                 let (phrase, begin) = (phrase_of(words, segment)?, Instant::now());
                 let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
@@ -117,7 +120,7 @@ impl PartitionOperation for PhraseCount {
                 };
                 let begin = Instant::now();
                 let count = ngram_count(view, uses, ends, weights, words, run.stop)?;
-                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                segment.spend_on_ngrams(ordered(words), begin, run.stop)?;
                 Ok(count)
             },
         },
@@ -132,7 +135,7 @@ impl PartitionOperation for PhraseCount {
                 let begin = Instant::now();
                 let count = ngram_count_by_pass(view, ends, weights, words, run.stop)?;
                 segment.budgets.uses.add_since(begin);
-                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                segment.spend_on_ngrams(ordered(words), begin, run.stop)?;
                 Ok(count)
             },
         },
@@ -150,7 +153,7 @@ fn count_on_disk(
     let Some(count) = ask(segment, words)? else {
         return answer::<PhraseCount>(&words, segment, run.unforced());
     };
-    segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+    segment.spend_on_ngrams(ordered(words), begin, run.stop)?;
     Ok(count)
 }
 
@@ -176,23 +179,24 @@ impl PartitionOperation for PhrasePositions {
             name: PathName::SuffixArray,
             needs: &[],
             cost: |words, segment| {
-                segment.ngram_structure_cost::<WordSuffixes>(words.len(), LISTS_LOOKUP_COST)
+                segment.ngram_structure_cost::<WordSuffixes>(ordered(words), LISTS_LOOKUP_COST)
             },
             run: |words, segment, run| {
-                let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
-                Ok(places_of(suffixes.positions(words)))
+                let positions = |suffixes: LongSuffixes<'_>| suffixes.positions(words);
+                let found = segment.ask_suffixes(words.len(), &[], run, positions)?;
+                Ok(places_of(found))
             },
         },
         AccessPath {
             name: PathName::SuffixIndex,
             needs: &[StructureKind::SuffixIndex],
-            cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, words.len()),
+            cost: |words, segment| segment.ngram_index_cost(IndexKind::Suffixes, ordered(words)),
             run: |words, segment, run| {
                 let begin = Instant::now();
                 let Some(found) = segment.ngram_places_on_disk(words)? else {
                     return answer::<PhrasePositions>(words, segment, run.unforced());
                 };
-                segment.spend_on_ngrams(words.len(), begin, run.stop)?;
+                segment.spend_on_ngrams(ordered(words), begin, run.stop)?;
                 let token = segment.tokens_of_one(words[0])?.first;
                 let offsets = segment.offsets_on_disk(token, &found)?;
                 let mut places = places_of(found);
@@ -220,7 +224,10 @@ impl PartitionOperation for PhrasePositions {
         AccessPath {
             name: PathName::RootScan,
             needs: &SCAN_NEEDS,
-            cost: |_, segment| segment.scan_cost(StructureKind::WordGrammar),
+            cost: |words, segment| {
+                let cost = segment.scan_cost(StructureKind::WordGrammar);
+                cost.filter(|_| words.len() <= NGRAM_WORDS_MAX)
+            },
             run: |words, segment, run| {
                 let (phrase, begin) = (phrase_of(words, segment)?, Instant::now());
                 let found = segment.scan_for_phrase(&phrase, run.stop, |file, readings| {
@@ -242,7 +249,7 @@ impl PartitionOperation for PhrasePositions {
                 };
                 let begin = Instant::now();
                 let positions = ngram_positions(view, uses, ends, lengths, words, run.stop)?;
-                segment.spend_on_occurrences(words.len(), begin, run.stop)?;
+                segment.spend_on_occurrences(ordered(words), begin, run.stop)?;
                 Ok(places_of(positions))
             },
         },
@@ -257,7 +264,7 @@ impl PartitionOperation for PhrasePositions {
                 let begin = Instant::now();
                 let positions = ngram_positions_by_pass(view, ends, lengths, words, run.stop)?;
                 segment.budgets.uses.add_since(begin);
-                segment.spend_on_occurrences(words.len(), begin, run.stop)?;
+                segment.spend_on_occurrences(ordered(words), begin, run.stop)?;
                 Ok(places_of(positions))
             },
         },
@@ -355,6 +362,11 @@ impl SegmentView {
     }
 }
 
+/// The words of a phrase by which n-gram structures order it.
+fn ordered(words: &[u32]) -> usize {
+    words.len().min(NGRAM_WORDS_MAX)
+}
+
 /// The structures for counting phrases by the grammar.
 const CROSSINGS_NEEDS: [StructureKind; 2] = [StructureKind::WordGrammar, StructureKind::RuleEnds];
 
@@ -369,7 +381,7 @@ const PLACES_NEEDS: [StructureKind; 3] = [
 const SCAN_NEEDS: [StructureKind; 2] = [StructureKind::Bodies, StructureKind::Words];
 
 /// Bytes of the users of words and rules for each symbol, about.
-const USES_SYMBOL_BYTES: u64 = 5;
+pub(super) const USES_SYMBOL_BYTES: u64 = 5;
 
 /// A phrase of words, given by their numbers in the segment.
 fn phrase_of(words: &[u32], segment: &SegmentView) -> Result<Phrase> {
@@ -409,6 +421,9 @@ fn in_table(words: &[u32], segment: &SegmentView) -> Result<Vec<u32>> {
 /// The cost of reading the roots of files with all words of a phrase, in nanoseconds of all threads; none if the table of words
 /// and files is not in memory.
 fn by_table_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
+    if words.len() > NGRAM_WORDS_MAX {
+        return None;
+    }
     // None if the cache has a grammar that answers as well, or it is time to decode that.
     segment.scan_cost(StructureKind::WordGrammar)?;
     segment.pinned::<WordFiles>()?;
@@ -443,7 +458,7 @@ fn places_in(
 /// The cost of reading the roots of files with all words of a phrase by an index, in nanoseconds of all threads; none if the
 /// cache has a grammar that answers as well, or it is time to decode that.
 fn by_postings_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
-    if !segment.has_index(IndexKind::Postings) {
+    if !segment.has_index(IndexKind::Postings) || words.len() > NGRAM_WORDS_MAX {
         return None;
     }
     // A phrase is seldom in more than a tenth of the text of a pass.
@@ -542,7 +557,8 @@ impl StoredView {
                 .map(|words| answer::<O>(&words, &self.segment_at(index), run))
                 .transpose()
         };
-        if !self.devices().may_take_any() {
+        // Devices compare the words of n-grams only.
+        if words.len() > NGRAM_WORDS_MAX || !self.devices().may_take_any() {
             return (0..asked.len()).map(on_cpu).collect();
         }
         let plan = || self.plan_phrase_by::<O>(words.len(), run.forced);
@@ -647,7 +663,7 @@ impl PendingView {
 }
 
 impl CorpusView {
-    /// The count of an n-gram, given by the numbers of its words.
+    /// The count of a phrase, given by the numbers of its words.
     ///
     /// # Errors
     /// If a segment is damaged, or the run must end.
@@ -655,6 +671,9 @@ impl CorpusView {
         let Some(pending) = self.pending() else {
             return self.stored().ngram_count(words, run);
         };
+        if words.len() > NGRAM_WORDS_MAX {
+            return Ok(self.ngram_places(words, run)?.len() as u64);
+        }
         let change: i64 = (pending.windows_of(words, run.stop)?.iter())
             .map(|change| change.2)
             .sum();
@@ -680,7 +699,7 @@ impl CorpusView {
         Ok(places.map(|place| (place.file, place.position)).collect())
     }
 
-    /// The places of an n-gram, given by the numbers of its words; ascending.
+    /// The places of a phrase, given by the numbers of its words; ascending.
     ///
     /// # Errors
     /// If a segment is damaged, or the run must end.
@@ -709,13 +728,8 @@ impl CorpusView {
                 }
             }
         }
-        let window = window_of(words.iter().copied());
-        let made = range_of(
-            &pending.windows(n, run.stop)?.places,
-            |place| &place.0,
-            window,
-        );
-        found.extend(made.iter().map(|&(_, file, position)| PhrasePlace {
+        let made = self.made_places(pending, words, run.stop)?.into_iter();
+        found.extend(made.map(|(file, position)| PhrasePlace {
             file,
             position,
             offset: None,
@@ -727,35 +741,26 @@ impl CorpusView {
 
 impl Edit {
     /// The current position of a window of `n` stored words; none if an edit broke it.
-    fn moved_window(&self, position: u64, n: usize) -> Option<u64> {
+    pub(super) fn moved_window(&self, position: u64, n: usize) -> Option<u64> {
         let regions = &self.regions().regions;
         let end = position + n as u64;
         // The change in a region that begins before the window's end and ends behind its start.
         let next = regions.partition_point(|region| region.stored_words.end <= position);
+        let mut moved = None;
         for region in regions[next..]
             .iter()
             .take_while(|region| region.stored_words.start < end)
         {
-            if region.text.is_same() {
+            let Some(changed) = region.changed_words() else {
                 continue;
-            }
-            let changed_start = region.stored_words.start + region.text.same_front as u64;
-            let changed_end = region.stored_words.end - region.text.same_back as u64;
-            if position >= changed_end {
-                // Behind the change, in the same region: words move as at its end.
-                return Some(position + region.words.end - region.stored_words.end);
-            }
-            if end > changed_start {
+            };
+            if position >= changed.end {
+                // Behind the change, in the same region: words move as at its end. A long window may reach the next region.
+                moved = Some(position + region.words.end - region.stored_words.end);
+            } else if end > changed.start {
                 return None;
             }
         }
-        Some(self.regions().moved_word(position, next))
+        Some(moved.unwrap_or_else(|| self.regions().moved_word(position, next)))
     }
-}
-
-/// The items of an n-gram in a list that ascends by n-gram.
-fn range_of<T>(list: &[T], window_of: impl Fn(&T) -> &Window, window: Window) -> &[T] {
-    let from = list.partition_point(|item| *window_of(item) < window);
-    let count = list[from..].partition_point(|item| *window_of(item) == window);
-    &list[from..from + count]
 }

@@ -207,7 +207,7 @@ const PARENTS_SYMBOL_BYTES: u64 = 12;
 
 /// The token at `place` of the segment, which lies in `file`, by lengths in one unit: where it begins in another unit, the token,
 /// and the place within it. `enter` gets the symbols of the root, then of the bodies, from the one with the place on.
-fn descend(
+pub(super) fn descend(
     view: GrammarView<'_>,
     (lengths, others): (&Lengths, &Lengths),
     file: u32,

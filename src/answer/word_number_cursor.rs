@@ -78,7 +78,7 @@ impl NumberStream {
     }
 
     /// Reads the next `count` words of a file, or some more, or its rest; no words at the end.
-    fn read(&mut self, count: usize) -> Result<NumberRun> {
+    pub(crate) fn read(&mut self, count: usize) -> Result<NumberRun> {
         let (stored, mut run) = (self.view.stored().clone(), NumberRun::default());
         let positions = &self.positions;
         while run.words.is_empty() {

@@ -321,6 +321,18 @@ impl Regions {
     }
 }
 
+impl Region {
+    /// The stored words that are no longer what they were, by their places; empty where words were only inserted, none if all are
+    /// the same.
+    pub(crate) fn changed_words(&self) -> Option<Range<u64>> {
+        let text = &self.text;
+        (!text.is_same()).then(|| {
+            let start = self.stored_words.start + text.same_front as u64;
+            start..self.stored_words.end - text.same_back as u64
+        })
+    }
+}
+
 impl RegionText {
     fn new(
         range: &Range<u64>,

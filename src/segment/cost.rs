@@ -40,6 +40,9 @@ pub(crate) const SUFFIX_COST: f64 = 6.0;
 pub(crate) const SUFFIX_FILE_COST: f64 = 15.0;
 /// Building a suffix array, for each word.
 pub(crate) const SUFFIX_BUILD_COST: f64 = 150.0;
+/// Sorting the places of a suffix array that eight words do not tell apart, for each word: in prose few, in text that repeats
+/// itself all in several rounds.
+pub(crate) const LONG_ORDER_COST: f64 = 100.0;
 /// Taking n-grams from a table of long ones, for each symbol.
 pub(crate) const TABLE_COST: f64 = 8.0;
 /// Taking n-grams with their files from a table, for each symbol.
@@ -139,6 +142,11 @@ pub(crate) const TEXT_SCAN_BYTE_COST: f64 = 1.5;
 /// Unpacking a block of text, or taking one from the cache.
 pub(crate) const TEXT_BLOCK_COST: f64 = 100_000.0;
 
+/// Reading a token byte by byte with an automaton.
+pub(crate) const TOKEN_READING_COST: f64 = 20.0;
+/// Decoding a byte of text and reading it with an automaton.
+pub(crate) const SEARCHED_BYTE_COST: f64 = 1.5;
+
 /// The size of a segment, or of a corpus.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Size {
@@ -180,6 +188,7 @@ fn making(kind: StructureKind) -> Making {
         WordExpansions => (&[WordGrammar], [8.0, 0.0, 0.0]),
         RuleEnds => (&[WordGrammar], [1.0, 0.0, 0.0]),
         TokenWords => (&[Grammar], [4.0, 0.0, 0.0]),
+        TokenLines => (&[Grammar], [4.0, 10.0, 0.0]),
         TokenExpansions => (&[Grammar], [8.0, 0.0, 0.0]),
         Lengths => (&[Grammar], [4.0, 0.0, 0.0]),
         Text => (&[Lengths], [5.0, 0.0, 0.0]),
@@ -188,6 +197,7 @@ fn making(kind: StructureKind) -> Making {
         Offsets => (&[Lengths, Words], [0.0, 0.0, LISTS_BUILD_COST]),
         Positions => (&[WordLengths], [0.0, 0.0, LISTS_BUILD_COST]),
         Suffixes => (&[WordGrammar], [0.0, 0.0, SUFFIX_BUILD_COST]),
+        LongOrder => (&[Suffixes], [0.0, 0.0, LONG_ORDER_COST]),
         NgramTable => (&[WordUses], [TABLE_BUILD_COST, 0.0, 0.0]),
         Postings => (&[], [0.0, 1.0, 0.0]),
         PostingsLists => (&[Postings], [0.0, 5.0, 0.0]),

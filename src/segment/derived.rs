@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use memchr::memchr_iter;
 use zipfdb_kernels::{
-    CountTable, Expansions, GAP, Lengths, NgramTable, Parents, RowBits, RuleEnds, RuleFiles,
-    Signatures, SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses, file_word_counts,
-    give_back_free_memory, word_file_counts,
+    CountTable, Expansions, GAP, Lengths, LongOrder, NgramTable, Parents, RowBits, RuleEnds,
+    RuleFiles, Signatures, SymbolText, WordGrammar, WordPlaces, WordSuffixes, WordUses,
+    file_word_counts, give_back_free_memory, word_file_counts,
 };
 use zipfdb_sql::quote;
 use zipfdb_storage::Dictionary;
@@ -95,6 +96,9 @@ pub(crate) struct WordExpansions(pub(crate) Expansions);
 
 /// Lengths of the grammar over tokens, in words.
 pub(crate) struct TokenWords(pub(crate) Lengths);
+
+/// Lengths of the grammar over tokens, in line feeds.
+pub(crate) struct TokenLines(pub(crate) Lengths);
 
 /// The offsets of each word in bytes from the start of the segment; none if they take too much memory.
 pub(crate) struct Offsets(pub(crate) Option<WordPlaces>);
@@ -257,6 +261,17 @@ structure!(
 );
 
 structure!(
+    TokenLines,
+    TokenLines,
+    |lengths| lengths.0.bytes(),
+    |segment, _| {
+        let dictionary = segment.dictionary()?;
+        let feeds = |token: u32| memchr_iter(b'\n', dictionary.token(token)).count() as u64;
+        TokenLines(Lengths::new(segment.view()?, feeds))
+    }
+);
+
+structure!(
     Expansions,
     TokenExpansions,
     |expansions| expansions.bytes(),
@@ -365,6 +380,13 @@ structure!(
             stop,
         )?
     }
+);
+
+structure!(
+    LongOrder,
+    LongOrder,
+    |order| order.bytes(),
+    |segment, stop| LongOrder::new(segment.pin_until::<WordSuffixes>(stop)?, stop)?
 );
 
 structure!(

@@ -52,6 +52,10 @@ pub(crate) struct BuildBudgets {
     /// By [`super::Unit`].
     pub(crate) places: [BuildBudget; 2],
     pub(crate) ngrams: BuildBudget,
+    /// Without a suffix array: matches of any length and the words behind a phrase.
+    pub(crate) suffixes: BuildBudget,
+    /// Without the order of long suffixes: comparisons of places one by one.
+    pub(crate) long_order: BuildBudget,
     /// Without counts of all words in all files.
     pub(crate) counts: BuildBudget,
     /// Without bit sets of the files of frequent words.
@@ -124,6 +128,8 @@ impl LiveSegment {
                 expansions: [BuildBudget::new(), BuildBudget::new()],
                 places: [BuildBudget::new(), BuildBudget::new()],
                 ngrams: BuildBudget::new(),
+                suffixes: BuildBudget::new(),
+                long_order: BuildBudget::new(),
                 counts: BuildBudget::new(),
                 file_bits: BuildBudget::new(),
                 postings: BuildBudget::new(),

@@ -29,8 +29,8 @@ mod words;
 pub(crate) use content::SEARCH_SYMBOL_BYTES;
 pub(crate) use data::{GAP_BYTES, view_of};
 pub(crate) use derived::{
-    FileBits, FileWords, Offsets, Positions, TokenForm, TokenForms, TokenWords, WordExpansions,
-    WordFiles, WordLengths, WordSignatures,
+    FileBits, FileWords, Offsets, Positions, TokenForm, TokenForms, TokenLines, TokenWords,
+    WordExpansions, WordFiles, WordLengths, WordSignatures,
 };
 pub(crate) use edge_words::edge_words;
 pub(crate) use live_segment::LiveSegment;

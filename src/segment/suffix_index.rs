@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::{SuffixArrays, SuffixSource, WordSuffixes, find_ranks};
+use zipfdb_kernels::{
+    NGRAM_WORDS_MAX, SuffixArrays, SuffixSource, WordSuffixes, find_places, find_ranks,
+};
 use zipfdb_storage::{IndexKind, IndexReader, IndexRecord, IndexWriter};
 
 use super::index_blocks::{ReadBlocks, StoredNumbers, read_sizes, write_numbers, write_sizes};
@@ -131,27 +133,38 @@ impl SuffixIndex {
 }
 
 impl SegmentView {
-    /// The count of an n-gram by a suffix array on disk; none without one.
+    /// The count of a phrase by a suffix array on disk; none without one.
     ///
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn ngram_count_on_disk(&self, words: &[u32]) -> Result<Option<u64>> {
         self.ask_index(|index: &SuffixIndex| {
-            let ranks = find_ranks(&index.question(), words)?;
+            let question = index.question();
+            if words.len() > NGRAM_WORDS_MAX {
+                return Ok(find_places(&question, words)?.len() as u64);
+            }
+            let ranks = find_ranks(&question, words)?;
             Ok(u64::from(ranks.end - ranks.start))
         })
     }
 
-    /// The places of an n-gram by a suffix array on disk, none without one: file and number of its first word in it, ascending.
+    /// The places of a phrase by a suffix array on disk, none without one: file and number of its first word in it, ascending.
     ///
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn ngram_places_on_disk(&self, words: &[u32]) -> Result<Option<Vec<(u32, u64)>>> {
         let files = self.files()?;
         self.ask_index(|index: &SuffixIndex| {
-            let ranks = find_ranks(&index.question(), words)?;
-            let ranks = ranks.start as usize..ranks.end as usize;
-            let mut places: Vec<u64> = index.places.range(ranks)?;
+            let question = index.question();
+            let mut places: Vec<u64> = if words.len() > NGRAM_WORDS_MAX {
+                let places = find_places(&question, words)?.into_iter();
+                places.map(u64::from).collect()
+            } else {
+                let ranks = find_ranks(&question, words)?;
+                index
+                    .places
+                    .range(ranks.start as usize..ranks.end as usize)?
+            };
             places.sort_unstable();
             let (mut file, mut start) = (0, 0);
             let mut found = Vec::with_capacity(places.len());

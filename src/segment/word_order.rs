@@ -7,9 +7,8 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 use zipfdb_kernels::WordTerminals;
+use zipfdb_search::fold::fold;
 use zipfdb_storage::Dictionary;
-
-use crate::tokenize::fold;
 
 /// Compares words in the order of dictionaries.
 ///

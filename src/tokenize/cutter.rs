@@ -19,7 +19,7 @@ pub trait Sink {
     fn gap(&mut self, text: &[u8], start: usize, end: usize);
 }
 
-/// FairMutex the words that a tokenizer finds into tokens: gives a space to a word, and fills the gaps.
+/// Turns the words that a tokenizer finds into tokens: a word gets its space, and gaps are filled.
 pub(super) struct Cutter<'a, S> {
     pub(super) text: &'a [u8],
     /// The end of the last token.

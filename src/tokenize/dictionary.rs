@@ -4,13 +4,13 @@
 //! of a folded word are neighbours; gap tokens follow by their bytes. No two tokens compare equal, so the order depends on the
 //! set of tokens alone: not on threads, hashes or the cutting of the text into chunks.
 
-use super::fold::{fold, is_folded};
 use super::has_glued_space;
 use super::interner::{IdTable, LocalDictionary, hash_bytes, random_seeds};
 use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use zipfdb_search::fold::{fold, is_folded};
 use zipfdb_storage::{Dictionary, Tokenizer};
 
 /// Equal tokens are in the same partition, and partitions are merged in parallel.

@@ -11,8 +11,6 @@ mod block;
 mod chunk;
 mod cutter;
 mod dictionary;
-mod fold;
-mod fold_table;
 mod interner;
 mod runs;
 mod unicode;
@@ -20,8 +18,9 @@ mod unicode;
 pub use chunk::{WordEdge, chunk_end, chunk_end_near, word_edge};
 pub use cutter::{GAP_BYTES_MAX, Sink};
 pub use dictionary::{merge, sort_distinct};
-pub use fold::{fold, fold_character};
 pub use interner::{Interner, LocalDictionary};
+
+use std::ops::Range;
 
 use cutter::Cutter;
 use zipfdb_storage::Tokenizer;
@@ -62,6 +61,22 @@ pub fn count_words(tokenizer: Tokenizer, text: &[u8]) -> u64 {
     let mut count = WordCounter(0);
     tokenize(tokenizer, text, &mut count);
     count.0
+}
+
+/// The bytes of each word of a text, in order.
+pub(crate) fn word_ranges(tokenizer: Tokenizer, text: &[u8]) -> Vec<Range<usize>> {
+    struct WordRanges(Tokenizer, Vec<Range<usize>>);
+    impl Sink for WordRanges {
+        fn word(&mut self, text: &[u8], start: usize, end: usize) {
+            let space = has_glued_space(self.0, &text[start..end]);
+            self.1.push(start + usize::from(space)..end);
+        }
+
+        fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
+    }
+    let mut ranges = WordRanges(tokenizer, Vec::new());
+    tokenize(tokenizer, text, &mut ranges);
+    ranges.1
 }
 
 /// Whether no word contains this text, whatever stands around it. False for some texts that are in no word.
