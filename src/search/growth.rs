@@ -1,0 +1,44 @@
+//! The growth of the vocabulary with the words read.
+//!
+//! Invariant: files are read in order of name.
+
+use std::sync::Arc;
+
+use zipfdb_search::measures::{GrowthPoint, VocabularyGrowth};
+
+use crate::Result;
+use crate::answer::access_path::Run;
+use crate::answer::{CorpusView, NumberStream};
+use crate::runtime::interrupt::check;
+
+/// Words that are read at a time.
+const READ_WORDS: usize = 1 << 16;
+
+/// The vocabulary after each of at most `steps` parts of the corpus, which are of equal size, apart from the last one.
+///
+/// # Errors
+/// If a segment is damaged, or the run must end.
+pub(crate) fn vocabulary_growth(
+    view: &Arc<CorpusView>,
+    steps: u64,
+    run: Run<'_>,
+) -> Result<Vec<GrowthPoint>> {
+    let mut growth = VocabularyGrowth::new(view.total_words().div_ceil(steps.max(1)));
+    let mut counts = vec![0u32; view.vocabulary()?.len()];
+    // Files are numbered by u32.
+    let files = (0..view.files().len() as u32).collect();
+    let mut stream = NumberStream::within(view.clone(), files, 0..=u64::MAX);
+    loop {
+        check(run.stop)?;
+        let words = stream.read(READ_WORDS)?.words;
+        if words.is_empty() {
+            return Ok(growth.finish());
+        }
+        for word in words {
+            let count = &mut counts[word as usize];
+            growth.add(u64::from(*count));
+            // Two and more are alike.
+            *count = (*count + 1).min(2);
+        }
+    }
+}

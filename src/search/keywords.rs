@@ -1,0 +1,117 @@
+//! Words that are more frequent in one corpus, or in some of its files, than in another.
+//!
+//! Invariant: words are compared by their bytes; a word that one side lacks counts zero there.
+
+use rayon::prelude::*;
+use zipfdb_search::measures::{KeynessCounts, KeynessMeasure, SIMPLE_MATHS_SMOOTHING};
+
+use super::{MeasuredWord, by_measure};
+use crate::Result;
+use crate::answer::CorpusView;
+use crate::answer::access_path::Run;
+
+/// A word with its counts on both sides.
+pub(crate) struct Keyword {
+    pub(crate) word: u32,
+    pub(crate) count: u64,
+    pub(crate) reference_count: u64,
+    /// A value a measure, where it is defined.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+impl MeasuredWord for Keyword {
+    fn value(&self) -> Option<f64> {
+        self.values.first().copied().flatten()
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn word(&self) -> u32 {
+        self.word
+    }
+}
+
+/// The sizes of both sides in words, and the words of the first, by the first measure, greatest first, then by count and word.
+pub(crate) struct Keywords {
+    pub(crate) size: u64,
+    pub(crate) reference_size: u64,
+    pub(crate) words: Vec<Keyword>,
+}
+
+/// What the words of a corpus are compared with.
+pub(crate) enum Reference<'a> {
+    /// Another corpus.
+    Corpus(&'a CorpusView),
+    /// The other files of the same corpus.
+    Rest,
+}
+
+/// Compares the words of some files of a corpus, or of all, with those of a reference. Words with fewer than `minimum` occurrences
+/// in the files are left out.
+///
+/// # Errors
+/// If a segment is damaged, or the run must end.
+pub(crate) fn keywords(
+    view: &CorpusView,
+    files: Option<&[u32]>,
+    reference: &Reference<'_>,
+    measures: &[KeynessMeasure],
+    minimum: u64,
+    run: Run<'_>,
+) -> Result<Keywords> {
+    let all = view.totals(run)?;
+    let (counts, size) = match files {
+        None => (all.clone(), view.total_words()),
+        Some(files) => {
+            let words = files.iter().map(|&file| view.files()[file as usize].words);
+            (view.totals_of_set(files, run)?, words.sum())
+        }
+    };
+    let (other, reference_size) = match reference {
+        Reference::Rest => {
+            let rest = all.iter().zip(&counts).map(|(all, count)| all - count);
+            (rest.collect(), view.total_words() - size)
+        }
+        Reference::Corpus(corpus) => {
+            let totals = corpus.totals(run)?;
+            let words = corpus.vocabulary()?;
+            let text = view.words();
+            // Words are numbered by u32.
+            let found = (0..counts.len() as u32).into_par_iter().map(|word| {
+                let found = words.find(text(word))?;
+                Ok(found.map_or(0, |word| totals[word as usize]))
+            });
+            (found.collect::<Result<Vec<u64>>>()?, corpus.total_words())
+        }
+    };
+    let least = minimum.max(1);
+    let mut words: Vec<Keyword> = (0..counts.len())
+        .into_par_iter()
+        .filter(|&word| counts[word] >= least)
+        .map(|word| {
+            let known = KeynessCounts {
+                target: counts[word],
+                target_size: size,
+                reference: other[word],
+                reference_size,
+            };
+            let values = measures.iter();
+            Keyword {
+                word: word as u32,
+                count: counts[word],
+                reference_count: other[word],
+                values: values
+                    .map(|measure| measure.value(&known, SIMPLE_MATHS_SMOOTHING))
+                    .collect(),
+            }
+        })
+        .collect();
+    words.par_sort_by(by_measure);
+    Ok(Keywords {
+        size,
+        reference_size,
+        words,
+    })
+}
