@@ -94,6 +94,7 @@ mod overlay;
 mod packed_files;
 mod paths;
 mod runtime;
+mod search;
 mod segment;
 mod tokenize;
 
@@ -116,7 +117,10 @@ pub use zipfdb_storage::{CorpusSettings, IngestMode, Tokenizer};
 
 /// Answers of a [`Snapshot`] about all words, n-grams or files at once.
 pub mod answers {
-    pub use crate::answer::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
+    pub use crate::answer::{
+        FileCounts, FileList, LongestMatch, NextWord, NextWords, Ngram, NgramCounts,
+        RepeatedPassage, RepeatedPassages, TermVectors, TextOverlap, WordCounts,
+    };
 }
 
 /// GPUs: their errors.

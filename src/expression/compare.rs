@@ -5,10 +5,10 @@
 use std::cmp::Ordering;
 use std::convert::Infallible;
 
+use zipfdb_search::fold::fold_character;
 use zipfdb_sql::query::{Collation, Comparison};
 
 use crate::runtime::interrupt::Pace;
-use crate::tokenize::fold_character;
 use crate::{Result, Value};
 
 /// Orders two values as ORDER BY does.

@@ -106,7 +106,7 @@ impl Pattern {
     pub(crate) fn literal(&self, bytes_max: usize) -> Option<NeededLiteral> {
         match self {
             Pattern::Runs { runs, .. } => runs.literal(bytes_max),
-            Pattern::Regexp(_) => None,
+            Pattern::Regexp(regexp) => regexp.literal(bytes_max),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::handles::transaction::WriteTransaction;
 use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
+use crate::tokenize::word_ranges;
 
 /// A corpus of a database; made by [`crate::Database::corpus`] or
 /// [`crate::Database::create_corpus`].
@@ -74,6 +75,19 @@ impl Corpus {
     /// If the corpus has been dropped.
     pub fn settings(&self) -> Result<CorpusSettings> {
         Ok(self.shared.fresh()?.store.corpus(&self.name)?.settings)
+    }
+
+    /// The words of a text as the tokenizer of the corpus cuts them, for questions about phrases and texts.
+    ///
+    /// # Errors
+    /// If the corpus has been dropped.
+    pub fn words_of<'t, T>(&self, text: &'t T) -> Result<Vec<&'t [u8]>>
+    where
+        T: AsRef<[u8]> + ?Sized,
+    {
+        let (tokenizer, text) = (self.settings()?.tokenizer, text.as_ref());
+        let ranges = word_ranges(tokenizer, text).into_iter();
+        Ok(ranges.map(|range| &text[range]).collect())
     }
 
     /// Changes the segment size of segments made from now on; existing ones stay.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: thin. Long work and algorithms are in the modules below; statements are executed above.
 
+mod any_length;
 pub(crate) mod corpus;
 pub(crate) mod memory_share;
 pub(crate) mod opened;

@@ -105,6 +105,14 @@ impl Snapshot {
         )
     }
 
+    /// Runs long work on the threads of the database, until its queries are interrupted or time is up.
+    pub(super) fn watched<A: Send>(
+        &self,
+        work: impl FnOnce(&CorpusView, Run<'_>) -> Result<A> + Send,
+    ) -> Result<A> {
+        self.reader.watched(|run| work(self.view(), run))
+    }
+
     /// All files, in order of name.
     pub fn files(&self) -> &[FileSummary] {
         self.view().files()
@@ -371,10 +379,11 @@ impl Snapshot {
 
     /// The number of places where some words follow each other in the files, whatever stands between them.
     ///
-    /// Cost: O(places of the rarest word in the grammar and of rules around it).
+    /// Cost: O(places of the rarest word in the grammar and of rules around it), for any number of words; two binary searches once a
+    /// suffix array is built.
     ///
     /// # Errors
-    /// If a segment is damaged, or there are not 1 to 8 words.
+    /// If a segment is damaged, or there are no words.
     pub fn phrase_count<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<u64> {
         let Some(words) = self.reader.install(|| self.numbers_of(words))? else {
             return Ok(0);
@@ -387,7 +396,7 @@ impl Snapshot {
     /// byte, ascending.
     ///
     /// # Errors
-    /// If a segment is damaged, or there are not 1 to 8 words.
+    /// If a segment is damaged, or there are no words.
     pub fn phrase_search<W: AsRef<[u8]> + Sync>(&self, words: &[W]) -> Result<Vec<NamedOffsets>> {
         let Some(words) = self.reader.install(|| self.numbers_of(words))? else {
             return Ok(Vec::new());
@@ -414,13 +423,10 @@ impl Snapshot {
 
     /// The numbers of words; none if the corpus has not all of them.
     fn numbers_of<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<Vec<u32>>> {
-        if !(1..=NGRAM_WORDS_MAX).contains(&words.len()) {
+        if words.is_empty() {
             return Err(Error::Invalid {
                 subject: "phrase".into(),
-                reason: format!(
-                    "it has {} words, 1 to {NGRAM_WORDS_MAX} can be searched",
-                    words.len()
-                ),
+                reason: "it has no words, at least 1 can be searched".into(),
             });
         }
         let words = words.iter();

@@ -6,11 +6,11 @@
 
 use std::cmp::Ordering;
 
+use zipfdb_search::fold::fold;
 use zipfdb_sql::query::{Collation, SortKey};
 
 use crate::expression::compare;
 use crate::runtime::memory::{self, ValueMemory};
-use crate::tokenize::fold;
 use crate::{Error, Result, Value};
 
 const NULL_FIRST: u8 = 0x00;

@@ -7,13 +7,13 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use zipfdb_search::fold::fold;
 use zipfdb_sql::query::Collation;
 
 use super::key::real_number;
 use super::row::value_size;
 use crate::expression::compare;
 use crate::runtime::memory::ValueMemory;
-use crate::tokenize::fold;
 use crate::{Result, Value};
 
 /// Bytes of a value beside its own: itself, its first, its place in a table that may be half empty, and an allocation.

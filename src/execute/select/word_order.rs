@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use zipfdb_search::fold::fold;
 use zipfdb_sql::query::Collation;
 
 use super::number_keys::RADIX_ROWS_MIN;
 use crate::Result;
 use crate::batch::{TextColumn, TextDictionary};
 use crate::runtime::interrupt::{Interrupt, check};
-use crate::tokenize::fold;
 
 /// The least number of words of a task.
 const TASK_WORDS: usize = 1 << 12;

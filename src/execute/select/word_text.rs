@@ -5,7 +5,7 @@
 use zipfdb_storage::Tokenizer;
 
 use crate::expression::FixedRun;
-use crate::tokenize::{Sink, has_glued_space, is_never_within_word, tokenize};
+use crate::tokenize::{is_never_within_word, word_ranges};
 
 /// The longest text that is taken for a word by its letters.
 const PLAIN_WORD_BYTES_MAX: usize = 64;
@@ -18,7 +18,7 @@ pub(super) fn is_plain_word(text: &str) -> bool {
 
 /// Whether bytes are one word.
 pub(super) fn is_word(tokenizer: Tokenizer, text: &[u8]) -> bool {
-    word_ranges(tokenizer, text) == [(0, text.len())]
+    matches!(&word_ranges(tokenizer, text)[..], [word] if *word == (0..text.len()))
 }
 
 /// Whether a text is some words with one space between each and the next.
@@ -37,33 +37,7 @@ pub(super) fn is_sequence(tokenizer: Tokenizer, text: &str, words: usize) -> boo
 pub(super) fn words_of(tokenizer: Tokenizer, text: &str) -> Vec<&str> {
     // Words of a text that is UTF-8 are UTF-8.
     let ranges = word_ranges(tokenizer, text.as_bytes()).into_iter();
-    ranges
-        .filter_map(|(start, end)| text.get(start..end))
-        .collect()
-}
-
-fn word_ranges(tokenizer: Tokenizer, text: &[u8]) -> Vec<(usize, usize)> {
-    let mut found = FoundWords {
-        tokenizer,
-        ranges: Vec::new(),
-    };
-    tokenize(tokenizer, text, &mut found);
-    found.ranges
-}
-
-/// The ranges of words, without the space that was glued to them.
-struct FoundWords {
-    tokenizer: Tokenizer,
-    ranges: Vec<(usize, usize)>,
-}
-
-impl Sink for FoundWords {
-    fn word(&mut self, text: &[u8], start: usize, end: usize) {
-        let glued = has_glued_space(self.tokenizer, &text[start..end]);
-        self.ranges.push((start + usize::from(glued), end));
-    }
-
-    fn gap(&mut self, _text: &[u8], _start: usize, _end: usize) {}
+    ranges.filter_map(|range| text.get(range)).collect()
 }
 
 /// Whether a text of other letter case may be cut into words in another way: marks that case mappings add to letters, the iota,
@@ -160,6 +134,7 @@ fn separators_of(tokenizer: Tokenizer, run: &FixedRun) -> Result<usize, PatternF
 mod tests {
     #![allow(clippy::unwrap_used)]
     use proptest::prelude::*;
+    use zipfdb_search::fold::fold_character;
     use zipfdb_sql::query::Matcher;
 
     use super::*;
@@ -167,7 +142,6 @@ mod tests {
     use crate::expression::Pattern;
     use crate::runtime::interrupt::Interrupt;
     use crate::runtime::memory::ValueMemory;
-    use crate::tokenize::fold_character;
 
     const TOKENIZERS: [Tokenizer; 3] =
         [Tokenizer::Unicode, Tokenizer::Alnum, Tokenizer::Whitespace];

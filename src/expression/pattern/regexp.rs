@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use regex_automata::nfa::thompson::WhichCaptures;
 use regex_automata::{Anchored, Input, meta};
-use regex_syntax::hir::{Hir, HirKind, Look};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use zipfdb_sql::quote;
 use zipfdb_sql::regexp::{ParsedRegexp, parse};
 
 use self::built::{Built, WHAT};
 use self::simulation::{MatchGroups, RegexpSearch};
 use self::steps::{DfaAnswer, Stepper};
-use super::runs::FixedRun;
+use super::runs::{FixedRun, NeededLiteral};
 use crate::runtime::interrupt::Pace;
 use crate::runtime::memory::{Held, ValueMemory};
 use crate::{Error, Result};
@@ -107,6 +107,40 @@ impl Regexp {
         })
     }
 
+    /// As [`super::Pattern::literal`]: the longest run of bytes, and of letters in either case, outside of repetitions and
+    /// alternatives.
+    pub(super) fn literal(&self, bytes_max: usize) -> Option<NeededLiteral> {
+        let mut runs = vec![NeededRun::default()];
+        let mut pending = vec![&self.0.parsed.hir];
+        while let Some(part) = pending.pop() {
+            let run = runs.last_mut().expect("there is a run");
+            match part.kind() {
+                HirKind::Literal(literal) => run.bytes.extend_from_slice(&literal.0),
+                HirKind::Class(class) if let Some(letter) = letter_of(class) => {
+                    run.bytes.push(letter);
+                    run.ignores_case = true;
+                }
+                HirKind::Empty => {}
+                HirKind::Capture(capture) => pending.push(&capture.sub),
+                HirKind::Concat(parts) => pending.extend(parts.iter().rev()),
+                _ => runs.push(NeededRun::default()),
+            }
+        }
+        let is_only = runs.len() == 1;
+        let NeededRun {
+            mut bytes,
+            ignores_case,
+        } = runs.into_iter().max_by_key(|run| run.bytes.len())?;
+        // A run of both has letters in one case only.
+        let is_enough = is_only && !ignores_case && bytes.len() <= bytes_max;
+        bytes.truncate(bytes_max);
+        (!bytes.is_empty()).then_some(NeededLiteral {
+            bytes,
+            ignores_case,
+            is_enough,
+        })
+    }
+
     /// Whether it matches anywhere in the text.
     ///
     /// # Errors
@@ -166,6 +200,46 @@ impl Regexp {
         let properties = self.0.parsed.hir.properties();
         properties.explicit_captures_len()
     }
+}
+
+/// Bytes that follow each other in every match.
+#[derive(Default)]
+struct NeededRun {
+    bytes: Vec<u8>,
+    ignores_case: bool,
+}
+
+/// The letter whose two cases are a class; letters with further cases are none.
+fn letter_of(class: &Class) -> Option<u8> {
+    let literals = match class {
+        Class::Unicode(class) => {
+            let ranges: Vec<_> = class
+                .iter()
+                .map(|range| (range.start(), range.end()))
+                .collect();
+            let byte = |letter: char| u8::try_from(letter).ok();
+            match ranges[..] {
+                [(upper, same), (lower, other)] if upper == same && lower == other => {
+                    (byte(upper)?, byte(lower)?)
+                }
+                _ => return None,
+            }
+        }
+        Class::Bytes(class) => {
+            let ranges: Vec<_> = class
+                .iter()
+                .map(|range| (range.start(), range.end()))
+                .collect();
+            match ranges[..] {
+                [(upper, same), (lower, other)] if upper == same && lower == other => {
+                    (upper, lower)
+                }
+                _ => return None,
+            }
+        }
+    };
+    let (upper, lower) = literals;
+    (upper.is_ascii_uppercase() && upper.to_ascii_lowercase() == lower).then_some(lower)
 }
 
 /// The places of groups of the first match.

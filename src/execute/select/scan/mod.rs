@@ -4,6 +4,7 @@
 //! the rows that pass all column filters, each with its multiplicity in the relation, in any order and with equal rows merged or
 //! not, unless its `Properties` promise more.
 
+mod any_length;
 pub(super) mod boundary;
 mod catalog;
 mod counted;
@@ -25,11 +26,13 @@ mod reference;
 mod request;
 mod rows;
 mod scan_spec;
+mod search;
 mod selection;
 mod term_vectors;
 #[cfg(test)]
 mod tests;
 mod text_rows;
+mod text_spans;
 mod top;
 mod word_tables;
 mod words;
@@ -73,12 +76,49 @@ pub(super) fn open(
                 reader, words, request, context,
             )?)
         }
+        Relation::Grep {
+            corpus,
+            regex,
+            flags,
+        } => {
+            let reader = context.reader(session, corpus)?;
+            let expression = text_spans::GrepExpression::new(regex, flags, context)?;
+            Box::new(text_spans::TextSpansScan::matches(
+                reader, expression, request, context,
+            )?)
+        }
+        Relation::Lines { corpus } => {
+            let reader = context.reader(session, corpus)?;
+            Box::new(text_spans::TextSpansScan::lines(reader, request, context)?)
+        }
         Relation::Caches { corpus } => {
             let reader = context.reader(session, corpus)?;
             Box::new(catalog::caches(&reader, request, context)?)
         }
+        Relation::Search(call) => {
+            let call = call.clone();
+            let reader = context.reader(session, &call.corpus)?;
+            let reference = (call.reference.as_ref())
+                .map(|corpus| context.reader(session, corpus))
+                .transpose()?;
+            let tokenizer = session.corpus(&call.corpus)?.settings()?.tokenizer;
+            Box::new(search::SearchScan::new(
+                reader, reference, tokenizer, call, request, context,
+            )?)
+        }
         Relation::Devices => Box::new(catalog::devices(session, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
+        Relation::NextWords { corpus, .. }
+        | Relation::LongestMatches { corpus, .. }
+        | Relation::Attribute { corpus, .. }
+        | Relation::Overlap { corpus, .. }
+        | Relation::Duplicates { corpus, .. } => {
+            let tokenizer = session.corpus(corpus)?.settings()?.tokenizer;
+            let reader = context.reader(session, corpus)?;
+            Box::new(any_length::AnyLengthScan::new(
+                reader, tokenizer, request, context,
+            ))
+        }
         Relation::Words { corpus } => {
             let reader = context.reader(session, corpus)?;
             Box::new(words::scan(reader, request, context)?)

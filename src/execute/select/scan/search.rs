@@ -1,0 +1,725 @@
+//! The scan of table functions of search.
+//!
+//! Invariant: the query is read and prepared when the scan opens, so its errors come before the first row. `hits` and `concordance`
+//! without an order find the hits of some files at a time; all other functions make their rows at once, when the first is asked for.
+
+use std::fmt::Display;
+use std::mem;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use zipfdb_search::algebra::{Pattern, Span, SpanQuery, Strategy, TextTest, WordTest};
+use zipfdb_search::cql;
+use zipfdb_search::matcher::{MatcherLimits, TextMatcher};
+use zipfdb_search::measures::{
+    AssociationMeasure, Bm25, ContextWidths, KeynessMeasure, KwicKey, SampleSize,
+};
+use zipfdb_search::simple::{self, Operator as QueryOperator, QueryOptions};
+use zipfdb_sql::search_call::{SearchCall, SearchFunction};
+use zipfdb_storage::Tokenizer;
+
+use super::super::context::Context;
+use super::super::explain::{Describe, Description};
+use super::super::row::{BatchRest, LateError, Operator, RowCollector};
+use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
+use super::selection::files_that_pass;
+use crate::answer::access_path::Run;
+use crate::answer::{CorpusReader, CorpusView};
+use crate::batch::{Batch, BatchColumn, TextDictionary, text_or_blob};
+use crate::expression::{ColumnFilter, from_count};
+use crate::runtime::interrupt::Interrupt;
+use crate::search::collocations::{CollocationRequest, collocations};
+use crate::search::concordance::{ConcordanceLine, HitContext, line, sample, sort};
+use crate::search::dispersion::{CorpusParts, dispersion, distribution};
+use crate::search::frequencies::frequencies;
+use crate::search::growth::vocabulary_growth;
+use crate::search::hit::Hit;
+use crate::search::keywords::{Reference, keywords};
+use crate::search::ranking::rank;
+use crate::search::spans::SpanSearch;
+use crate::search::{QueryTokenizer, argument_error};
+use crate::{Error, Result, Value};
+
+/// Files whose hits are found at a time, at first and at most.
+const FILES_FIRST: usize = 4;
+const FILES_MAX: usize = 1024;
+
+/// Words on each side of a hit in a concordance.
+const CONTEXT_WORDS: i64 = 5;
+
+/// Slices of `distribution`, and steps of `vocabulary_growth`.
+const SLICES: i64 = 100;
+
+/// Columns of hits and concordances.
+const FILE: usize = 0;
+const OFFSET: usize = 3;
+const CAPTURES: usize = 6;
+const COLUMNS: usize = 8;
+
+/// A row that was made.
+type RowValues = Vec<Value>;
+
+pub(super) struct SearchScan {
+    reader: CorpusReader,
+    reference: Option<CorpusReader>,
+    tokenizer: Tokenizer,
+    call: SearchCall,
+    request: ScanRequest,
+    /// Conditions on the file of hits, which `request` has no more.
+    of_files: Vec<ColumnFilter>,
+    /// The query for spans; none for functions without one.
+    query: Option<SpanQuery>,
+    /// The query prepared for the corpus, if EXPLAIN has needed it.
+    prepared: Option<Arc<SpanSearch>>,
+    /// Only the number of hits of each file is wanted.
+    is_counted: bool,
+    /// Captures of hits are wanted.
+    reads_captures: bool,
+    /// Offsets or texts of hits are wanted.
+    reads_text: bool,
+    source: SearchRows,
+    interrupt: Interrupt,
+    late: LateError,
+    description: Arc<Description>,
+}
+
+/// Where the next rows come from.
+enum SearchRows {
+    /// Nothing was asked for yet.
+    Unopened,
+    /// Files whose hits are to be found.
+    Files {
+        search: Arc<SpanSearch>,
+        files: Vec<u32>,
+        /// The number of files that were read, and that are read next.
+        read: usize,
+        next: usize,
+        hits: std::vec::IntoIter<Hit>,
+    },
+    /// Hits in an order of their own.
+    Hits {
+        search: Arc<SpanSearch>,
+        hits: std::vec::IntoIter<Hit>,
+    },
+    Rows(BatchRest),
+}
+
+impl SearchScan {
+    pub(super) fn new(
+        reader: CorpusReader,
+        reference: Option<CorpusReader>,
+        tokenizer: Tokenizer,
+        call: SearchCall,
+        mut request: ScanRequest,
+        context: &Context,
+    ) -> Result<SearchScan> {
+        let function = call.function;
+        let mut of_files = Vec::new();
+        if call.has_hits_by_file() {
+            let all = mem::take(&mut request.filters).into_iter();
+            (of_files, request.filters) = all.partition(|filter| filter.column() == 0);
+        }
+        let query = match (function, call.text("query")) {
+            (SearchFunction::Search, _) => None,
+            (_, Some(text)) => {
+                let wrong = |error| argument_error(function, "query", error);
+                Some(cql::parse(text).map_err(wrong)?)
+            }
+            (SearchFunction::Frequencies, None) => Some(every_word()),
+            (_, None) => None,
+        };
+        let detail = query
+            .as_ref()
+            .map_or_else(String::new, |query| query.to_string());
+        let is_column = |column: usize| {
+            request
+                .columns
+                .iter()
+                .any(|requested| requested.column == ScanColumn::Column(column))
+        };
+        let is_filtered = |column: usize| {
+            request
+                .filters
+                .iter()
+                .any(|filter| filter.column() == column)
+        };
+        let is_counted = call.has_hits_by_file()
+            && request.filters.is_empty()
+            && (request.columns.iter())
+                .all(|requested| requested.column == ScanColumn::Column(FILE));
+        let mut scan = SearchScan {
+            is_counted,
+            reads_text: (OFFSET..COLUMNS).any(|column| is_column(column) || is_filtered(column)),
+            reads_captures: function == SearchFunction::Hits
+                && (is_column(CAPTURES) || is_filtered(CAPTURES)),
+            prepared: None,
+            reader,
+            reference,
+            tokenizer,
+            call,
+            request,
+            of_files,
+            query,
+            source: SearchRows::Unopened,
+            interrupt: context.interrupt.clone(),
+            late: LateError::default(),
+            description: Arc::new(Description::new(function.name(), String::new(), None)),
+        };
+        let mut lines = Vec::new();
+        if context.is_explained && scan.query.is_some() {
+            let search = scan.search()?;
+            lines.push(search.describe());
+            scan.prepared = Some(search);
+        }
+        scan.description = Arc::new(Description {
+            lines,
+            ..Description::new(function.name(), detail, None)
+        });
+        Ok(scan)
+    }
+
+    /// Runs work on the threads of the database until the statement must end.
+    fn ask<A: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<CorpusView>, Run<'_>) -> Result<A> + Send + 'static,
+    ) -> Result<A> {
+        let view = self.reader.view().clone();
+        self.reader.ask(&self.interrupt, move |_, stop| {
+            work(&view, Run::until(stop))
+        })
+    }
+
+    fn search(&self) -> Result<Arc<SpanSearch>> {
+        if let Some(prepared) = &self.prepared {
+            return Ok(prepared.clone());
+        }
+        let query = self.query.clone().unwrap_or_else(every_word);
+        self.ask(move |view, run| SpanSearch::new(view, query, run).map(Arc::new))
+    }
+
+    fn all_hits(&self, search: &Arc<SpanSearch>) -> Result<Vec<Hit>> {
+        let search = search.clone();
+        self.ask(move |view, run| {
+            let files: Vec<u32> = (0..view.files().len() as u32).collect();
+            search.hits(&files, run)
+        })
+    }
+
+    fn open(&self) -> Result<SearchRows> {
+        let call = &self.call;
+        let rows = match call.function {
+            SearchFunction::Hits => return self.open_files(),
+            SearchFunction::Concordance => {
+                if call.has_hits_by_file() {
+                    return self.open_files();
+                }
+                return self.open_sorted();
+            }
+            SearchFunction::Search => self.ranked()?,
+            SearchFunction::Frequencies => self.frequency_rows()?,
+            SearchFunction::Collocations => self.collocation_rows()?,
+            SearchFunction::Keywords => self.keyword_rows()?,
+            SearchFunction::Dispersion => self.dispersion_rows()?,
+            SearchFunction::Distribution => self.distribution_rows()?,
+            SearchFunction::VocabularyGrowth => self.growth_rows()?,
+        };
+        Ok(SearchRows::Rows(self.collected(rows)?))
+    }
+
+    /// The rows that pass, with the requested columns.
+    fn collected(&self, rows: Vec<RowValues>) -> Result<BatchRest> {
+        let mut collector = RowCollector::default();
+        for row in rows {
+            if passes(&self.request.filters, |column| row[column].clone())? {
+                collector.push(self.requested(&row));
+            }
+        }
+        Ok(BatchRest::of(collector.finish()))
+    }
+
+    fn requested<'a>(&'a self, row: &'a RowValues) -> impl Iterator<Item = Value> + 'a {
+        let columns = self.request.columns.iter();
+        columns.map(|requested| match requested.column {
+            ScanColumn::Column(column) => row[column].clone(),
+            ScanColumn::Substr { .. } => Value::Null,
+        })
+    }
+
+    fn open_files(&self) -> Result<SearchRows> {
+        let search = self.search()?;
+        let files = files_that_pass(self.reader.view(), &self.of_files)?;
+        if self.is_counted {
+            return self.counted(search, files.numbers().to_vec());
+        }
+        Ok(SearchRows::Files {
+            search,
+            files: files.numbers().to_vec(),
+            read: 0,
+            next: FILES_FIRST,
+            hits: Vec::new().into_iter(),
+        })
+    }
+
+    /// The files with hits, each as often as it has some.
+    fn counted(&self, search: Arc<SpanSearch>, mut files: Vec<u32>) -> Result<SearchRows> {
+        let (mut times, mut files) = self.ask(move |_, run| {
+            let counts = search.counts(&files, run)?;
+            let mut counts = counts.into_iter();
+            let mut times = Vec::new();
+            files.retain(|_| {
+                let count = counts.next().filter(|count| *count > 0);
+                times.extend(count);
+                count.is_some()
+            });
+            Ok((times, files))
+        })?;
+        if self.request.columns.is_empty() {
+            let sum: u64 = times.iter().sum();
+            times = (sum > 0).then_some(sum).into_iter().collect();
+            files.truncate(times.len());
+        }
+        if files.is_empty() {
+            return Ok(SearchRows::Rows(BatchRest::of(None)));
+        }
+        let columns = self.request.columns.iter().map(|_| BatchColumn::Words {
+            indices: files.clone(),
+            dictionary: TextDictionary::files(self.reader.view()),
+        });
+        let batch = Batch::new(columns.collect(), files.len(), Some(times));
+        Ok(SearchRows::Rows(BatchRest::of(Some(batch))))
+    }
+
+    fn open_sorted(&self) -> Result<SearchRows> {
+        let search = self.search()?;
+        let mut hits = self.all_hits(&search)?;
+        let seed = self.call.integer("seed").unwrap_or(0) as u64;
+        if let Some(size) = self.call.argument("sample") {
+            let size = match size {
+                Value::Text(text) => text.to_string(),
+                Value::Integer(count) => count.to_string(),
+                _ => String::new(),
+            };
+            let size = SampleSize::from_str(&size).map_err(|error| self.wrong("sample", error))?;
+            hits = sample(hits, size, seed);
+        }
+        if let Some(keys) = self.call.text("sort") {
+            let keys = self.keys(&search, "sort", keys)?;
+            let search = search.clone();
+            hits = self.ask(move |_, run| sort(&search, hits, &keys, run))?;
+        }
+        Ok(SearchRows::Hits {
+            search,
+            hits: hits.into_iter(),
+        })
+    }
+
+    /// The error for an argument that is wrong.
+    fn wrong(&self, argument: &str, reason: impl Display) -> Error {
+        argument_error(self.call.function, argument, reason)
+    }
+
+    /// The keys of an argument, which may name captures.
+    fn keys(&self, search: &SpanSearch, argument: &str, list: &str) -> Result<Vec<KwicKey>> {
+        let captures: Vec<&str> = search.captures().iter().map(String::as_str).collect();
+        KwicKey::parse_list(list, &captures).map_err(|error| self.wrong(argument, error))
+    }
+
+    /// The context of hits of a concordance, or none.
+    fn context(&self) -> Result<HitContext> {
+        let width = |name| self.call.integer(name).unwrap_or(CONTEXT_WORDS) as u64;
+        if self.call.function == SearchFunction::Hits {
+            return Ok(HitContext::Words { left: 0, right: 0 });
+        }
+        let (left, right) = (width("left"), width("right"));
+        match self.call.text("unit").unwrap_or("words") {
+            "words" => Ok(HitContext::Words { left, right }),
+            "bytes" => Ok(HitContext::Bytes { left, right }),
+            other => {
+                let reason =
+                    format!("no such unit of context `{other}`; hint: units are words, bytes");
+                Err(self.wrong("unit", reason))
+            }
+        }
+    }
+
+    /// Rows of the next hits.
+    fn next_hits(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let maker = HitRows {
+            function: self.call.function,
+            context: self.context()?,
+            reads_captures: self.reads_captures,
+            reads_text: self.reads_text,
+        };
+        let mut collector = RowCollector::default();
+        let mut count = 0;
+        let mut source = mem::replace(&mut self.source, SearchRows::Unopened);
+        while count < rows_max.max(1) {
+            self.interrupt.check()?;
+            let wanted = rows_max.max(1) - count;
+            let (search, some): (Arc<SpanSearch>, Vec<Hit>) = match &mut source {
+                SearchRows::Files {
+                    search,
+                    files,
+                    read,
+                    next,
+                    hits,
+                } => {
+                    if hits.len() == 0 {
+                        if *read == files.len() {
+                            break;
+                        }
+                        let end = (*read + *next).min(files.len());
+                        let (work, asked) = (search.clone(), files[*read..end].to_vec());
+                        *hits = self.ask(move |_, run| work.hits(&asked, run))?.into_iter();
+                        *read = end;
+                        *next = (*next * 2).min(FILES_MAX);
+                    }
+                    (search.clone(), hits.take(wanted).collect())
+                }
+                SearchRows::Hits { search, hits } => (search.clone(), hits.take(wanted).collect()),
+                SearchRows::Unopened | SearchRows::Rows(_) => break,
+            };
+            if some.is_empty() {
+                match source {
+                    SearchRows::Files { .. } => continue,
+                    _ => break,
+                }
+            }
+            let rows = self.ask(move |_, run| {
+                let rows = some.into_par_iter().map(|hit| maker.row(&search, hit, run));
+                rows.collect::<Result<Vec<RowValues>>>()
+            })?;
+            for row in rows {
+                if passes(&self.request.filters, |column| row[column].clone())? {
+                    collector.push(self.requested(&row));
+                    count += 1;
+                }
+            }
+        }
+        self.source = source;
+        Ok(collector.finish())
+    }
+
+    fn ranked(&self) -> Result<Vec<RowValues>> {
+        let call = &self.call;
+        let text = call.text("query").unwrap_or_default();
+        let options = QueryOptions {
+            operator: match call.text("mode") {
+                None | Some("any" | "lenient") => QueryOperator::Or,
+                Some("all") => QueryOperator::And,
+                Some(other) => {
+                    let reason =
+                        format!("no such mode `{other}`; hint: modes are any, all, lenient");
+                    return Err(self.wrong("mode", reason));
+                }
+            },
+            ..QueryOptions::default()
+        };
+        if let Some(unit) = call.text("unit").filter(|unit| *unit != "file") {
+            return Err(self.wrong(
+                "unit",
+                format!("no such unit `{unit}`; hint: units are file"),
+            ));
+        }
+        let tokenizer = QueryTokenizer(self.tokenizer);
+        let query = if call.text("mode") == Some("lenient") {
+            simple::parse_lenient(text, &options, &tokenizer).query
+        } else {
+            simple::parse(text, &options, &tokenizer).map_err(|error| self.wrong("query", error))?
+        };
+        let (k1, b) = (
+            call.number("k1").unwrap_or(1.2),
+            call.number("b").unwrap_or(0.75),
+        );
+        let bm25 = Bm25::new(k1, b).map_err(|error| self.wrong("k1 and b", error))?;
+        let found = self.ask(move |view, run| rank(view, &query, bm25, run))?;
+        let files = self.reader.view().files();
+        let rows = found.into_iter().map(|ranked| {
+            let file = &files[ranked.file as usize];
+            vec![
+                Value::Text(file.name.clone()),
+                Value::Real(ranked.score),
+                from_count(ranked.hits),
+                Value::Integer(0),
+                from_count(file.words),
+                Value::Integer(0),
+                from_count(file.bytes),
+            ]
+        });
+        Ok(rows.collect())
+    }
+
+    fn frequency_rows(&self) -> Result<Vec<RowValues>> {
+        let keys = match self.call.text("by") {
+            None => "hit",
+            Some("lc") => "hit:i",
+            Some(keys) => keys,
+        };
+        let per = self.call.number("per").unwrap_or(1e6);
+        let search = self.search()?;
+        let keys = self.keys(&search, "by", keys)?;
+        let total = search.view().total_words() as f64;
+        let found = self.ask(move |_, run| frequencies(&search, &keys, run))?;
+        let rows = found.into_iter().map(|group| {
+            vec![
+                text_or_blob(group.text),
+                from_count(group.count),
+                from_count(group.files),
+                Value::Real(group.count as f64 / total * per),
+            ]
+        });
+        Ok(rows.collect())
+    }
+
+    fn collocation_rows(&self) -> Result<Vec<RowValues>> {
+        let call = &self.call;
+        let window = call.text("window").unwrap_or("5:5");
+        let request = CollocationRequest {
+            window: ContextWidths::parse_window(window)
+                .map_err(|error| self.wrong("window", error))?,
+            measures: AssociationMeasure::parse_list(&call.measures.join(","))
+                .map_err(|error| self.wrong("measures", error))?,
+            minimum: call.integer("min").unwrap_or(3) as u64,
+            has_window_factor: call.integer("window_factor").unwrap_or(1) != 0,
+        };
+        let search = self.search()?;
+        let found = self.ask(move |_, run| collocations(&search, &request, run))?;
+        let view = self.reader.view();
+        let rows = found.into_iter().map(|collocate| {
+            let mut row = vec![
+                text_or_blob(view.word(collocate.word).to_vec()),
+                from_count(collocate.count),
+                from_count(collocate.total),
+            ];
+            row.extend(collocate.values.into_iter().map(real));
+            row
+        });
+        Ok(rows.collect())
+    }
+
+    fn keyword_rows(&self) -> Result<Vec<RowValues>> {
+        let call = &self.call;
+        let measures = KeynessMeasure::parse_list(&call.measures.join(","))
+            .map_err(|error| self.wrong("measures", error))?;
+        let minimum = call.integer("min").unwrap_or(3) as u64;
+        let files = match call.text("files") {
+            None => None,
+            Some(pattern) => Some(self.files_like(pattern)?),
+        };
+        if files.is_none() && self.reference.is_none() {
+            let reason = "nothing to compare with; hint: name another corpus, or some files by `files => 'pattern'`";
+            return Err(self.wrong("reference", reason));
+        }
+        let other = self.reference.clone();
+        let found = self.ask(move |view, run| {
+            let reference = match &other {
+                Some(other) => Reference::Corpus(other.view()),
+                None => Reference::Rest,
+            };
+            keywords(view, files.as_deref(), &reference, &measures, minimum, run)
+        })?;
+        let view = self.reader.view();
+        let million = |count: u64, size: u64| {
+            let rate = count as f64 / size as f64 * 1e6;
+            real(rate.is_finite().then_some(rate))
+        };
+        let sizes = (found.size, found.reference_size);
+        let rows = found.words.into_iter().map(|keyword| {
+            let mut row = vec![
+                text_or_blob(view.word(keyword.word).to_vec()),
+                from_count(keyword.count),
+                from_count(keyword.reference_count),
+                million(keyword.count, sizes.0),
+                million(keyword.reference_count, sizes.1),
+            ];
+            row.extend(keyword.values.into_iter().map(real));
+            row
+        });
+        Ok(rows.collect())
+    }
+
+    /// The files whose names match a pattern with `*` and `?`.
+    fn files_like(&self, pattern: &str) -> Result<Vec<u32>> {
+        let test = TextTest {
+            pattern: Pattern::Wildcard(pattern.as_bytes().to_vec()),
+            folds_case: false,
+            folds_diacritics: false,
+        };
+        let matcher = TextMatcher::new(&test, MatcherLimits::default())
+            .map_err(|error| self.wrong("files", error))?;
+        let files = (0..).zip(self.reader.view().files());
+        let files = files.filter(|(_, file)| matcher.matches(file.name.as_bytes()));
+        Ok(files.map(|(file, _)| file).collect())
+    }
+
+    /// The parts that the arguments name.
+    fn parts(&self, default: CorpusParts) -> Result<CorpusParts> {
+        match (self.call.text("by"), self.call.integer("slices")) {
+            (None, None) => Ok(default),
+            (Some("file"), None) => Ok(CorpusParts::Files),
+            (None, Some(slices)) => Ok(CorpusParts::Slices(slices as u64)),
+            (Some("file"), Some(_)) => {
+                let reason = "parts are files or slices; hint: leave out `by` or `slices`";
+                Err(self.wrong("by", reason))
+            }
+            (Some(other), _) => {
+                let reason = format!(
+                    "no such part `{other}`; hint: write `by => 'file'` or `slices => 100`"
+                );
+                Err(self.wrong("by", reason))
+            }
+        }
+    }
+
+    fn dispersion_rows(&self) -> Result<Vec<RowValues>> {
+        let parts = self.parts(CorpusParts::Files)?;
+        let search = self.search()?;
+        let hits = self.all_hits(&search)?;
+        let (by_parts, by_places) = self.ask(move |view, _| Ok(dispersion(view, &hits, parts)))?;
+        Ok(vec![vec![
+            from_count(by_parts.hits),
+            from_count(by_parts.parts),
+            from_count(by_parts.range),
+            real(by_parts.dp),
+            real(by_parts.dp_norm),
+            real(by_parts.juilland_d),
+            real(by_parts.carroll_d2),
+            real(by_parts.rosengren_s),
+            real(by_parts.kl_divergence),
+            real(by_places.arf),
+            real(by_places.ald),
+            real(by_places.awt),
+        ]])
+    }
+
+    fn distribution_rows(&self) -> Result<Vec<RowValues>> {
+        let parts = self.parts(CorpusParts::Slices(SLICES as u64))?;
+        let search = self.search()?;
+        let hits = self.all_hits(&search)?;
+        let found = self.ask(move |view, _| Ok(distribution(view, &hits, parts)))?;
+        let files = self.reader.view().files();
+        let rows = (1..).zip(found).map(|(number, part): (u64, _)| {
+            vec![
+                match part.file {
+                    Some(file) => Value::Text(files[file as usize].name.clone()),
+                    None => Value::Text(number.to_string()),
+                },
+                from_count(part.position),
+                from_count(part.words),
+                from_count(part.hits),
+                Value::Real(part.hits as f64 / part.words as f64 * 1e6),
+            ]
+        });
+        Ok(rows.collect())
+    }
+
+    fn growth_rows(&self) -> Result<Vec<RowValues>> {
+        let steps = self.call.integer("steps").unwrap_or(SLICES) as u64;
+        let points = self.ask(move |view, run| vocabulary_growth(view, steps, run))?;
+        let rows = points.into_iter().map(|point| {
+            vec![
+                from_count(point.tokens),
+                from_count(point.types),
+                from_count(point.hapaxes),
+                Value::Real(point.types as f64 / point.tokens as f64),
+            ]
+        });
+        Ok(rows.collect())
+    }
+}
+
+/// `[]`: every word is a hit.
+fn every_word() -> SpanQuery {
+    SpanQuery {
+        span: Span::Word(WordTest::Any),
+        constraint: None,
+        strategy: Strategy::Shortest,
+        show: None,
+    }
+}
+
+/// Makes the rows of hits.
+#[derive(Clone, Copy)]
+struct HitRows {
+    function: SearchFunction,
+    context: HitContext,
+    reads_captures: bool,
+    reads_text: bool,
+}
+
+impl HitRows {
+    /// The row of a hit.
+    fn row(&self, search: &SpanSearch, hit: Hit, run: Run<'_>) -> Result<RowValues> {
+        let view = search.view();
+        let (mut hit, mut captures) = (hit, Vec::new());
+        if self.reads_captures || search.shows_captures() {
+            captures = search.captures_of(&hit, run)?;
+            hit = search.shown(hit, &captures);
+        }
+        let line = if self.reads_text {
+            line(view, hit, self.context)?
+        } else {
+            ConcordanceLine::default()
+        };
+        let mut row = vec![
+            Value::Text(view.files()[hit.file as usize].name.clone()),
+            from_count(hit.start),
+            from_count(hit.end - hit.start),
+            from_count(line.offset),
+            from_count(line.text.len() as u64),
+        ];
+        if self.function == SearchFunction::Concordance {
+            row.push(text_or_blob(line.left));
+        }
+        row.push(text_or_blob(line.text));
+        row.push(if self.function == SearchFunction::Concordance {
+            text_or_blob(line.right)
+        } else {
+            captures_value(search.captures(), &captures)
+        });
+        Ok(row)
+    }
+}
+
+/// The captures as a JSON object: for each name the position and the number of its words. NULL without captures.
+fn captures_value(names: &[String], captures: &[Option<Range<u64>>]) -> Value {
+    let found = names.iter().zip(captures);
+    let found = found.filter_map(|(name, range)| Some((name, range.as_ref()?)));
+    // Names are letters, digits and underscores.
+    let found = found
+        .map(|(name, range)| format!("\"{name}\":[{},{}]", range.start, range.end - range.start));
+    let found: Vec<String> = found.collect();
+    if found.is_empty() {
+        return Value::Null;
+    }
+    Value::Text(format!("{{{}}}", found.join(",")))
+}
+
+fn real(value: Option<f64>) -> Value {
+    value.map_or(Value::Null, Value::Real)
+}
+
+impl Operator for SearchScan {
+    fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        self.late.check()?;
+        if matches!(self.source, SearchRows::Unopened) {
+            self.source = self.open()?;
+        }
+        if let SearchRows::Rows(rows) = &mut self.source {
+            return Ok(rows.take(rows_max));
+        }
+        self.next_hits(rows_max)
+    }
+}
+
+impl Scan for SearchScan {
+    fn description(&self) -> Arc<dyn Describe> {
+        self.description.clone()
+    }
+
+    fn into_operator(self: Box<Self>) -> Box<dyn Operator> {
+        self
+    }
+}
