@@ -12,6 +12,7 @@ use zipfdb::pack::{Elimination, PackCodec, PackOptions};
 
 use zipfdb::Database;
 
+use crate::error::without_place;
 use crate::output::Format;
 
 /// Query text that stays compressed, with SQL.
@@ -24,8 +25,9 @@ use crate::output::Format;
     version,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    override_usage = "zipf [OPTIONS] [DB]\n       zipf demo [DIR]\n       zipf repair DB [TARGET]\n       \
-                      zipf pack IN OUT --codec CODEC [OPTIONS]\n       zipf unpack IN OUT",
+    override_usage = "zipf [OPTIONS] [DB]\n       zipf grep [OPTIONS] DB REGEX [CORPUS]\n       \
+                      zipf search [OPTIONS] DB QUERY [CORPUS]\n       zipf kwic [OPTIONS] DB CQL [CORPUS]\n       \
+                      zipf demo [DIR]\n       zipf repair DB [TARGET]\n       zipf pack IN OUT --codec CODEC [OPTIONS]\n       zipf unpack IN OUT",
     after_help = TASKS_HELP,
     after_long_help = AFTER_LONG_HELP,
 )]
@@ -106,6 +108,15 @@ pub enum Task {
     /// Pack a file in blocks that are unpacked in parallel
     #[command(after_help = PACK_HELP)]
     Pack(PackArguments),
+    /// Print the lines of a corpus that match a regular expression, as ripgrep does
+    #[command(after_help = GREP_HELP)]
+    Grep(GrepArguments),
+    /// Print the files of a corpus that match a query, best first
+    #[command(after_help = SEARCH_HELP)]
+    Search(SearchArguments),
+    /// Print a concordance: the places of a corpus that match a query in CQL, with the words around them
+    #[command(after_help = KWIC_HELP)]
+    Kwic(KwicArguments),
     /// Unpack a file that `zipf pack` has written, and check it
     #[command(after_help = UNPACK_HELP)]
     Unpack {
@@ -116,6 +127,236 @@ pub enum Task {
         #[arg(value_name = "OUT")]
         target: PathBuf,
     },
+}
+
+/// The corpus that a task searches. What to search for is the second argument.
+#[derive(Debug, Args)]
+pub struct CorpusArguments {
+    /// The database
+    #[arg(value_name = "DB", index = 1)]
+    pub database: PathBuf,
+    /// The corpus [default: the only one]
+    #[arg(id = "CORPUS", value_name = "CORPUS", index = 3)]
+    pub name: Option<String>,
+    /// Whether to colour names, numbers and matches [default: auto]
+    #[arg(long = "color", value_enum, value_name = "WHEN")]
+    colour: Option<ColourChoice>,
+    /// Threads for the search [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ColourChoice {
+    /// On a terminal that wants it
+    Auto,
+    Always,
+    Never,
+}
+
+impl CorpusArguments {
+    /// Whether output is coloured; none if the terminal decides.
+    pub fn is_coloured(&self) -> Option<bool> {
+        match self.colour {
+            None | Some(ColourChoice::Auto) => None,
+            Some(choice) => Some(choice == ColourChoice::Always),
+        }
+    }
+}
+
+/// What `zipf grep` searches for, and what it prints.
+#[derive(Debug, Args)]
+pub struct GrepArguments {
+    /// The regular expression, in the syntax of the Rust crate regex
+    #[arg(value_name = "REGEX", allow_negative_numbers = true, index = 2)]
+    regex: String,
+    /// Ignore the case of letters
+    #[arg(short = 'i', long)]
+    ignore_case: bool,
+    /// REGEX is a plain text
+    #[arg(short = 'F', long)]
+    fixed_strings: bool,
+    /// Only whole words match
+    #[arg(short = 'w', long)]
+    word_regexp: bool,
+    /// Let matches span several lines
+    #[arg(short = 'U', long)]
+    multiline: bool,
+    /// Print the lines that do not match
+    #[arg(short = 'v', long)]
+    pub invert_match: bool,
+    /// Print the number of each line; on a terminal always
+    #[arg(short = 'n', long)]
+    pub line_number: bool,
+    /// Print the number of matching lines of each file; with -o that of matches
+    #[arg(short = 'c', long, conflicts_with = "json")]
+    pub count: bool,
+    /// Print the names of files with matches
+    #[arg(short = 'l', long, conflicts_with_all = ["json", "count"])]
+    pub files_with_matches: bool,
+    /// Print what matches, each match on its own line
+    #[arg(short = 'o', long, conflicts_with_all = ["json", "invert_match"])]
+    pub only_matching: bool,
+    /// Print N lines after each matching line
+    #[arg(short = 'A', long, value_name = "N")]
+    after_context: Option<u64>,
+    /// Print N lines before each matching line
+    #[arg(short = 'B', long, value_name = "N")]
+    before_context: Option<u64>,
+    /// Print N lines before and after each matching line
+    #[arg(
+        short = 'C',
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    context: u64,
+    /// Stop after N lines of each file
+    #[arg(short = 'm', long, value_name = "N")]
+    pub max_count: Option<u64>,
+    /// Print no names of files
+    #[arg(short = 'I', long)]
+    pub no_filename: bool,
+    /// Print JSON objects, one a line, as `rg --json`
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub corpus: CorpusArguments,
+}
+
+impl GrepArguments {
+    /// The expression of `grep()`.
+    pub fn expression(&self) -> String {
+        let mut expression = String::with_capacity(self.regex.len());
+        if self.fixed_strings {
+            for character in self.regex.chars() {
+                if character.is_ascii_punctuation() {
+                    expression.push('\\');
+                }
+                expression.push(character);
+            }
+        } else {
+            expression.push_str(&self.regex);
+        }
+        if self.word_regexp {
+            expression = format!(r"\b{{start-half}}(?:{expression})\b{{end-half}}");
+        }
+        expression
+    }
+
+    /// The flags of `grep()`.
+    pub fn flags(&self) -> String {
+        let mut flags = "m".to_owned();
+        flags.extend(self.ignore_case.then_some('i'));
+        flags.extend((!self.multiline).then_some('l'));
+        flags
+    }
+
+    /// The numbers of lines before and after each.
+    pub fn context(&self) -> (u64, u64) {
+        let before = self.before_context.unwrap_or(self.context);
+        let after = self.after_context.unwrap_or(self.context);
+        (before, after)
+    }
+}
+
+/// What `zipf search` searches for, and what it prints.
+#[derive(Debug, Args)]
+pub struct SearchArguments {
+    /// The query, in the simple language
+    #[arg(value_name = "QUERY", allow_negative_numbers = true, index = 2)]
+    pub query: String,
+    /// Print at most N files, 0 for all [default: 10]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u32>,
+    /// Join terms by AND
+    #[arg(long)]
+    all: bool,
+    /// Take any text for a query, and ignore what means nothing
+    #[arg(long, conflicts_with = "all")]
+    lenient: bool,
+    /// Print the names of files only
+    #[arg(short = 'l', long, conflicts_with = "json")]
+    pub files_with_matches: bool,
+    /// Print the number of files only, of all that match
+    #[arg(short = 'c', long, conflicts_with_all = ["json", "files_with_matches", "limit"])]
+    pub count: bool,
+    /// Print JSON objects, one a line: file, score, hits
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub corpus: CorpusArguments,
+}
+
+impl SearchArguments {
+    /// The mode of `search()`.
+    pub fn mode(&self) -> &'static str {
+        if self.all {
+            "all"
+        } else if self.lenient {
+            "lenient"
+        } else {
+            "any"
+        }
+    }
+}
+
+/// What `zipf kwic` searches for, and what it prints.
+#[derive(Debug, Args)]
+pub struct KwicArguments {
+    /// The query, in CQL
+    #[arg(value_name = "CQL", allow_negative_numbers = true, index = 2)]
+    pub query: String,
+    /// Print N words before each hit [default: 8, with --bytes 40]
+    #[arg(long, value_name = "N")]
+    left: Option<u32>,
+    /// Print N words behind each hit [default: 8, with --bytes 40]
+    #[arg(long, value_name = "N")]
+    right: Option<u32>,
+    /// Count the text before and behind hits in bytes, not in words
+    #[arg(long)]
+    pub bytes: bool,
+    /// Sort by these keys: R1, L1, H1, hit, file, position, captures, such as R1:i,-file
+    #[arg(long, value_name = "KEYS", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// Draw a sample of N hits, or of P% of them
+    #[arg(long, value_name = "N|P%")]
+    pub sample: Option<String>,
+    /// Seed of the sample: the same one draws the same hits [default: 0]
+    #[arg(long, value_name = "N", requires = "sample")]
+    pub seed: Option<u32>,
+    /// Print at most N hits, 0 for all [default: 50]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u32>,
+    /// Print the number of hits only, of all that match
+    #[arg(short = 'c', long, conflicts_with_all = ["json", "limit", "sample"])]
+    pub count: bool,
+    /// Print no names of files
+    #[arg(short = 'I', long, conflicts_with = "json")]
+    pub no_filename: bool,
+    /// Print JSON objects, one a line: file, position, words, offset, length, left, hit, right
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub corpus: CorpusArguments,
+}
+
+/// Words and bytes of text on each side of a hit.
+const CONTEXT_WORDS: u32 = 8;
+const CONTEXT_BYTES: u32 = 40;
+
+impl KwicArguments {
+    /// How much text there is before and behind each hit, in words or bytes.
+    pub fn context(&self) -> (u32, u32) {
+        let default = if self.bytes {
+            CONTEXT_BYTES
+        } else {
+            CONTEXT_WORDS
+        };
+        (self.left.unwrap_or(default), self.right.unwrap_or(default))
+    }
 }
 
 /// How a file is packed.
@@ -195,8 +436,32 @@ pub enum Source {
 }
 
 const TASKS_HELP: &str = "\
-`zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one, `zipf pack` and \
-`zipf unpack` pack files. Databases called demo, repair, pack and unpack are ./demo, ./repair, ./pack and ./unpack.";
+`zipf grep` prints the lines that match a regular expression, `zipf search` the files that match a query, `zipf kwic` words in their \
+context, `zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one, `zipf pack` \
+and `zipf unpack` pack files. A database that has the name of one of these is reached by a path: ./demo.";
+
+const GREP_HELP: &str = "\
+Lines end in line feeds. A match lies within a line, and ^ and $ are the ends of lines, unless -U lets matches span several lines.
+Files come in order of name. On a terminal names stand above the lines of their file; elsewhere before each line.
+A REGEX that begins with a minus stands behind --.
+
+Exit codes: 0 there is a line, 1 there is none, 2 wrong usage, or the database could not be read.";
+
+const SEARCH_HELP: &str = "\
+Queries: fox, quick fox (one of the words or both), fox AND dog, +fox -dog, \"quick fox\"~3, qui*,
+(a OR b) AND c, file:tales/*. docs/SEARCH.md describes all. A query that begins with a minus stands
+behind --.
+Each line has the score by BM25, the number of hits of all terms, and the file.
+
+Exit codes: 0 there is a file, 1 there is none, 2 wrong usage, or the database could not be read.";
+
+const KWIC_HELP: &str = "\
+Queries: '\"freedom\"', '[word = \"free.*\" %c]', '\"the\" []{0,3} \"people\"', '\"end\" </s>'.
+docs/SEARCH.md describes all. Each line has the file with the number of the first word, from 0, then
+the hit between the text on both sides, in which white space is one space. Lines are cut to the
+width of the terminal, or to 100 columns; --json cuts nothing.
+
+Exit codes: 0 there is a hit, 1 there is none, 2 wrong usage, or the database could not be read.";
 
 const PACK_HELP: &str = "\
 The packed file is made of blocks that know nothing of each other: each is unpacked by a thread, or on a GPU by a warp, which
@@ -246,9 +511,10 @@ output could not be written, 2 wrong usage. If the reader of the output goes awa
 Ctrl-C, SIGTERM and SIGHUP interrupt the statement that runs, which removes what it has not finished, and end zipf as signals
 do (128 and the number of the signal in a shell); the second one ends it at once.
 
-`zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one, `zipf pack` and
-`zipf unpack` pack files so that GPUs and many threads unpack them fast. Databases called demo, repair, pack and unpack are ./demo,
-./repair, ./pack and ./unpack.";
+`zipf grep` prints the lines that match a regular expression, `zipf search` the files that match a query, `zipf kwic` words in
+their context, `zipf demo` builds a small database to try things on, `zipf repair` saves what can be read of a damaged one,
+`zipf pack` and `zipf unpack` pack files so that GPUs and many threads unpack them fast. A database that has the name of one of
+these is reached by a path: ./demo.";
 
 impl Arguments {
     /// Reads the arguments of this process.
@@ -273,7 +539,8 @@ impl Arguments {
 
     fn from_matches(matches: &ArgMatches) -> Result<Arguments, clap::Error> {
         let mut arguments = Arguments::from_arg_matches(matches)?;
-        for task in ["demo", "repair", "pack", "unpack"] {
+        for command in Arguments::command().get_subcommands() {
+            let task = command.get_name();
             if arguments.subcommand.is_none()
                 && arguments.database.as_deref() == Some(task.as_ref())
             {
@@ -317,17 +584,7 @@ fn setting(name: &str, value: &str) -> Result<String, String> {
     let database = Database::options().threads(1).in_memory();
     match database.and_then(|database| database.execute_batch(&statement)) {
         Ok(()) => Ok(statement),
-        Err(error) => {
-            let text = error.to_string();
-            // The place in the statement means nothing to the user.
-            Err(match &error {
-                zipfdb::Error::Sql(sql) => text
-                    .strip_prefix(&format!("{}: ", sql.position()))
-                    .unwrap_or(&text)
-                    .to_string(),
-                _ => text,
-            })
-        }
+        Err(error) => Err(without_place(&error)),
     }
 }
 
@@ -425,6 +682,27 @@ mod tests {
     }
 
     #[test]
+    fn options_of_grep_become_an_expression_with_flags() {
+        let expression = |arguments: &[&str]| {
+            let all = [&["grep", "db"], arguments].concat();
+            let Some(Task::Grep(arguments)) = parse(&all).unwrap().subcommand else {
+                panic!("{all:?}");
+            };
+            (arguments.expression(), arguments.flags())
+        };
+        assert_eq!(expression(&["a.b"]), ("a.b".into(), "ml".into()));
+        assert_eq!(
+            expression(&["-F", "-i", "a.b-c"]),
+            ("a\\.b\\-c".into(), "mil".into())
+        );
+        assert_eq!(
+            expression(&["a|b", "-wU"]),
+            (r"\b{start-half}(?:a|b)\b{end-half}".into(), "m".into())
+        );
+        assert_eq!(expression(&["-1", "c"]), ("-1".into(), "ml".into()));
+    }
+
+    #[test]
     fn wrong_usage_is_refused() {
         for arguments in [
             &["--format", "xml"][..],
@@ -458,6 +736,23 @@ mod tests {
             &["pack", "in", "out", "--codec", "bit", "--window", "131072"],
             &["pack", "in", "out", "--codec", "bit", "--level", "10"],
             &["unpack", "in"],
+            &["grep", "db"],
+            &["grep", "db", "a", "-m", "few"],
+            &["grep", "db", "a", "-c", "-l"],
+            &["search", "db"],
+            &["search", "db", "a", "--limit", "few"],
+            &["search", "db", "a", "--all", "--lenient"],
+            &["search", "db", "a", "-c", "-l"],
+            &["search", "db", "a", "-l", "--json"],
+            &["search", "db", "a", "c", "d"],
+            &["kwic", "db"],
+            &["kwic", "db", "a", "--left", "-1"],
+            &["kwic", "db", "a", "--seed", "1"],
+            &["kwic", "db", "a", "--count", "--json"],
+            &["kwic", "db", "a", "--count", "--sample", "1"],
+            &["--format", "csv", "search"],
+            &["--", "kwic"],
+            &["--format", "csv", "grep"],
             &["--format", "csv", "unpack"],
         ] {
             assert_eq!(

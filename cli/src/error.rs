@@ -114,6 +114,22 @@ pub enum Error {
         /// The new database.
         path: PathBuf,
     },
+    /// A corpus could not be searched.
+    #[error("{}", without_place(source))]
+    Search {
+        /// The error of the database.
+        source: Box<zipfdb::Error>,
+    },
+    /// A query is wrong.
+    #[error("{problem}")]
+    Query {
+        /// The line of the query that is wrong and a caret below it.
+        excerpt: String,
+        /// The fault.
+        problem: String,
+        /// The remedy.
+        hint: Option<String>,
+    },
     /// A file could not be packed or unpacked.
     #[error("cannot {action}: {source}")]
     Pack {
@@ -240,6 +256,18 @@ fn without_path(source: &zipfdb::Error, path: &Path) -> String {
     let text = source.to_string();
     let rest = text.strip_prefix(&format!("{}: ", PathText(path)));
     rest.map_or_else(|| text.clone(), str::to_owned)
+}
+
+/// What the database says, without the place in a statement that means nothing to the user.
+pub fn without_place(error: &zipfdb::Error) -> String {
+    let text = error.to_string();
+    match error {
+        zipfdb::Error::Sql(sql) => {
+            let rest = text.strip_prefix(&format!("{}: ", sql.position()));
+            rest.map_or_else(|| text.clone(), str::to_owned)
+        }
+        _ => text,
+    }
 }
 
 fn terminal_reason(source: &ReadlineError) -> String {

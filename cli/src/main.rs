@@ -3,15 +3,19 @@
 //! Start reading at [`run`]. Invariant: standard output carries rows and nothing else (at the prompt also what `.schema`
 //! shows, for `zipf demo`: its report);
 //! exit codes are 0 done, also if the reader of the output went away, 1 a statement failed, the database could not be used or the
-//! output not be written, 2 wrong usage. A signal ends the program as it does by default, after the work that runs has cleaned up.
+//! output not be written, 2 wrong usage; `zipf grep`, `search` and `kwic` have those of ripgrep. A signal ends the program as it does by default, after the work that runs has cleaned up.
 
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod caret;
 mod command;
+mod corpus;
 mod demo;
 mod error;
+mod grep;
 mod interrupt;
+mod kwic;
 mod message;
 mod output;
 mod packing;
@@ -24,6 +28,7 @@ mod sample;
 mod schema;
 mod screen;
 mod script;
+mod search;
 mod session;
 mod vocabulary;
 
@@ -51,6 +56,9 @@ use session::{Session, terminal_height, terminal_width};
 /// The exit code of wrong arguments.
 const WRONG_USAGE: u8 = 2;
 
+/// The exit code of a search that finds nothing.
+const NOTHING_FOUND: u8 = 1;
+
 /// Bytes of rows that are written at once.
 const OUTPUT_BUFFER: usize = 64 * 1024;
 
@@ -70,7 +78,12 @@ fn main() -> ExitCode {
         && arguments.sources().is_empty()
         && io::stdin().is_terminal();
     let signals = Signals::install(is_prompt);
-    let code = exit_code(run(&arguments, is_prompt, &signals));
+    let code = match &arguments.subcommand {
+        Some(Task::Grep(arguments)) => search_code(grep::run(arguments, &signals)),
+        Some(Task::Search(arguments)) => search_code(search::run(arguments, &signals)),
+        Some(Task::Kwic(arguments)) => search_code(kwic::run(arguments, &signals)),
+        _ => exit_code(run(&arguments, is_prompt, &signals)),
+    };
     signals.end();
     code
 }
@@ -84,6 +97,19 @@ fn exit_code(ended: Result<(), Error>) -> ExitCode {
                 message::error(&error);
             }
             ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Says what went wrong with a search, whose exit codes are those of ripgrep.
+fn search_code(ended: Result<bool, Error>) -> ExitCode {
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(NOTHING_FOUND),
+        Err(error) if error.is_reader_gone() => ExitCode::SUCCESS,
+        Err(error) => {
+            exit_code(Err(error));
+            ExitCode::from(WRONG_USAGE)
         }
     }
 }
@@ -112,7 +138,8 @@ fn run(arguments: &Arguments, is_prompt: bool, signals: &Signals) -> Result<(), 
         }
         Some(Task::Pack(arguments)) => return packing::pack(arguments, signals),
         Some(Task::Unpack { source, target }) => return packing::unpack(source, target, signals),
-        None => {}
+        // Their exit codes are their own.
+        Some(Task::Grep(_) | Task::Search(_) | Task::Kwic(_)) | None => {}
     }
     let scripts = match arguments.sources() {
         [] if is_prompt => Vec::new(),

@@ -23,6 +23,11 @@ const ERROR_STYLE: &str = "1;31";
 /// Bold cyan.
 const NOTICE_STYLE: &str = "1;36";
 
+/// The styles of names of files, numbers and matches on standard output.
+pub const FILE_STYLE: &str = "35";
+pub const NUMBER_STYLE: &str = "32";
+pub const MATCH_STYLE: &str = "1;31";
+
 /// True if standard error may be coloured.
 pub fn colour() -> bool {
     is_coloured(&io::stderr())
@@ -36,8 +41,16 @@ pub fn is_coloured(stream: &impl IsTerminal) -> bool {
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Says what went wrong, with the line of SQL and a caret if the place is known.
+/// Says what went wrong, with the line of SQL or of a query and a caret if the place is known.
 pub fn error(error: &Error) {
+    if let Error::Query {
+        excerpt,
+        problem,
+        hint,
+    } = error
+    {
+        return typed(excerpt, problem, hint.as_deref());
+    }
     say(&render(error, colour()));
 }
 
@@ -121,7 +134,7 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(number))
 }
 
-/// What went wrong with a statement that was typed, below `excerpt`, the place in it.
+/// What went wrong with a statement or a query that was typed, below `excerpt`, the place in it.
 pub fn typed(excerpt: &str, what: &str, hint: Option<&str>) {
     let colour = colour();
     let mut text = format!(

@@ -171,9 +171,34 @@ pub struct TableFunction {
 /// All table functions.
 pub const TABLE_FUNCTIONS: &[TableFunction] = &[
     TableFunction {
+        name: "attribute",
+        is_of_corpus: true,
+        columns: &[
+            "position",
+            "words",
+            "text_offset",
+            "text_length",
+            "count",
+            "file",
+            "offset",
+        ],
+    },
+    TableFunction {
         name: "caches",
         is_of_corpus: true,
         columns: &["segment", "kind", "bytes", "price", "uses"],
+    },
+    TableFunction {
+        name: "collocations",
+        is_of_corpus: true,
+        columns: &["word", "count", "total", "logdice", "mi", "t", "g2"],
+    },
+    TableFunction {
+        name: "concordance",
+        is_of_corpus: true,
+        columns: &[
+            "file", "position", "words", "offset", "length", "left", "hit", "right",
+        ],
     },
     TableFunction {
         name: "corpora",
@@ -207,6 +232,36 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
         ],
     },
     TableFunction {
+        name: "dispersion",
+        is_of_corpus: true,
+        columns: &[
+            "hits",
+            "parts",
+            "range",
+            "dp",
+            "dp_norm",
+            "juilland_d",
+            "carroll_d2",
+            "rosengren_s",
+            "kld",
+            "arf",
+            "ald",
+            "awt",
+        ],
+    },
+    TableFunction {
+        name: "distribution",
+        is_of_corpus: true,
+        columns: &["part", "position", "words", "hits", "per_million"],
+    },
+    TableFunction {
+        name: "duplicates",
+        is_of_corpus: true,
+        columns: &[
+            "words", "count", "files", "file", "position", "offset", "length",
+        ],
+    },
+    TableFunction {
         name: "files",
         is_of_corpus: true,
         columns: &["file", "content", "bytes", "words"],
@@ -215,6 +270,23 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
         name: "files_with",
         is_of_corpus: true,
         columns: &["file"],
+    },
+    TableFunction {
+        name: "frequencies",
+        is_of_corpus: true,
+        columns: &["text", "count", "files", "relative"],
+    },
+    TableFunction {
+        name: "grep",
+        is_of_corpus: true,
+        columns: &["file", "offset", "length", "line", "match"],
+    },
+    TableFunction {
+        name: "hits",
+        is_of_corpus: true,
+        columns: &[
+            "file", "position", "words", "offset", "length", "hit", "captures",
+        ],
     },
     TableFunction {
         name: "indexes",
@@ -232,9 +304,52 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
         ],
     },
     TableFunction {
+        name: "keywords",
+        is_of_corpus: true,
+        columns: &[
+            "word",
+            "count",
+            "reference_count",
+            "per_million",
+            "reference_per_million",
+            "simple_maths",
+            "g2",
+            "log_ratio",
+        ],
+    },
+    TableFunction {
+        name: "lines",
+        is_of_corpus: true,
+        columns: &["file", "line", "offset", "length", "text"],
+    },
+    TableFunction {
+        name: "longest_matches",
+        is_of_corpus: true,
+        columns: &["position", "words", "count", "file", "offset", "text"],
+    },
+    TableFunction {
+        name: "next_words",
+        is_of_corpus: true,
+        columns: &["word", "count", "probability", "context_words"],
+    },
+    TableFunction {
         name: "ngrams",
         is_of_corpus: true,
         columns: &["ngram", "file", "position", "offset"],
+    },
+    TableFunction {
+        name: "overlap",
+        is_of_corpus: true,
+        columns: &[
+            "words", "covered", "share", "longest", "position", "count", "file", "offset",
+        ],
+    },
+    TableFunction {
+        name: "search",
+        is_of_corpus: true,
+        columns: &[
+            "file", "score", "hits", "position", "words", "offset", "length",
+        ],
     },
     TableFunction {
         name: "segments",
@@ -264,6 +379,11 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
         name: "term_vectors",
         is_of_corpus: true,
         columns: &["file", "word", "count", "rank"],
+    },
+    TableFunction {
+        name: "vocabulary_growth",
+        is_of_corpus: true,
+        columns: &["words", "types", "hapaxes", "type_token_ratio"],
     },
 ];
 
@@ -411,7 +531,12 @@ mod tests {
         for function in TABLE_FUNCTIONS {
             let arguments = match (function.name, function.is_of_corpus) {
                 ("ngrams", _) => "'c', 2",
-                ("files_with", _) => "'c', 'word'",
+                (
+                    "files_with" | "grep" | "search" | "hits" | "concordance" | "collocations"
+                    | "dispersion" | "distribution",
+                    _,
+                ) => "'c', '\"word\"'",
+                ("attribute" | "longest_matches" | "next_words" | "overlap", _) => "'c', 'text'",
                 (_, true) => "'c'",
                 (_, false) => "",
             };

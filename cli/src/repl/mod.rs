@@ -3,7 +3,6 @@
 //! Invariant: an error ends a statement, never the prompt, and so do bytes that are not UTF-8. Rows go to standard output, all else to standard error. What
 //! edits and remembers lines is behind [`Lines`], so that the loop runs without a terminal.
 
-mod caret;
 mod complete;
 mod scan;
 mod terminal;
@@ -13,6 +12,7 @@ use std::io::{self, IsTerminal};
 use zipfdb::sql::{Pending, Position, SqlError, StatementStream, StatementText};
 
 use crate::arguments::Source;
+use crate::caret;
 use crate::command::Command;
 use crate::command::action::{Step, act};
 use crate::error::Error;

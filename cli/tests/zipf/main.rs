@@ -6,12 +6,14 @@
 
 mod demo;
 mod formats;
+mod grep;
 mod one_shot;
 #[cfg(target_os = "linux")]
 mod outputs;
 mod packing;
 #[cfg(unix)]
 mod prompt;
+mod search;
 #[cfg(target_os = "linux")]
 mod signals;
 mod streaming;

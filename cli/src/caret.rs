@@ -1,4 +1,4 @@
-//! The line of a statement that is wrong, with a caret under the place.
+//! The line of a statement or a query that is wrong, with a caret under the place.
 //!
 //! Invariant: the caret stands under the first cell of its character, whatever stands before it, and no line is wider
 //! than the terminal. Messages are printed elsewhere.
