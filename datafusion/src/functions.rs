@@ -34,6 +34,10 @@ const fn text(name: &'static str) -> ColumnDefinition {
     ColumnDefinition::new(name, ColumnKind::Text)
 }
 
+const fn real(name: &'static str) -> ColumnDefinition {
+    ColumnDefinition::new(name, ColumnKind::Real)
+}
+
 const fn maybe_real(name: &'static str) -> ColumnDefinition {
     ColumnDefinition::nullable(name, ColumnKind::Real)
 }
@@ -96,6 +100,148 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
         columns: &[text("file")],
         counting: RowCounting::None,
         is_by_files: true,
+    },
+    FunctionDefinition {
+        name: "grep",
+        columns: &[
+            text("file"),
+            integer("offset"),
+            integer("length"),
+            integer("line"),
+            text("match"),
+        ],
+        counting: RowCounting::None,
+        is_by_files: true,
+    },
+    FunctionDefinition {
+        name: "lines",
+        columns: &[
+            text("file"),
+            integer("line"),
+            integer("offset"),
+            integer("length"),
+            text("text"),
+        ],
+        counting: RowCounting::None,
+        is_by_files: true,
+    },
+    FunctionDefinition {
+        name: "search",
+        columns: &[text("file"), real("score")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        // A condition on the frequency of a word is on the whole corpus.
+        name: "hits",
+        columns: &[text("file"), text("hit"), maybe_text("captures")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "concordance",
+        columns: &[text("file"), text("left"), text("hit"), text("right")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "frequencies",
+        columns: &[text("text"), real("relative")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "collocations",
+        columns: &[
+            text("word"),
+            maybe_real("logdice"),
+            maybe_real("mi"),
+            maybe_real("t"),
+            maybe_real("g2"),
+        ],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "keywords",
+        columns: &[
+            text("word"),
+            maybe_real("per_million"),
+            maybe_real("reference_per_million"),
+            maybe_real("simple_maths"),
+            maybe_real("g2"),
+            maybe_real("log_ratio"),
+        ],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "dispersion",
+        columns: &[
+            maybe_real("dp"),
+            maybe_real("dp_norm"),
+            maybe_real("juilland_d"),
+            maybe_real("carroll_d2"),
+            maybe_real("rosengren_s"),
+            maybe_real("kld"),
+            maybe_real("arf"),
+            maybe_real("ald"),
+            maybe_real("awt"),
+        ],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "distribution",
+        columns: &[text("part"), real("per_million")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "vocabulary_growth",
+        columns: &[real("type_token_ratio")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "next_words",
+        columns: &[
+            text("word"),
+            integer("count"),
+            real("probability"),
+            integer("context_words"),
+        ],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "longest_matches",
+        columns: &[text("file"), text("text")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "attribute",
+        columns: &[text("file")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "overlap",
+        columns: &[
+            maybe_real("share"),
+            ColumnDefinition::nullable("position", ColumnKind::Integer),
+            maybe_text("file"),
+            ColumnDefinition::nullable("offset", ColumnKind::Integer),
+        ],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
+        name: "duplicates",
+        columns: &[text("file")],
+        counting: RowCounting::None,
+        is_by_files: false,
     },
     FunctionDefinition {
         name: "segments",
