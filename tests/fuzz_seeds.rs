@@ -6,15 +6,16 @@ use std::fs;
 use std::path::Path;
 
 use zipfdb_test_model::targets::{
-    corpus_ops, mixed_operations, open_index, open_segment, packed_segment, packed_text, repair,
-    replay_log, sql_text, tokenize,
+    corpus_ops, cql_text, mixed_operations, open_index, open_segment, packed_segment, packed_text,
+    repair, replay_log, search_text, sql_text, tokenize,
 };
 
 /// A target and what it does with an input.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 10] = [
+const TARGETS: [Target; 12] = [
     ("corpus_ops", corpus_ops::run),
+    ("cql_text", cql_text::run),
     ("mixed_operations", mixed_operations::run),
     ("open_index", open_index::run),
     ("open_segment", open_segment::run),
@@ -22,6 +23,7 @@ const TARGETS: [Target; 10] = [
     ("packed_text", packed_text::run),
     ("repair", repair::run),
     ("replay_log", replay_log::run),
+    ("search_text", search_text::run),
     ("sql_text", sql_text::run),
     ("tokenize", tokenize::run),
 ];

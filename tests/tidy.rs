@@ -52,6 +52,7 @@ const DIRECTION: [(&str, &[&str]); 15] = [
         "test-model/Cargo.toml",
         &[
             "zipfdb",
+            "zipfdb-search",
             "zipfdb-sql",
             "zipfdb-storage",
             "zipfdb-test-support",

@@ -1,0 +1,318 @@
+//! `grep()` and `lines()` give what a search of the plain text gives: random expressions, random texts, edits, files in several
+//! segments, packed text.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+
+use regex_automata::meta::{Config, Regex};
+use regex_automata::util::syntax;
+use zipfdb::ingest::CopyOptions;
+use zipfdb::{Corpus, CorpusSettings, Database, IngestMode, Value};
+
+type Texts = BTreeMap<String, Vec<u8>>;
+
+/// Splitmix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % limit as u64) as usize
+    }
+
+    fn one<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    fn text(&mut self, pieces: usize) -> Vec<u8> {
+        const PIECES: [&[u8]; 16] = [
+            b"the ",
+            b"cat ",
+            b"sat",
+            b" on ",
+            b"mat. ",
+            b"\n",
+            b"\n\n",
+            b"\r\n",
+            "caf\u{e9} ".as_bytes(),
+            b"3.14 ",
+            b"don't ",
+            b"x",
+            b"\xff",
+            b"aaaa",
+            b"  ",
+            "\u{4e2d}\u{6587}".as_bytes(),
+        ];
+        (0..pieces)
+            .flat_map(|_| *self.one(&PIECES))
+            .copied()
+            .collect()
+    }
+
+    /// An expression with what evaluation depends on: literals within and across words, anchors, classes, long matches.
+    fn expression(&mut self, depth: usize) -> String {
+        const LEAVES: [&str; 22] = [
+            "cat",
+            "t s",
+            "at",
+            "the",
+            "a",
+            "\\n",
+            ".",
+            "\\w",
+            "\\s",
+            "\\b",
+            "\\B",
+            "^",
+            "$",
+            "[^t]",
+            "\u{e9}",
+            "(?-u:\\xff)",
+            "\\d",
+            "(?i:CAT)",
+            "\\A",
+            "\\z",
+            "(?s:.)",
+            "",
+        ];
+        if depth == 0 || self.below(3) == 0 {
+            return (*self.one(&LEAVES)).to_owned();
+        }
+        let mut inner = || self.expression(depth - 1);
+        let (first, second) = (inner(), inner());
+        match self.below(4) {
+            0 => format!("(?:{first}|{second})"),
+            1 => format!(
+                "(?:{first}){}",
+                self.one(&["*", "+", "?", "+?", "{2}", "{1,3}"])
+            ),
+            _ => first + &second,
+        }
+    }
+}
+
+fn regex(expression: &str, flags: &str) -> Option<Regex> {
+    let has = |flag| flags.contains(flag);
+    let config = syntax::Config::new()
+        .utf8(false)
+        .case_insensitive(has('i'))
+        .multi_line(has('m'))
+        .dot_matches_new_line(has('s'))
+        .swap_greed(has('U'));
+    let engine = Config::new().utf8_empty(false);
+    let mut builder = Regex::builder();
+    builder
+        .configure(engine)
+        .syntax(config)
+        .build(expression)
+        .ok()
+}
+
+fn texts_of(rows: zipfdb::Rows) -> Vec<Vec<Value>> {
+    rows.map(|row| {
+        (0..5)
+            .map(|column| row.as_ref().unwrap()[column].clone())
+            .collect()
+    })
+    .collect()
+}
+
+fn integer(number: u64) -> Value {
+    Value::Integer(number.try_into().unwrap())
+}
+
+fn text_or_blob(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Value::Text(text.to_owned()),
+        Err(_) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// The rows of `grep()`.
+fn matches(texts: &Texts, regex: &Regex) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (name, text) in texts {
+        let (mut counted, mut line) = (0, 1);
+        for found in regex.find_iter(text) {
+            let Range { start, end } = found.range();
+            let more = &text[counted..start];
+            line += more.iter().filter(|byte| **byte == b'\n').count();
+            counted = start;
+            rows.push(vec![
+                Value::Text(name.clone()),
+                integer(start as u64),
+                integer((end - start) as u64),
+                integer(line as u64),
+                text_or_blob(&text[start..end]),
+            ]);
+        }
+    }
+    rows
+}
+
+/// The rows of `lines()`.
+fn lines(texts: &Texts) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for (name, text) in texts {
+        let mut offset = 0;
+        for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
+            let shown = line.strip_suffix(b"\n").unwrap_or(line);
+            rows.push(vec![
+                Value::Text(name.clone()),
+                integer(number),
+                integer(offset),
+                integer(shown.len() as u64),
+                text_or_blob(shown),
+            ]);
+            offset += line.len() as u64;
+        }
+    }
+    rows
+}
+
+fn check(database: &Database, texts: &Texts, expression: &str, flags: &str) {
+    let Some(regex) = regex(expression, flags) else {
+        return;
+    };
+    let sql = "SELECT * FROM grep('c', ?, ?) ORDER BY file, offset";
+    let arguments = [Value::from(expression), Value::from(flags)];
+    let found = texts_of(database.query(sql, &arguments).unwrap());
+    let expected = matches(texts, &regex);
+    assert!(
+        found == expected,
+        "{expression:?} {flags:?}: {} and {} rows\n{:?}\n{:?}",
+        found.len(),
+        expected.len(),
+        found
+            .iter()
+            .zip(&expected)
+            .find(|(found, expected)| found != expected),
+        expected.last()
+    );
+    let counted = database
+        .query("SELECT COUNT(*) FROM grep('c', ?, ?)", &arguments)
+        .unwrap();
+    let counted: Vec<Value> = counted.map(|row| row.unwrap()[0].clone()).collect();
+    assert_eq!(
+        counted,
+        [integer(expected.len() as u64)],
+        "{expression:?} {flags:?}"
+    );
+    let sql = "SELECT * FROM grep('c', ?, ?) LIMIT 7";
+    let first = texts_of(database.query(sql, &arguments).unwrap());
+    assert_eq!(
+        first,
+        expected[..expected.len().min(7)],
+        "{expression:?} {flags:?}"
+    );
+}
+
+fn check_all(database: &Database, texts: &Texts, numbers: &mut Numbers, expressions: usize) {
+    let found = database.query("SELECT * FROM lines('c')", ()).unwrap();
+    let expected = lines(texts);
+    assert_eq!(texts_of(found), expected);
+    for _ in 0..4 {
+        let first = 1 + numbers.below(40) as u64;
+        let last = first + numbers.below(5) as u64;
+        let sql = "SELECT * FROM lines('c') WHERE line BETWEEN ? AND ?";
+        let found = database
+            .query(sql, &[integer(first), integer(last)])
+            .unwrap();
+        let is_within = |row: &&Vec<Value>| (first..=last).any(|line| row[1] == integer(line));
+        let expected: Vec<Vec<Value>> = expected.iter().filter(is_within).cloned().collect();
+        assert_eq!(texts_of(found), expected, "{first} to {last}");
+    }
+    for _ in 0..expressions {
+        let expression = numbers.expression(3);
+        let flags = *numbers.one(&["", "", "i", "m", "s", "ims", "U", "mU"]);
+        check(database, texts, &expression, flags);
+    }
+}
+
+fn edit(numbers: &mut Numbers, corpus: &Corpus, texts: &mut Texts) {
+    let name = format!("d/{}", numbers.below(6));
+    let count = 1 + numbers.below(12);
+    let text = numbers.text(count);
+    let size = texts.get(&name).map(Vec::len);
+    match (numbers.below(10), size) {
+        (0, Some(_)) => {
+            corpus.delete_many(&[&name]).unwrap();
+            texts.remove(&name);
+        }
+        (1, _) => {
+            corpus.replace_many(&[(&name, &text)]).unwrap();
+            texts.insert(name, text);
+        }
+        (2..8, Some(size)) => {
+            let at = numbers.below(size + 1);
+            corpus.insert_many(&[(&name, at as u64, &text)]).unwrap();
+            texts.get_mut(&name).unwrap().splice(at..at, text);
+        }
+        _ => {
+            corpus.append_many(&[(&name, &text)]).unwrap();
+            texts.entry(name).or_default().extend(text);
+        }
+    }
+}
+
+/// A database with corpus `c`, whose files lie in several segments.
+fn database(
+    numbers: &mut Numbers,
+    texts: &mut Texts,
+    options: &CopyOptions,
+) -> (tempfile::TempDir, Database) {
+    let folder = tempfile::tempdir().unwrap();
+    for file in 0..4 {
+        // The first is longer than a segment.
+        let (pieces, repeats) = match file {
+            0 => (80, 250),
+            _ => (20 + numbers.below(60), 1 + numbers.below(9)),
+        };
+        let mut text = numbers.text(pieces).repeat(repeats);
+        text.extend(numbers.text(40));
+        texts.insert(format!("d/{file}"), text);
+    }
+    texts.insert("d/empty".to_owned(), Vec::new());
+    for (name, text) in &*texts {
+        let path = folder.path().join("in").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let open = Database::options().threads(2);
+    let database = open.open(folder.path().join("test.zdb")).unwrap();
+    let settings = CorpusSettings {
+        segment_size: 64 << 10,
+        ..CorpusSettings::default()
+    };
+    let corpus = database.create_corpus("c", settings).unwrap();
+    corpus.copy_from(folder.path().join("in"), options).unwrap();
+    (folder, database)
+}
+
+#[test]
+fn matches_and_lines_are_those_of_the_plain_text_with_edits() {
+    for (seed, ingest) in [
+        (0, IngestMode::Grammar),
+        (1, IngestMode::Grammar),
+        (2, IngestMode::Fast),
+    ] {
+        let (mut numbers, mut texts) = (Numbers(seed), Texts::new());
+        let options = CopyOptions {
+            ingest: Some(ingest),
+            ..CopyOptions::default()
+        };
+        let (_folder, database) = database(&mut numbers, &mut texts, &options);
+        let corpus = database.corpus("c").unwrap();
+        check_all(&database, &texts, &mut numbers, 8);
+        for _ in 0..3 {
+            for _ in 0..4 {
+                edit(&mut numbers, &corpus, &mut texts);
+            }
+            check_all(&database, &texts, &mut numbers, 4);
+        }
+    }
+}
