@@ -76,7 +76,7 @@ pub use postings::list_block::{FileCount, MalformedBlock, PackedList, PackedList
 pub use postings::number_blocks::{NumberBlock, pack_numbers};
 pub use postings::row_bits::{CommonColumns, RowBits};
 pub use sort::row_order::sort_rows;
-pub use spans::machine::{DEAD, Machine, MachineStep, TableMachine};
+pub use spans::machine::{DEAD, Machine, MachineStep, StepTable, TableMachine};
 pub use spans::memo::{Direction, SpanMemo};
 pub use spans::pass::{FileEvents, Halted, SpanPass};
 pub use spans::walk::{SpanEvent, SpanWalk};

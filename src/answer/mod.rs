@@ -90,7 +90,7 @@ pub(crate) use question::{
     FileSet, Granularity, MergedOrder, PlaceConditions, PlaceSet, Question, ShownParts, TextSet,
 };
 pub(crate) use reader::CorpusReader;
-pub(crate) use spans::{SpanPasses, SpanTable};
+pub(crate) use spans::SpanPasses;
 pub(crate) use stored_view::{StoredCorpus, StoredView};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
 pub(crate) use top_k::Top;

@@ -6,7 +6,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use zipfdb_kernels::{Direction, FileEvents, Halted, SpanMemo, SpanPass, SpanWalk, TableMachine};
+use zipfdb_kernels::{
+    Direction, FileEvents, Halted, SpanMemo, SpanPass, SpanWalk, StepTable, TableMachine,
+};
 
 use super::corpus_view::CorpusView;
 use super::file_index::Part;
@@ -16,18 +18,11 @@ use crate::{Error, Result};
 /// Bytes of what is kept of a segment's rules for a query.
 const MEMO_BYTES_MAX: usize = 256 << 20;
 
-/// An automaton over classes of words, read backwards: an event is a place where a span begins.
-pub(crate) struct SpanTable {
-    /// The next state by state and class.
-    pub(crate) steps: Vec<u32>,
-    pub(crate) class_count: usize,
-    pub(crate) is_match: Vec<bool>,
-    pub(crate) start: u32,
-}
-
 /// An automaton prepared for the segments of a corpus.
 pub(crate) struct SpanPasses {
-    table: SpanTable,
+    /// The automaton over classes of words, read backwards: an event is a place where a span begins.
+    table: StepTable,
+    start: u32,
     segments: Vec<OnceLock<SegmentPass>>,
 }
 
@@ -41,11 +36,21 @@ struct SegmentPass {
 
 impl SpanPasses {
     /// Nothing is read of the segments yet.
-    pub(crate) fn new(view: &CorpusView, table: SpanTable) -> SpanPasses {
+    pub(crate) fn new(view: &CorpusView, table: StepTable, start: u32) -> SpanPasses {
         let segments = view.segments().iter();
         SpanPasses {
             table,
+            start,
             segments: segments.map(|_| OnceLock::new()).collect(),
+        }
+    }
+}
+
+impl SegmentPass {
+    fn machine<'a>(&'a self, passes: &'a SpanPasses) -> TableMachine<'a> {
+        TableMachine {
+            classes: &self.classes,
+            table: &passes.table,
         }
     }
 }
@@ -68,7 +73,7 @@ impl CorpusView {
         };
         let parts = self.stored().index.parts(stored);
         let mut ends = self.files()[file as usize].words;
-        let mut state = passes.table.start;
+        let mut state = passes.start;
         let mut starts = Vec::new();
         for part in parts.iter().rev() {
             let pass = self.segment_pass(passes, part, class_of)?;
@@ -91,7 +96,7 @@ impl CorpusView {
         stop: &AtomicBool,
         starts: &mut Vec<u64>,
     ) -> Result<u32> {
-        let machine = machine(&passes.table, &pass.classes);
+        let machine = pass.machine(passes);
         let reading = SpanPass {
             view: pass.segment.word_grammar()?.view(),
             lengths: pass.segment.word_lengths()?,
@@ -129,7 +134,7 @@ impl CorpusView {
         for (asked, part) in by_segment.iter().zip(parts) {
             let Some(part) = part else { continue };
             let pass = self.segment_pass(passes, &part, class_of)?;
-            let machine = machine(&passes.table, &pass.classes);
+            let machine = pass.machine(passes);
             let reading = SpanPass {
                 view: pass.segment.word_grammar()?.view(),
                 lengths: pass.segment.word_lengths()?,
@@ -138,9 +143,7 @@ impl CorpusView {
                 stop,
             };
             let numbers: Vec<u32> = asked.iter().map(|(_, file)| *file).collect();
-            let found = reading
-                .count(&numbers, passes.table.start)
-                .map_err(halted)?;
+            let found = reading.count(&numbers, passes.start).map_err(halted)?;
             for (&(place, _), FileEvents { events, .. }) in asked.iter().zip(found) {
                 counts[place] = Some(events);
             }
@@ -177,11 +180,6 @@ impl CorpusView {
         };
         Ok(passes.segments[place].get_or_init(|| made))
     }
-}
-
-fn machine<'a>(table: &'a SpanTable, classes: &'a [u16]) -> TableMachine<'a> {
-    let accepts = |state: u32| table.is_match[state as usize];
-    TableMachine::new(classes, table.class_count, &table.steps, accepts)
 }
 
 fn halted(halted: Halted) -> Error {

@@ -10,35 +10,10 @@ use zipfdb_search::measures::{AssociationMeasure, ContextWidths, Contingency};
 
 use super::context::NearWords;
 use super::spans::SpanSearch;
-use super::{MeasuredWord, by_measure};
+use super::{MeasuredWord, sort_by_measure};
 use crate::answer::access_path::Run;
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
-
-/// A word that stands near hits.
-pub(crate) struct Collocate {
-    pub(crate) word: u32,
-    /// How often it stands in a window.
-    pub(crate) count: u64,
-    /// How often it occurs in the corpus.
-    pub(crate) total: u64,
-    /// A value a measure, where it is defined.
-    pub(crate) values: Vec<Option<f64>>,
-}
-
-impl MeasuredWord for Collocate {
-    fn value(&self) -> Option<f64> {
-        self.values.first().copied().flatten()
-    }
-
-    fn count(&self) -> u64 {
-        self.count
-    }
-
-    fn word(&self) -> u32 {
-        self.word
-    }
-}
 
 /// What is asked of collocations.
 pub(crate) struct CollocationRequest {
@@ -58,7 +33,7 @@ pub(crate) fn collocations(
     search: &SpanSearch,
     request: &CollocationRequest,
     run: Run<'_>,
-) -> Result<Vec<Collocate>> {
+) -> Result<Vec<MeasuredWord>> {
     let (left, right) = (
         u64::from(request.window.left),
         u64::from(request.window.right),
@@ -97,7 +72,7 @@ pub(crate) fn collocations(
         1
     };
     let size = view.total_words();
-    let mut found: Vec<Collocate> = counts
+    let mut found: Vec<MeasuredWord> = counts
         .into_par_iter()
         .filter(|&(_, count)| count >= request.minimum)
         .map(|(word, count)| {
@@ -110,14 +85,14 @@ pub(crate) fn collocations(
                 window,
             };
             let values = request.measures.iter();
-            Collocate {
+            MeasuredWord {
                 word,
                 count,
-                total,
+                other_count: total,
                 values: values.map(|measure| measure.value(&counts)).collect(),
             }
         })
         .collect();
-    found.par_sort_by(by_measure);
+    sort_by_measure(&mut found);
     Ok(found)
 }

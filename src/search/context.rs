@@ -106,7 +106,7 @@ pub(crate) fn read(
     Ok(words)
 }
 
-/// Calls `each` with the hits of each file; hits are in order of file.
+/// The hits of each file; `hits` are in order of file.
 pub(crate) fn by_file(hits: &[Hit]) -> impl Iterator<Item = &[Hit]> {
     hits.chunk_by(|left, right| left.file == right.file)
 }

@@ -5,39 +5,16 @@
 use rayon::prelude::*;
 use zipfdb_search::measures::{KeynessCounts, KeynessMeasure, SIMPLE_MATHS_SMOOTHING};
 
-use super::{MeasuredWord, by_measure};
+use super::{MeasuredWord, sort_by_measure};
 use crate::Result;
 use crate::answer::CorpusView;
 use crate::answer::access_path::Run;
-
-/// A word with its counts on both sides.
-pub(crate) struct Keyword {
-    pub(crate) word: u32,
-    pub(crate) count: u64,
-    pub(crate) reference_count: u64,
-    /// A value a measure, where it is defined.
-    pub(crate) values: Vec<Option<f64>>,
-}
-
-impl MeasuredWord for Keyword {
-    fn value(&self) -> Option<f64> {
-        self.values.first().copied().flatten()
-    }
-
-    fn count(&self) -> u64 {
-        self.count
-    }
-
-    fn word(&self) -> u32 {
-        self.word
-    }
-}
 
 /// The sizes of both sides in words, and the words of the first, by the first measure, greatest first, then by count and word.
 pub(crate) struct Keywords {
     pub(crate) size: u64,
     pub(crate) reference_size: u64,
-    pub(crate) words: Vec<Keyword>,
+    pub(crate) words: Vec<MeasuredWord>,
 }
 
 /// What the words of a corpus are compared with.
@@ -87,7 +64,7 @@ pub(crate) fn keywords(
         }
     };
     let least = minimum.max(1);
-    let mut words: Vec<Keyword> = (0..counts.len())
+    let mut words: Vec<MeasuredWord> = (0..counts.len())
         .into_par_iter()
         .filter(|&word| counts[word] >= least)
         .map(|word| {
@@ -98,17 +75,17 @@ pub(crate) fn keywords(
                 reference_size,
             };
             let values = measures.iter();
-            Keyword {
+            MeasuredWord {
                 word: word as u32,
                 count: counts[word],
-                reference_count: other[word],
+                other_count: other[word],
                 values: values
                     .map(|measure| measure.value(&known, SIMPLE_MATHS_SMOOTHING))
                     .collect(),
             }
         })
         .collect();
-    words.par_sort_by(by_measure);
+    sort_by_measure(&mut words);
     Ok(Keywords {
         size,
         reference_size,

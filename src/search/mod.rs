@@ -19,16 +19,16 @@ pub(crate) mod ranking;
 pub(crate) mod spans;
 mod words;
 
-use std::cmp::Ordering;
 use std::fmt::Display;
 use std::ops::Range;
 
+use rayon::prelude::*;
 use zipfdb_search::simple::Tokenize;
 use zipfdb_sql::search_call::SearchFunction;
 use zipfdb_storage::Tokenizer;
 
 use crate::Error;
-use crate::tokenize::{self, Sink};
+use crate::tokenize;
 
 /// The error for a query that is wrong.
 pub(crate) fn query_error(reason: impl Display) -> Error {
@@ -51,23 +51,28 @@ pub(crate) fn argument_error(
 }
 
 /// A word with a value for each measure.
-trait MeasuredWord {
-    /// The value of the first measure, where it is defined.
-    fn value(&self) -> Option<f64>;
-    fn count(&self) -> u64;
-    fn word(&self) -> u32;
+pub(crate) struct MeasuredWord {
+    pub(crate) word: u32,
+    pub(crate) count: u64,
+    /// How often it occurs in what it is compared with: the corpus of collocates, the reference of keywords.
+    pub(crate) other_count: u64,
+    /// A value a measure, where it is defined.
+    pub(crate) values: Vec<Option<f64>>,
 }
 
-/// The order of words with measures: by the first measure, greatest first and undefined last, then by count, greatest first, then in
-/// the order of the dictionary.
-fn by_measure<W: MeasuredWord>(left: &W, right: &W) -> Ordering {
-    let by_value = match (left.value(), right.value()) {
-        (Some(left), Some(right)) => right.total_cmp(&left),
-        (left, right) => right.is_some().cmp(&left.is_some()),
-    };
-    by_value
-        .then(right.count().cmp(&left.count()))
-        .then(left.word().cmp(&right.word()))
+/// Sorts words by the first measure, greatest first and undefined last, then by count, greatest first, then in the order of the
+/// dictionary.
+fn sort_by_measure(words: &mut [MeasuredWord]) {
+    let first = |word: &MeasuredWord| word.values.first().copied().flatten();
+    words.par_sort_by(|left, right| {
+        let by_value = match (first(left), first(right)) {
+            (Some(left), Some(right)) => right.total_cmp(&left),
+            (left, right) => right.is_some().cmp(&left.is_some()),
+        };
+        by_value
+            .then(right.count.cmp(&left.count))
+            .then(left.word.cmp(&right.word))
+    });
 }
 
 /// Cuts queries into words as the texts of a corpus are cut.
@@ -75,17 +80,6 @@ pub(crate) struct QueryTokenizer(pub(crate) Tokenizer);
 
 impl Tokenize for QueryTokenizer {
     fn words(&self, text: &str) -> Vec<Range<usize>> {
-        struct QueryWords(Tokenizer, Vec<Range<usize>>);
-        impl Sink for QueryWords {
-            fn word(&mut self, text: &[u8], start: usize, end: usize) {
-                let is_glued = tokenize::has_glued_space(self.0, &text[start..end]);
-                self.1.push(start + usize::from(is_glued)..end);
-            }
-
-            fn gap(&mut self, _: &[u8], _: usize, _: usize) {}
-        }
-        let mut words = QueryWords(self.0, Vec::new());
-        tokenize::tokenize(self.0, text.as_bytes(), &mut words);
-        words.1
+        tokenize::word_ranges(self.0, text.as_bytes())
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
+use zipfdb_kernels::StepTable;
 use zipfdb_search::algebra::{Constraint, Span, SpanQuery, Strategy, Unit, WordTest};
 use zipfdb_search::automaton::{Anchor, DEAD, Dfa, Form, LazyDfa, Letter, Nfa, SpanAutomaton};
 use zipfdb_search::matcher::MatcherLimits;
@@ -24,7 +25,7 @@ use super::places::Stretch;
 use super::query_error;
 use super::words::{WordBits, passing};
 use crate::answer::access_path::Run;
-use crate::answer::{CorpusView, Occurrence, PlaceRanges, SpanPasses, SpanTable, WordStream};
+use crate::answer::{CorpusView, Occurrence, PlaceRanges, SpanPasses, WordStream};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
@@ -149,7 +150,7 @@ impl SpanSearch {
         let backwards = automaton.nfa.reversed();
         let way = if !units.is_empty() {
             Way::Words
-        } else if let Some(anchor) = anchor(view, &query, run)? {
+        } else if let Some(anchor) = anchor(view, &query, (&automaton.tests, &words), run)? {
             Way::Anchored(anchor)
         } else {
             match Dfa::new(
@@ -159,17 +160,11 @@ impl SpanSearch {
                 TABLE_MAX / letters.len().max(1),
             ) {
                 None => Way::Words,
-                Some(dfa) => Way::Grammar(SpanPasses::new(
-                    view,
-                    SpanTable {
-                        steps: dfa.table().to_vec(),
-                        class_count: letters.len(),
-                        is_match: (0..dfa.states() as u32)
-                            .map(|state| dfa.is_match(state))
-                            .collect(),
-                        start: dfa.start(),
-                    },
-                )),
+                Some(dfa) => {
+                    let table =
+                        StepTable::new(letters.len(), dfa.table(), |state| dfa.is_match(state));
+                    Way::Grammar(SpanPasses::new(view, table, dfa.start()))
+                }
             }
         };
         Ok(SpanSearch {
@@ -638,8 +633,14 @@ struct SearchedFile {
     boundaries: Option<Vec<u8>>,
 }
 
-/// Rare words of which every span has one, if looking them up takes less time than reading all words.
-fn anchor(view: &CorpusView, query: &SpanQuery, run: Run<'_>) -> Result<Option<AnchorWords>> {
+/// Rare words of which every span has one, if looking them up takes less time than reading all words. `known` has the words that
+/// pass some tests.
+fn anchor(
+    view: &CorpusView,
+    query: &SpanQuery,
+    known: (&[WordTest], &WordBits),
+    run: Run<'_>,
+) -> Result<Option<AnchorWords>> {
     if query.span.lengths().maximum.is_none() {
         return Ok(None);
     }
@@ -648,15 +649,20 @@ fn anchor(view: &CorpusView, query: &SpanQuery, run: Run<'_>) -> Result<Option<A
     let failed = RefCell::new(None);
     let cost = |test: &WordTest| {
         let mut few = few.borrow_mut();
-        let words = few
-            .entry(test.clone())
-            .or_insert_with(|| match passing(view, test, run) {
+        let words = few.entry(test.clone()).or_insert_with(|| {
+            let (tests, bits) = known;
+            let words = match tests.iter().position(|other| other == test) {
+                Some(number) => Ok(bits.passing(number)),
+                None => passing(view, test, run),
+            };
+            match words {
                 Ok(words) => (words.len() <= ANCHOR_WORDS_MAX).then_some(words),
                 Err(error) => {
                     *failed.borrow_mut() = Some(error);
                     None
                 }
-            });
+            }
+        });
         let sum = |words: &Vec<u32>| words.iter().map(|&word| totals[word as usize]).sum();
         words.as_ref().map_or(u64::MAX >> 1, sum)
     };

@@ -44,6 +44,13 @@ impl WordBits {
     pub(crate) fn of(&self, word: u32) -> u64 {
         self.bits[word as usize]
     }
+
+    /// The words that pass a test, ascending. Linear in the dictionary.
+    pub(crate) fn passing(&self, test: usize) -> Vec<u32> {
+        let words = (0..).zip(&self.bits);
+        let passing = words.filter(|(_, bits)| *bits >> test & 1 == 1);
+        passing.map(|(word, _)| word).collect()
+    }
 }
 
 /// The words that may pass, ascending.

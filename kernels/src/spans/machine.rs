@@ -28,31 +28,33 @@ pub trait Machine: Sync {
     fn step(&self, cache: &mut Self::Cache, state: u32, terminal: u32) -> Option<MachineStep>;
 }
 
-/// An automaton as a table of states and classes of terminals. An event is a step into an accepting state.
+/// The steps of an automaton by state and class of terminals. An event is a step into an accepting state.
 #[derive(Debug)]
-pub struct TableMachine<'a> {
-    classes: &'a [u16],
+pub struct StepTable {
     class_count: usize,
     /// By state and class the next state, and [`ACCEPTS`] if that is accepting.
     steps: Vec<u32>,
 }
 
+/// An automaton as a table of states and classes of terminals.
+#[derive(Clone, Copy, Debug)]
+pub struct TableMachine<'a> {
+    /// The class of each terminal, below the number of classes of the table.
+    pub classes: &'a [u16],
+    /// The steps, which machines of several grammars share.
+    pub table: &'a StepTable,
+}
+
 const ACCEPTS: u32 = 1 << 31;
 
-impl<'a> TableMachine<'a> {
-    /// A machine whose terminals have these `classes`, below `class_count`, and whose state `s` goes with class `c` to the state
-    /// `next[s * class_count + c]`, or [`DEAD`].
+impl StepTable {
+    /// A table in which state `s` goes with class `c` to the state `next[s * class_count + c]`, or [`DEAD`].
     ///
     /// Work and memory: O(next).
     ///
     /// # Panics
     /// If `next` is no whole number of rows, has 2^31 rows or more, or names a state that it has not.
-    pub fn new(
-        classes: &'a [u16],
-        class_count: usize,
-        next: &[u32],
-        accepts: impl Fn(u32) -> bool,
-    ) -> TableMachine<'a> {
+    pub fn new(class_count: usize, next: &[u32], accepts: impl Fn(u32) -> bool) -> StepTable {
         assert!(class_count > 0 && next.len().is_multiple_of(class_count));
         let states = next.len() / class_count;
         assert!(
@@ -69,8 +71,7 @@ impl<'a> TableMachine<'a> {
             );
             state | if accepts(state) { ACCEPTS } else { 0 }
         };
-        TableMachine {
-            classes,
+        StepTable {
             class_count,
             steps: next.iter().map(step).collect(),
         }
@@ -85,7 +86,7 @@ impl Machine for TableMachine<'_> {
     #[inline]
     fn step(&self, (): &mut (), state: u32, terminal: u32) -> Option<MachineStep> {
         let class = usize::from(self.classes[terminal as usize]);
-        let step = self.steps[state as usize * self.class_count + class];
+        let step = self.table.steps[state as usize * self.table.class_count + class];
         Some(if step == DEAD {
             MachineStep {
                 state: DEAD,

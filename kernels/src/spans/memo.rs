@@ -1,4 +1,4 @@
-//! What an automaton does at rules: for a symbol and the state before it the state behind it and how many events are in it.
+//! The steps of an automaton over rules. A symbol that is read in a state leads to a state and has a number of events; both are kept.
 //!
 //! States that meet many symbols have a row: an array over all symbols, which all threads share. What other states meet is in a
 //! hash table of each thread. The invariant: what is remembered is true of the grammar, the machine and the direction of the memo,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::grammar::test_grammars::{self, Numbers, TestGrammar, in_pools};
 use crate::{
     DEAD, Direction, FileEvents, Halted, Lengths, Machine, MachineStep, Pattern, SpanEvent,
-    SpanMemo, SpanPass, SpanWalk, TableMachine,
+    SpanMemo, SpanPass, SpanWalk, StepTable, TableMachine,
 };
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -342,7 +342,11 @@ fn parts_of_a_large_file_that_begin_in_other_states_are_read_again() {
 fn an_event_is_a_step_of_a_table_into_an_accepting_state() {
     // Finds `a b`; class 1 is `a`, class 2 is `b`; what class 3 is in ends it.
     let next = [0, 1, 0, DEAD, 0, 1, 2, DEAD, 0, 1, 0, DEAD];
-    let machine = TableMachine::new(&[0, 1, 2, 3], 4, &next, |state| state == 2);
+    let table = StepTable::new(4, &next, |state| state == 2);
+    let machine = TableMachine {
+        classes: &[0, 1, 2, 3],
+        table: &table,
+    };
     let mut states = Vec::new();
     let mut state = 0;
     for terminal in [2, 1, 1, 2, 0, 3] {

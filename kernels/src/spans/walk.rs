@@ -1,7 +1,7 @@
 //! Events of a range of a file, one after another.
 //!
 //! In   a pass; a file, a range of it, the state before the range
-//! Out  each terminal with events: where it begins, the states before and behind it; last the state at the end
+//! Out  for each terminal with events where it begins, and the states before and behind it; at the end the last state
 //! Work to begin O(depth of the grammar * log); then O(symbols passed over) in the root, and the bodies around each event. What
 //!      was passed over once from the same state takes O(log) of it
 //!

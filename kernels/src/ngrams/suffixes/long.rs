@@ -260,7 +260,7 @@ pub struct LongSuffixes<'a> {
     /// Without it, the places of a group are compared one by one.
     order: Option<&'a LongOrder>,
     /// Ranges of places, ascending and apart: words from `start` to before `end` are an occurrence of theirs only if `end` is at
-    /// most the start of each of these ranges or `start` at least its end. An empty range parts the words before and behind it.
+    /// most the start of each of these ranges or `start` at least its end. No occurrence crosses an empty range.
     broken: &'a [(u32, u32)],
 }
 

@@ -1,7 +1,8 @@
 //! The scan of table functions of search.
 //!
-//! Invariant: the query is read and prepared when the scan opens, so its errors come before the first row. `hits` and `concordance`
-//! without an order find the hits of some files at a time; all other functions make their rows at once, when the first is asked for.
+//! Invariant: the text of a query in CQL is read when the scan opens, so its errors come before the first row. The query is prepared
+//! for the corpus when that row is asked for. `hits` and `concordance` without an order then find the hits of some files at a time;
+//! all other functions make their rows at once.
 
 use std::fmt::Display;
 use std::mem;
@@ -491,7 +492,7 @@ impl SearchScan {
             let mut row = vec![
                 text_or_blob(view.word(collocate.word).to_vec()),
                 from_count(collocate.count),
-                from_count(collocate.total),
+                from_count(collocate.other_count),
             ];
             row.extend(collocate.values.into_iter().map(real));
             row
@@ -530,9 +531,9 @@ impl SearchScan {
             let mut row = vec![
                 text_or_blob(view.word(keyword.word).to_vec()),
                 from_count(keyword.count),
-                from_count(keyword.reference_count),
+                from_count(keyword.other_count),
                 million(keyword.count, sizes.0),
-                million(keyword.reference_count, sizes.1),
+                million(keyword.other_count, sizes.1),
             ];
             row.extend(keyword.values.into_iter().map(real));
             row
