@@ -1,0 +1,84 @@
+//! Records, and the sink that takes them.
+//!
+//! Invariant: the bytes of a record's text are given before the record; a reject drops those that no record followed.
+
+use std::sync::Arc;
+
+use crate::error::{Place, Reject, Result};
+
+/// A text with its name and fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its name.
+    pub name: RecordName,
+    /// Its fields in order: names and values. The text and the name are no fields.
+    pub fields: Vec<(Arc<str>, FieldValue)>,
+    /// Where it begins.
+    pub place: Place,
+}
+
+/// The name of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordName {
+    /// The whole source, or a member of it, by its path: as file systems have names, and as bytes.
+    Path(Vec<u8>),
+    /// A number in a member, from 1.
+    Numbered {
+        /// The path of the member.
+        path: Vec<u8>,
+        /// The number.
+        number: u64,
+    },
+    /// A name that stands in the record.
+    Given(String),
+}
+
+/// A value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldValue {
+    /// No value.
+    Null,
+    /// A truth value.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Real(f64),
+    /// Text; arrays and objects of JSON are their JSON.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+}
+
+impl FieldValue {
+    /// The value as a name; none if it cannot be one.
+    pub(crate) fn into_name(self) -> Option<String> {
+        match self {
+            FieldValue::Text(text) => Some(text),
+            FieldValue::Integer(number) => Some(number.to_string()),
+            FieldValue::Boolean(_) | FieldValue::Real(_) | FieldValue::Null => None,
+            FieldValue::Bytes(bytes) => String::from_utf8(bytes).ok(),
+        }
+    }
+}
+
+/// What takes the records of a source, one after the other.
+pub trait RecordSink {
+    /// Takes the next bytes of the text of the record to come.
+    ///
+    /// # Errors
+    /// Whatever ends reading.
+    fn text(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Takes a record, whose text is complete.
+    ///
+    /// # Errors
+    /// Whatever ends reading.
+    fn record(&mut self, record: Record) -> Result<()>;
+
+    /// Takes a part that cannot be read. The text since the last record is no part of any.
+    ///
+    /// # Errors
+    /// The reject, if reading ends with it.
+    fn reject(&mut self, reject: Reject) -> Result<()>;
+}
