@@ -17,6 +17,7 @@ mod indexes;
 mod lock;
 mod log;
 mod manifest;
+mod metadata;
 mod ownership;
 mod path_text;
 mod poison;
@@ -38,13 +39,18 @@ pub use held::HeldDirectory;
 pub use index_file::{IndexHeader, IndexReader, IndexWriter};
 pub use indexes::{IndexKind, IndexRecord};
 pub use log::{
-    Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, read_log,
+    Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, SetValues,
+    read_log,
+};
+pub use metadata::{
+    METADATA_COLUMNS_MAX, METADATA_TEXT_MAX, MetadataColumn, MetadataKind, MetadataSchema,
+    MetadataValue,
 };
 pub use path_text::{PathText, escaped, restored};
 pub use segment::{
-    Bodies, Dictionary, EncodedGrammar, FileEntry, Section, SegmentForm, SegmentHeader,
-    SegmentInfo, SegmentParts, SegmentReader, SegmentWriter, TextParts, TokenRun, WordBlocks,
-    symbol_coder,
+    Bodies, ColumnValues, Dictionary, EncodedGrammar, FileEntry, Section, SegmentColumn,
+    SegmentForm, SegmentHeader, SegmentInfo, SegmentParts, SegmentReader, SegmentWriter, TextParts,
+    TokenRun, WordBlocks, symbol_coder,
 };
 pub use settings::{CorpusSettings, IngestMode, Tokenizer};
 pub use store::{

@@ -3,7 +3,7 @@
 //! Those that shape segments are recorded in every segment header, so a corpus can be rebuilt from its segments alone.
 //! What a tokenizer does with text is not decided here.
 
-use crate::{Error, Result};
+use crate::{Error, MetadataSchema, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -124,6 +124,8 @@ pub struct CorpusSettings {
     pub recompress_threshold: u64,
     /// What imported files become. Headers of segments do not have it: there it is always the default.
     pub ingest: IngestMode,
+    /// The columns of files. Headers of segments do not have them: a segment says which columns it has.
+    pub metadata: MetadataSchema,
 }
 
 impl CorpusSettings {
@@ -135,6 +137,7 @@ impl CorpusSettings {
         CorpusSettings {
             recompress_threshold: Self::RECOMPRESS_THRESHOLD_DEFAULT,
             ingest: IngestMode::Grammar,
+            metadata: MetadataSchema::default(),
             ..self.clone()
         }
     }
@@ -149,6 +152,7 @@ impl Default for CorpusSettings {
             alpha_denominator: 10,
             recompress_threshold: CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT,
             ingest: IngestMode::Grammar,
+            metadata: MetadataSchema::default(),
         }
     }
 }

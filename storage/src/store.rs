@@ -25,7 +25,7 @@ use crate::error::io_error;
 use crate::log::{self, Durability, LOG_NAME, LogPosition, LogRecord, LogTail, Scan};
 use crate::settings::{CorpusSettings, ID_MAX, IngestMode, check_name, check_settings};
 use crate::views::{self, ViewRecord};
-use crate::{Error, Result};
+use crate::{Error, MetadataSchema, Result};
 
 mod directory;
 mod follow;
@@ -283,13 +283,37 @@ impl Store {
         self.change_settings(name, |settings| settings.ingest = mode)
     }
 
+    /// Changes the columns of the files of a corpus. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCorpus`]; that of `change`: nothing has changed then; [`Error::ReadOnly`], [`Error::Poisoned`],
+    /// [`Error::Io`].
+    pub fn change_metadata(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut MetadataSchema) -> Result<()>,
+    ) -> Result<()> {
+        self.try_change_settings(name, |settings| change(&mut settings.metadata))
+    }
+
     fn change_settings(&self, name: &str, set: impl FnOnce(&mut CorpusSettings)) -> Result<()> {
+        self.try_change_settings(name, |settings| {
+            set(settings);
+            Ok(())
+        })
+    }
+
+    fn try_change_settings(
+        &self,
+        name: &str,
+        set: impl FnOnce(&mut CorpusSettings) -> Result<()>,
+    ) -> Result<()> {
         let shared = &self.shared;
         let mut writer = shared.change()?;
         let mut corpora = shared.visible.lock().corpora.clone();
         let id = shared.visible.lock().corpus(name)?.id;
         let record = corpora.get_mut(&id).expect("found under the writer lock");
-        set(&mut record.settings);
+        set(&mut record.settings)?;
         check_settings(&record.settings)?;
         // A marker holds no segments: they are found by their footers.
         shared.directory.write_marker(&*shared.backend, record)?;

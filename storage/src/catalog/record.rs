@@ -5,11 +5,14 @@
 
 use crate::log::LogPosition;
 use crate::settings::{ID_MAX, check_name, check_settings};
-use crate::{CorpusSettings, IngestMode, Tokenizer};
+use crate::{CorpusSettings, IngestMode, MetadataSchema, Tokenizer};
 
 /// The tokenizer has the lower bits of a byte, what imported files become the upper ones: builds that know no such setting refuse
 /// corpora that have it.
 const INGEST_SHIFT: u32 = 4;
+
+/// The bit of the same byte that says that columns of files follow the name.
+const HAS_COLUMNS: u8 = 1 << 7;
 
 /// A corpus as the catalog has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +43,10 @@ impl CorpusRecord {
         let CorpusSettings {
             tokenizer, ingest, ..
         } = self.settings;
-        bytes.push(tokenizer.to_disk() | ingest.to_disk() << INGEST_SHIFT);
+        let metadata = &self.settings.metadata;
+        let has_columns = !metadata.is_untouched();
+        let flag = if has_columns { HAS_COLUMNS } else { 0 };
+        bytes.push(tokenizer.to_disk() | ingest.to_disk() << INGEST_SHIFT | flag);
         bytes.extend(self.settings.segment_size.to_le_bytes());
         bytes.extend(self.settings.alpha_numerator.to_le_bytes());
         bytes.extend(self.settings.alpha_denominator.to_le_bytes());
@@ -51,6 +57,9 @@ impl CorpusRecord {
             u8::try_from(self.name.len()).expect("names were checked to be at most 255 bytes");
         bytes.push(size);
         bytes.extend(self.name.as_bytes());
+        if has_columns {
+            metadata.encode(bytes);
+        }
     }
 
     /// Appends the record. The segments stand last, so that a new segment only adds bytes.
@@ -66,13 +75,16 @@ impl CorpusRecord {
         let id = u64::from_le_bytes(take(&mut bytes)?);
         let [tokenizer_and_ingest] = take(&mut bytes)?;
         let tokenizer = tokenizer_and_ingest & ((1 << INGEST_SHIFT) - 1);
-        let settings = CorpusSettings {
+        let has_columns = tokenizer_and_ingest & HAS_COLUMNS != 0;
+        let ingest = (tokenizer_and_ingest & !HAS_COLUMNS) >> INGEST_SHIFT;
+        let mut settings = CorpusSettings {
             tokenizer: Tokenizer::from_disk(tokenizer)?,
             segment_size: u64::from_le_bytes(take(&mut bytes)?),
             alpha_numerator: u32::from_le_bytes(take(&mut bytes)?),
             alpha_denominator: u32::from_le_bytes(take(&mut bytes)?),
             recompress_threshold: u64::from_le_bytes(take(&mut bytes)?),
-            ingest: IngestMode::from_disk(tokenizer_and_ingest >> INGEST_SHIFT)?,
+            ingest: IngestMode::from_disk(ingest)?,
+            metadata: MetadataSchema::default(),
         };
         check_settings(&settings).ok()?;
         let merged_position = LogPosition {
@@ -83,9 +95,12 @@ impl CorpusRecord {
             return None;
         }
         let [size] = take(&mut bytes)?;
-        let (name, segments) = bytes.split_at_checked(usize::from(size))?;
+        let (name, mut segments) = bytes.split_at_checked(usize::from(size))?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
         check_name(&name).ok()?;
+        if has_columns {
+            settings.metadata = MetadataSchema::decode(&mut segments)?;
+        }
         let (segments, []) = segments.as_chunks::<8>() else {
             return None;
         };

@@ -37,6 +37,7 @@ mod position;
 mod record;
 mod remains;
 mod scan;
+mod values;
 mod writer;
 
 /// What threads that commit wait for. In unit tests `interleavings` chooses the thread that goes on.
@@ -48,7 +49,7 @@ mod sync {
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 }
 
-pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX};
+pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX, SetValues};
 
 pub(crate) use frame::Merge;
 pub(crate) use remains::Remains;

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::log::values::{encode_values, read_values};
+use crate::metadata::MetadataValue;
 use crate::segment::{Fault, reserved, varint};
 use crate::{Error, Result};
 
@@ -19,13 +21,18 @@ pub(crate) enum EditKind {
     Insert = 1,
     Delete = 2,
     Replace = 3,
+    Set = 6,
 }
 
 impl EditKind {
     pub(crate) fn from_disk(number: u8) -> Option<EditKind> {
-        [EditKind::Insert, EditKind::Delete, EditKind::Replace]
-            .into_iter()
-            .find(|kind| *kind as u8 == number)
+        let kinds = [
+            EditKind::Insert,
+            EditKind::Delete,
+            EditKind::Replace,
+            EditKind::Set,
+        ];
+        kinds.into_iter().find(|kind| *kind as u8 == number)
     }
 }
 
@@ -53,6 +60,29 @@ pub enum Edit<'a> {
         /// All of its new text.
         text: &'a [u8],
     },
+    /// Gives a file values in some columns.
+    Set {
+        /// The name of the file.
+        file: &'a str,
+        /// The values.
+        values: SetValues<'a>,
+    },
+}
+
+/// Values of columns by the numbers of these, as a record has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetValues<'a>(&'a [u8]);
+
+impl SetValues<'_> {
+    /// The values, with the numbers of their columns.
+    pub fn to_vec(self) -> Vec<(u32, MetadataValue)> {
+        let mut values = Vec::new();
+        read_values(&mut &*self.0, |column, value| {
+            values.push((column, value.into()))
+        })
+        .expect("a record was checked before it existed");
+        values
+    }
 }
 
 /// Edits of one kind to one corpus, as one statement makes them: either encoded to be appended to the log, or in a view
@@ -102,6 +132,30 @@ impl LogRecord<'static> {
     ) -> Result<LogRecord<'static>> {
         let edit = |(file, text)| Edit::Replace { file, text };
         encode(corpus, EditKind::Replace, rows.into_iter().map(edit))
+    }
+
+    /// Gives files values in columns: name, and values by the numbers of columns.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it takes more than [`RECORD_SIZE_MAX`] bytes; [`Error::NoMemory`].
+    pub fn set<'e>(
+        corpus: u64,
+        rows: impl IntoIterator<Item = (&'e str, &'e [(u32, MetadataValue)])>,
+    ) -> Result<LogRecord<'static>> {
+        let (mut names, mut coded, mut ends) = (Vec::new(), Vec::new(), vec![0]);
+        for (file, values) in rows {
+            names.push(file);
+            encode_values(values, &mut coded);
+            ends.push(coded.len());
+        }
+        let edits = names
+            .iter()
+            .zip(ends.windows(2))
+            .map(|(&file, ends)| Edit::Set {
+                file,
+                values: SetValues(&coded[ends[0]..ends[1]]),
+            });
+        encode(corpus, EditKind::Set, edits)
     }
 }
 
@@ -201,6 +255,13 @@ impl<'a> Edits<'a> {
                 file,
                 text: self.text()?,
             },
+            EditKind::Set => {
+                let before = self.rest;
+                read_values(&mut self.rest, |_, _| {})?;
+                let size = before.len() - self.rest.len();
+                let values = SetValues(&before[..size]);
+                Edit::Set { file, values }
+            }
         })
     }
 
@@ -248,6 +309,7 @@ fn encode<'e>(
     let size = |edit| match edit {
         Edit::Insert { file, text, .. } | Edit::Replace { file, text } => file.len() + text.len(),
         Edit::Delete { file } => file.len(),
+        Edit::Set { file, values } => file.len() + values.0.len(),
     };
     let sizes = edits.clone().map(|edit| size(edit) + EDIT_HEAD_SIZE);
     let size = (4 + sizes.sum::<usize>()).min(RECORD_SIZE_MAX);
@@ -256,7 +318,10 @@ fn encode<'e>(
     let mut count = 0_u32; // an edit takes a byte, so the limit on bytes keeps it from running over
     let mut last = None;
     for edit in edits {
-        let (Edit::Insert { file, .. } | Edit::Delete { file } | Edit::Replace { file, .. }) = edit;
+        let (Edit::Insert { file, .. }
+        | Edit::Delete { file }
+        | Edit::Replace { file, .. }
+        | Edit::Set { file, .. }) = edit;
         if last == Some(file) {
             varint::write(&mut payload, 0);
         } else {
@@ -281,6 +346,9 @@ fn encode<'e>(
             varint::write(&mut payload, text.len() as u64);
             payload.extend_from_slice(text);
         }
+        if let Edit::Set { values, .. } = edit {
+            payload.extend_from_slice(values.0);
+        }
         count += 1;
         if payload.len() > RECORD_SIZE_MAX {
             return Err(invalid("it is larger than 1 GiB"));
@@ -299,7 +367,7 @@ fn encode<'e>(
 mod tests {
     use super::*;
 
-    fn records() -> [LogRecord<'static>; 4] {
+    fn records() -> [LogRecord<'static>; 5] {
         let rows: [(&str, Option<u64>, &[u8]); 4] = [
             ("a", None, b"x"),
             ("a", Some(0), b""),
@@ -311,12 +379,34 @@ mod tests {
             LogRecord::delete(u64::MAX, ["a", "a", "b"]).unwrap(),
             LogRecord::replace(2, [("a", &b"new"[..]), ("b", b"")]).unwrap(),
             LogRecord::delete(3, []).unwrap(),
+            LogRecord::set(4, [("a", &values()[..]), ("a", &[]), ("b", &values()[1..])]).unwrap(),
+        ]
+    }
+
+    fn values() -> [(u32, MetadataValue); 3] {
+        [
+            (0, MetadataValue::Text("x".into())),
+            (7, MetadataValue::Null),
+            (300, MetadataValue::Integer(-5)),
         ]
     }
 
     #[test]
     fn edits_come_back_in_their_order() {
-        let [insert, delete, replace, nothing] = records();
+        let [insert, delete, replace, nothing, set] = records();
+        let found: Vec<_> = (set.edits())
+            .map(|edit| match edit {
+                Edit::Set { file, values } => (file, values.to_vec()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let all = values().to_vec();
+        let expected = [
+            ("a", all.clone()),
+            ("a", Vec::new()),
+            ("b", all[1..].to_vec()),
+        ];
+        assert_eq!(found, expected);
         let edits: Vec<Edit<'_>> = insert.edits().collect();
         assert_eq!(edits.len(), 4);
         assert_eq!(

@@ -6,7 +6,7 @@
 use super::coding::Fault;
 use super::{Section, SegmentForm, SegmentHeader, SegmentInfo};
 use crate::settings::{ID_MAX, check_name, check_settings};
-use crate::{CorpusSettings, IngestMode, Tokenizer};
+use crate::{CorpusSettings, IngestMode, MetadataSchema, Tokenizer};
 
 /// The first bytes of a segment file, and the last.
 pub const MAGIC: [u8; 8] = *b"\x89ZDBSEG\n";
@@ -20,8 +20,14 @@ const VERSION_WITHOUT_TOTALS: u32 = 1;
 /// The version of segments of packed text: those of earlier builds have none.
 const VERSION_OF_TEXT: u32 = 3;
 
+/// The version of segments with a grammar and metadata.
+const VERSION_WITH_METADATA: u32 = 4;
+
+/// The version of segments of packed text with metadata.
+const VERSION_OF_TEXT_WITH_METADATA: u32 = 5;
+
 /// The latest version.
-pub const VERSION_MAX: u32 = VERSION_OF_TEXT;
+pub const VERSION_MAX: u32 = VERSION_OF_TEXT_WITH_METADATA;
 
 /// Magic and version.
 pub const HEAD_SIZE: usize = MAGIC.len() + 4;
@@ -33,7 +39,7 @@ const TAIL_SIZE: usize = 4 + 4 + MAGIC.len();
 pub const END_SIZE_MAX: usize = 1024;
 
 /// Sections with bytes of their own, in the order they are stored.
-pub const STORED: [Section; 9] = [
+pub const STORED: [Section; 10] = [
     Section::Files,
     Section::Words,
     Section::Gaps,
@@ -43,15 +49,22 @@ pub const STORED: [Section; 9] = [
     Section::Root,
     Section::Totals,
     Section::Text,
+    Section::Metadata,
 ];
 
 /// The version of a segment's file.
-fn version_of(form: SegmentForm) -> u32 {
-    match form {
-        SegmentForm::Grammar => VERSION,
-        SegmentForm::Text => VERSION_OF_TEXT,
+fn version_of(form: SegmentForm, extents: &[Extent; STORED.len()]) -> u32 {
+    let has_metadata = extents[METADATA].size > 0;
+    match (form, has_metadata) {
+        (SegmentForm::Grammar, false) => VERSION,
+        (SegmentForm::Text, false) => VERSION_OF_TEXT,
+        (SegmentForm::Grammar, true) => VERSION_WITH_METADATA,
+        (SegmentForm::Text, true) => VERSION_OF_TEXT_WITH_METADATA,
     }
 }
+
+/// The place of metadata in [`STORED`].
+const METADATA: usize = STORED.len() - 1;
 
 /// The sections that files of a version have, by their places in [`STORED`].
 fn sections_of(version: u32) -> &'static [usize] {
@@ -59,7 +72,9 @@ fn sections_of(version: u32) -> &'static [usize] {
         VERSION_WITHOUT_TOTALS => &[0, 1, 2, 3, 4, 5, 6],
         VERSION => &[0, 1, 2, 3, 4, 5, 6, 7],
         // Files and text.
-        _ => &[0, 8],
+        VERSION_OF_TEXT => &[0, 8],
+        VERSION_WITH_METADATA => &[0, 1, 2, 3, 4, 5, 6, 7, METADATA],
+        _ => &[0, 8, METADATA],
     }
 }
 
@@ -110,9 +125,9 @@ impl From<Fault> for FrameFault {
 }
 
 /// The bytes before the sections.
-pub fn head(form: SegmentForm) -> Vec<u8> {
+pub fn head(form: SegmentForm, extents: &[Extent; STORED.len()]) -> Vec<u8> {
     let mut head = MAGIC.to_vec();
-    head.extend(version_of(form).to_le_bytes());
+    head.extend(version_of(form, extents).to_le_bytes());
     head
 }
 
@@ -143,7 +158,7 @@ pub fn tail(
     footer.extend(info.levels.to_le_bytes());
     footer.extend(info.symbols.to_le_bytes());
     footer.extend(info.root_symbols.to_le_bytes());
-    let version = version_of(info.form);
+    let version = version_of(info.form, extents);
     for extent in sections_of(version)
         .iter()
         .map(|&section| &extents[section])
@@ -232,6 +247,7 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
         alpha_denominator: u32::from_le_bytes(fixed(input)?),
         recompress_threshold: CorpusSettings::RECOMPRESS_THRESHOLD_DEFAULT,
         ingest: IngestMode::Grammar,
+        metadata: MetadataSchema::default(),
     };
     let [name_size] = fixed(input)?;
     let (name, rest) = input
@@ -265,7 +281,7 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
         symbols: u64::from_le_bytes(fixed(input)?),
         root_symbols: u64::from_le_bytes(fixed(input)?),
         form: match version {
-            VERSION_OF_TEXT => SegmentForm::Text,
+            VERSION_OF_TEXT | VERSION_OF_TEXT_WITH_METADATA => SegmentForm::Text,
             _ => SegmentForm::Grammar,
         },
         sections: Vec::new(),
@@ -288,6 +304,10 @@ fn read_footer(mut input: &[u8], version: u32) -> Result<Frame, FrameFault> {
     }
     if !input.is_empty() {
         return Err(FrameFault::Corrupt("its footer is too long"));
+    }
+    // A version says what the file has, so that equal content has equal bytes.
+    if version > VERSION_OF_TEXT && extents[METADATA].size == 0 {
+        return Err(FrameFault::Corrupt("it has no metadata"));
     }
     Ok(Frame {
         header,
@@ -371,9 +391,10 @@ mod tests {
             size: 0,
             crc32: 0,
         };
-        let mut file = head(form);
+        let extents = [nothing; STORED.len()];
+        let mut file = head(form, &extents);
         let info = SegmentInfo { form, ..info() };
-        file.extend(tail(header, &info, &[nothing; STORED.len()]));
+        file.extend(tail(header, &info, &extents));
         let end = &file[file.len().saturating_sub(END_SIZE_MAX)..];
         let frame = read(&file[..HEAD_SIZE], end, file.len())?;
         assert_eq!(frame.info.form, form);

@@ -7,6 +7,7 @@ mod content;
 mod dictionary;
 mod files;
 mod frame;
+mod metadata;
 mod reader;
 mod symbols;
 mod tokens;
@@ -17,6 +18,7 @@ mod writer;
 pub(crate) use coding::{Fault, reserved, varint};
 
 pub use dictionary::Dictionary;
+pub use metadata::{ColumnValues, SegmentColumn};
 pub use reader::SegmentReader;
 pub use symbols::{Bodies, EncodedGrammar};
 pub use word_blocks::{TokenRun, WordBlocks};
@@ -143,11 +145,13 @@ pub enum Section {
     Totals,
     /// Packed text, of a segment that has no grammar.
     Text,
+    /// Metadata of the files, of a segment whose corpus has columns.
+    Metadata,
 }
 
 impl Section {
     /// All sections, in the order of [`SegmentInfo::sections`].
-    pub const ALL: [Section; 10] = [
+    pub const ALL: [Section; 11] = [
         Section::Frame,
         Section::Files,
         Section::Words,
@@ -158,6 +162,7 @@ impl Section {
         Section::Root,
         Section::Totals,
         Section::Text,
+        Section::Metadata,
     ];
 
     /// The name in messages and as a column of `segments('c')`.
@@ -173,6 +178,7 @@ impl Section {
             Section::Root => "root",
             Section::Totals => "totals",
             Section::Text => "text",
+            Section::Metadata => "metadata",
         }
     }
 }

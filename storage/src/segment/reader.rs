@@ -10,8 +10,8 @@ use super::coding::{DecodeError, Fault, NoMemory, reserve};
 use super::frame::{self, Frame, FrameFault, STORED};
 use super::symbols::{self, Bodies, Coded, Counts, Part};
 use super::{
-    Dictionary, FileEntry, Section, SegmentForm, SegmentHeader, SegmentInfo, TokenRun, WordBlocks,
-    content, files, tokens, totals,
+    Dictionary, FileEntry, Section, SegmentColumn, SegmentForm, SegmentHeader, SegmentInfo,
+    TokenRun, WordBlocks, content, files, metadata, tokens, totals,
 };
 use crate::backend::{Backend, BackendReader, Bytes};
 use crate::error::io_error;
@@ -109,7 +109,12 @@ impl SegmentReader {
     pub fn fingerprint(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&self.frame.header.segment_id.to_le_bytes());
-        for extent in &self.frame.extents {
+        // Sections that came later count where they are, so that index files of earlier builds stay valid.
+        let (earlier, later) = self.frame.extents.split_at(STORED.len() - 1);
+        for extent in earlier
+            .iter()
+            .chain(later.iter().filter(|extent| extent.size > 0))
+        {
             hasher.update(&(extent.size as u64).to_le_bytes());
             hasher.update(&extent.crc32.to_le_bytes());
         }
@@ -141,6 +146,16 @@ impl SegmentReader {
             let _ = self.files.set(decoded); // another thread was first: the same
         }
         Ok(self.files.get().expect("it is set"))
+    }
+
+    /// The metadata of the files; no columns if the file has none.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::NoMemory`], [`Error::Checksum`] or [`Error::Corrupt`] if it cannot be decoded.
+    pub fn metadata(&self) -> Result<Vec<SegmentColumn>> {
+        let section = self.section(Section::Metadata)?;
+        metadata::decode(&section, self.info().files)
+            .map_err(|error| self.failed(Section::Metadata, error))
     }
 
     /// The tokens.
@@ -341,6 +356,7 @@ impl SegmentReader {
             }
             self.verify_section(section)?;
         }
+        self.metadata()?;
         if self.info().form == SegmentForm::Text {
             return self.files().map(drop);
         }

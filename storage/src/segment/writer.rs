@@ -3,7 +3,8 @@
 use super::frame::{self, Extent, STORED};
 use super::symbols::EncodedGrammar;
 use super::{
-    Dictionary, FileEntry, SegmentForm, SegmentHeader, SegmentInfo, files, tokens, totals,
+    Dictionary, FileEntry, SegmentColumn, SegmentForm, SegmentHeader, SegmentInfo, files, metadata,
+    tokens, totals,
 };
 use crate::backend::Backend;
 use crate::error::io_error;
@@ -33,6 +34,8 @@ pub struct SegmentParts<'a> {
     pub dictionary: &'a Dictionary,
     /// Their grammar.
     pub grammar: &'a Grammar,
+    /// Their metadata.
+    pub metadata: &'a [SegmentColumn],
 }
 
 impl SegmentWriter {
@@ -56,6 +59,7 @@ impl SegmentWriter {
             files,
             dictionary,
             grammar,
+            metadata: &[],
         };
         SegmentWriter::write_with(backend, path, parts, |_, _| Ok::<_, Error>(None))
     }
@@ -92,13 +96,16 @@ impl SegmentWriter {
             files,
             tokens,
             text,
+            metadata,
         } = parts;
         check_header(header, files)?;
-        let file_section = files::encode(files);
+        check_metadata(files, metadata)?;
+        let (file_section, columns) = (files::encode(files), metadata::encode(metadata));
         let mut sections: Vec<&[&[u8]]> = vec![&[]; STORED.len()];
-        let (first, last) = ([&file_section[..]], STORED.len() - 1);
+        let (first, last, behind) = ([&file_section[..]], STORED.len() - 1, [&columns[..]]);
         sections[0] = &first;
-        sections[last] = text;
+        sections[last - 1] = text;
+        sections[last] = &behind;
         let mut info = SegmentInfo {
             tokens: 0,
             rules: 0,
@@ -124,6 +131,8 @@ pub struct TextParts<'a> {
     pub tokens: u64,
     /// Their text, one file after the other, packed; in pieces that follow each other.
     pub text: &'a [&'a [u8]],
+    /// Their metadata.
+    pub metadata: &'a [SegmentColumn],
 }
 
 /// What a segment says of files alone.
@@ -166,7 +175,10 @@ fn write_sections(
             crc32: hasher.finalize(),
         };
     }
-    let (head, tail) = (frame::head(info.form), frame::tail(header, info, &extents));
+    let (head, tail) = (
+        frame::head(info.form, &extents),
+        frame::tail(header, info, &extents),
+    );
     let failed = |action| io_error(path, action);
     let mut file = backend.create(path).map_err(failed("create"))?;
     let pieces = sections.iter().copied().flatten().copied();
@@ -191,8 +203,10 @@ fn encode<E: From<Error> + Send>(
         files,
         dictionary,
         grammar,
+        metadata,
     } = *parts;
     check(header, files, dictionary, grammar)?;
+    check_metadata(files, metadata)?;
     let words = dictionary.word_tokens();
     let (encoded, ((word_section, gap_section), (total_section, totals_size))) = join(
         || {
@@ -238,7 +252,8 @@ fn encode<E: From<Error> + Send>(
     } else {
         Vec::new()
     };
-    let sections = sections.into_iter().chain([total_section]).collect();
+    let behind = [total_section, Vec::new(), metadata::encode(metadata)];
+    let sections = sections.into_iter().chain(behind).collect();
     let info = SegmentInfo {
         tokens: dictionary.len(),
         rules: grammar.rule_count(),
@@ -274,6 +289,17 @@ fn check(
         return invalid("grammar", "terminals and rules do not fit 31 bits");
     }
     Ok(())
+}
+
+/// Refuses columns that have not a value for each file.
+fn check_metadata(files: &[FileEntry], metadata: &[SegmentColumn]) -> Result<()> {
+    if (metadata.iter()).all(|column| column.files() == files.len()) {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        what: "metadata",
+        fault: "a column has not as many values as there are files",
+    })
 }
 
 /// Refuses what no segment may say of itself.

@@ -232,7 +232,7 @@ fn files(store: &Store, corpus: u64, segments: &[Arc<Segment>]) -> Result<Vec<St
                         names.push(file.to_owned());
                     }
                     Edit::Delete { file } => names.retain(|name| name != file),
-                    Edit::Replace { .. } => panic!("no step replaces"),
+                    Edit::Replace { .. } | Edit::Set { .. } => panic!("no step does"),
                 }
             }
         }
@@ -276,6 +276,7 @@ pub fn write_segment(
             tokens: 1,
             // Not packed: the store does not look into it.
             text: &[&file.as_bytes()[..1], &file.as_bytes()[1..]],
+            metadata: &[],
         };
         return SegmentWriter::write_text(backend, path, parts).map(drop);
     }

@@ -3,4 +3,5 @@
 //! Everything is written to and read from memory; crashes and power cuts are the store's tests.
 
 mod damage;
+mod metadata;
 mod round_trip;
