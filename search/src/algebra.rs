@@ -4,6 +4,8 @@
 //! `start..end`, perhaps empty. A query denotes a set of spans. Invariant: every type is plain data and names words by text; which
 //! words of a corpus pass a test is found once for each dictionary.
 
+use std::borrow::Cow;
+
 /// A condition on the text of a word.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TextTest {
@@ -35,6 +37,35 @@ pub enum Pattern {
     },
     /// One of these texts; sorted and distinct.
     List(Vec<Vec<u8>>),
+    /// A text of the same stem.
+    Stem(Stemmer, Vec<u8>),
+}
+
+/// A rule for stems, the parts of words that inflection leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stemmer {
+    /// Porter's second stemmer for English, of the Snowball project.
+    English,
+}
+
+impl Stemmer {
+    /// The stemmer of a name.
+    pub fn named(name: &str) -> Option<Stemmer> {
+        (name == "english").then_some(Stemmer::English)
+    }
+
+    /// The stem of a text in lower case; a text that is not UTF-8 is its own.
+    pub fn stem(self, text: &[u8]) -> Cow<'_, [u8]> {
+        let Stemmer::English = self;
+        let Ok(text) = str::from_utf8(text) else {
+            return Cow::Borrowed(text);
+        };
+        let stemmer = rust_stemmers::Stemmer::create(rust_stemmers::Algorithm::English);
+        match stemmer.stem(text) {
+            Cow::Borrowed(stem) => Cow::Borrowed(stem.as_bytes()),
+            Cow::Owned(stem) => Cow::Owned(stem.into_bytes()),
+        }
+    }
 }
 
 /// A comparison of numbers.

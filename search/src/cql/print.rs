@@ -333,7 +333,8 @@ fn write_text_test(
 /// A string with its flags.
 fn write_text(f: &mut Formatter<'_>, test: &TextTest) -> fmt::Result {
     match &test.pattern {
-        Pattern::Literal(text) => write_literal(f, text)?,
+        // CQL has no stems: only queries in the simple language ask for them.
+        Pattern::Literal(text) | Pattern::Stem(_, text) => write_literal(f, text)?,
         Pattern::Prefix(text) => {
             let mut written = Vec::new();
             for byte in text {

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::algebra::{Pattern, TextTest};
+use crate::algebra::{Pattern, Stemmer, TextTest};
 
 fn text(pattern: Pattern, flags: &str) -> WordTest {
     WordTest::Text(TextTest {
@@ -208,6 +208,8 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             text: text.into(),
             edits
         }),
+        "[abAB'\u{e9}\u{c9}]{0,3}(ies|ing|ly|y|s)?"
+            .prop_map(|text| Pattern::Stem(Stemmer::English, text.into())),
         prop::collection::btree_set(texts.prop_map(String::into_bytes), 0..3)
             .prop_map(|texts| Pattern::List(texts.into_iter().collect())),
     ]
@@ -235,7 +237,7 @@ fn any_test() -> impl Strategy<Value = WordTest> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
-    fn words_that_pass_are_candidates(test in any_test(), word in "[abAB\u{e9}\u{c9}]{0,4}") {
+    fn words_that_pass_are_candidates(test in any_test(), word in "[abAB'\u{e9}\u{c9}]{0,4}(ies|ing|ly|y|s)?") {
         let matcher = matcher(&test);
         if matcher.matches(word.as_bytes(), || 0) {
             let folded = folded(word.as_bytes(), true, false).into_owned();

@@ -7,7 +7,7 @@ use super::fuzzy::Fuzzy;
 use super::limits::MatcherLimits;
 use super::regex::Regex;
 use super::wildcard::Wildcard;
-use crate::algebra::{Pattern, TextTest};
+use crate::algebra::{Pattern, Stemmer, TextTest};
 use crate::compile_error::CompileError;
 use crate::diacritics::without_diacritics;
 use crate::fold::{fold, is_folded};
@@ -30,6 +30,8 @@ enum CompiledPattern {
     Fuzzy(Fuzzy),
     /// Sorted.
     List(Vec<Vec<u8>>),
+    /// The stem.
+    Stem(Stemmer, Vec<u8>),
 }
 
 impl TextMatcher {
@@ -62,6 +64,9 @@ impl TextMatcher {
                 texts.dedup();
                 CompiledPattern::List(texts)
             }
+            Pattern::Stem(stemmer, text) => {
+                CompiledPattern::Stem(*stemmer, stemmer.stem(&folded(text)).into_owned())
+            }
         };
         Ok(Self {
             pattern,
@@ -82,6 +87,7 @@ impl TextMatcher {
             CompiledPattern::List(texts) => {
                 texts.binary_search_by(|other| other[..].cmp(&text)).is_ok()
             }
+            CompiledPattern::Stem(stemmer, stem) => *stemmer.stem(&text) == stem[..],
         }
     }
 
@@ -110,6 +116,15 @@ impl TextMatcher {
             }
             CompiledPattern::Regex(regex) => regex.candidates(self.folds_case),
             CompiledPattern::Fuzzy(_) => Candidates::Every,
+            // A stem begins as the word does, but for apostrophes, which the stemmer takes away.
+            CompiledPattern::Stem(Stemmer::English, stem) => match stem.utf8_chunks().next() {
+                Some(chunk) if !chunk.valid().is_empty() => {
+                    let first = chunk.valid().chars().next().map(String::from);
+                    let prefixes = first.into_iter().chain(["'".to_owned()]);
+                    Candidates::prefixes(prefixes.map(String::into_bytes))
+                }
+                _ => Candidates::Every,
+            },
         }
     }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::query::FileQuery;
-use crate::algebra::{Pattern, TextTest};
+use crate::algebra::{Pattern, Stemmer, TextTest};
 use crate::error::{Error, Fault, Language, Result, quote};
 use crate::limits::{EDITS_MAX, NESTING_MAX, NOTICES_MAX, QUERY_BYTES_MAX, REGEXES_BYTES_MAX};
 use crate::pattern;
@@ -40,6 +40,8 @@ pub struct QueryOptions {
     pub folds_case: bool,
     /// Words are compared without diacritics.
     pub folds_diacritics: bool,
+    /// Plain words, alone and in phrases, match words of the same stem.
+    pub stemmer: Option<Stemmer>,
     /// Names that `name:value` may have; `None`: any.
     pub fields: Option<Vec<String>>,
 }
@@ -51,6 +53,7 @@ impl Default for QueryOptions {
             operator: Operator::Or,
             folds_case: true,
             folds_diacritics: false,
+            stemmer: None,
             fields: None,
         }
     }
@@ -311,7 +314,7 @@ impl<'a> SimpleParser<'a> {
             return self.fault(start, too_large("the number of edits", limit), "");
         }
         if let [test] = words
-            && let Pattern::Literal(text) = &mut test.pattern
+            && let Pattern::Literal(text) | Pattern::Stem(_, text) = &mut test.pattern
         {
             let text = std::mem::take(text);
             test.pattern = Pattern::Fuzzy { text, edits };
@@ -570,14 +573,17 @@ impl<'a> SimpleParser<'a> {
             for range in self.tokenizer.words(&text) {
                 end = range.end;
                 let word = text.as_bytes().get(range).unwrap_or_default();
-                tests.push(self.test(Pattern::Literal(word.into())));
+                tests.push(self.test(match self.options.stemmer {
+                    Some(stemmer) => Pattern::Stem(stemmer, word.into()),
+                    None => Pattern::Literal(word.into()),
+                }));
             }
             if !is_prefix {
                 continue;
             }
             match tests.last_mut() {
                 Some(TextTest { pattern, .. }) if end == text.len() && end > 0 => {
-                    if let Pattern::Literal(word) = pattern {
+                    if let Pattern::Literal(word) | Pattern::Stem(_, word) = pattern {
                         *pattern = Pattern::Prefix(std::mem::take(word));
                     }
                 }
