@@ -64,7 +64,9 @@ pub use ngrams::packed_ngrams::{
     PackedNgramCounts, PackedNgramFiles, ngram_counts_packed, ngram_file_counts_packed,
 };
 pub use ngrams::suffixes::WordSuffixes;
-pub use ngrams::suffixes::find::{SuffixSource, find_places, find_ranks};
+pub use ngrams::suffixes::find::{
+    SuffixSource, count_places, find_longest, find_next_words, find_ordered, find_places,
+};
 pub use ngrams::suffixes::long::{LongOrder, LongSuffixes};
 pub use ngrams::suffixes::repeats::{Repeat, Repeats};
 pub use ngrams::suffixes::stored::SuffixArrays;

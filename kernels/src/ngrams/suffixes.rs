@@ -5,7 +5,8 @@
 //! Work O(words) for all n-grams, in the order of memory except for one read a distinct n-gram; O(log words) for one
 //!
 //! What a grammar cannot shorten, prose above all, is faster to answer from a sorted list of all its places. Places are
-//! sorted by the words that follow up to the depth that queries ask for, and equal ones by place, so one list serves
+//! sorted by the words that follow up to the depth that queries ask for, and equal ones by place or, in an array that was read back
+//! from an index, by all words, so one list serves
 //! n-grams of every length: those of n words are runs of places that share n words, stored as one byte a place. It is
 //! made from the grammar, costs 9 bytes a word, and is worth that only where words are not many more than symbols.
 
@@ -71,6 +72,8 @@ pub struct WordSuffixes {
     file_offsets: Vec<u32>,
     /// The file of every [`FILE_STEP`]-th item of `text`.
     files: Vec<u32>,
+    /// Whether places that share [`DEPTH`] words are in order of all words, and not only of place.
+    is_fully_ordered: bool,
 }
 
 impl WordSuffixes {
@@ -83,6 +86,7 @@ impl WordSuffixes {
             word_offsets,
             file_offsets,
             files,
+            is_fully_ordered: _,
         } = self;
         let arrays = [text, places, word_offsets, file_offsets, files];
         shared.len()
@@ -158,6 +162,7 @@ impl WordSuffixes {
             word_offsets,
             file_offsets,
             files,
+            is_fully_ordered: false,
         };
         let mut places = std::mem::take(&mut suffixes.places);
         let mut shared = std::mem::take(&mut suffixes.shared);
@@ -497,6 +502,11 @@ impl WordSuffixes {
         (file, u64::from(place - self.file_offsets[file as usize]))
     }
 
+    /// Whether all words behind places order them, and not only [`NGRAM_WORDS_MAX`].
+    pub fn is_fully_ordered(&self) -> bool {
+        self.is_fully_ordered
+    }
+
     /// Whether n-grams of `n` words can be looked up.
     pub fn has(n: usize) -> bool {
         (1..=DEPTH).contains(&n)
@@ -597,6 +607,10 @@ impl SuffixSource for WordSuffixes {
     #[inline]
     fn place(&self, rank: u32) -> Result<u32, Infallible> {
         Ok(self.places[rank as usize])
+    }
+
+    fn is_fully_ordered(&self) -> bool {
+        self.is_fully_ordered
     }
 
     #[inline]

@@ -28,11 +28,11 @@ pub trait Machine: Sync {
     fn step(&self, cache: &mut Self::Cache, state: u32, terminal: u32) -> Option<MachineStep>;
 }
 
-/// The steps of an automaton by state and class of terminals. An event is a step into an accepting state.
+/// The steps of an automaton by state and class of terminals. A step has one event or none.
 #[derive(Debug)]
 pub struct StepTable {
     class_count: usize,
-    /// By state and class the next state, and [`ACCEPTS`] if that is accepting.
+    /// By state and class the next state, and [`EVENT`] if the step has an event.
     steps: Vec<u32>,
 }
 
@@ -45,23 +45,21 @@ pub struct TableMachine<'a> {
     pub table: &'a StepTable,
 }
 
-const ACCEPTS: u32 = 1 << 31;
+const EVENT: u32 = 1 << 31;
 
 impl StepTable {
-    /// A table in which state `s` goes with class `c` to the state `next[s * class_count + c]`, or [`DEAD`].
+    /// A table in which state `s` goes with class `c` to the state `next[s * class_count + c]`, or [`DEAD`], with an event if
+    /// `has_event` of that index holds.
     ///
     /// Work and memory: O(next).
     ///
     /// # Panics
     /// If `next` is no whole number of rows, has 2^31 rows or more, or names a state that it has not.
-    pub fn new(class_count: usize, next: &[u32], accepts: impl Fn(u32) -> bool) -> StepTable {
+    pub fn new(class_count: usize, next: &[u32], has_event: impl Fn(usize) -> bool) -> StepTable {
         assert!(class_count > 0 && next.len().is_multiple_of(class_count));
         let states = next.len() / class_count;
-        assert!(
-            states < ACCEPTS as usize,
-            "the automaton has too many states"
-        );
-        let step = |&state: &u32| {
+        assert!(states < EVENT as usize, "the automaton has too many states");
+        let step = |(index, &state): (usize, &u32)| {
             if state == DEAD {
                 return DEAD;
             }
@@ -69,11 +67,11 @@ impl StepTable {
                 (state as usize) < states,
                 "the next state is not in the table"
             );
-            state | if accepts(state) { ACCEPTS } else { 0 }
+            state | if has_event(index) { EVENT } else { 0 }
         };
         StepTable {
             class_count,
-            steps: next.iter().map(step).collect(),
+            steps: next.iter().enumerate().map(step).collect(),
         }
     }
 }
@@ -94,7 +92,7 @@ impl Machine for TableMachine<'_> {
             }
         } else {
             MachineStep {
-                state: step & !ACCEPTS,
+                state: step & !EVENT,
                 events: step >> 31,
             }
         })

@@ -5,14 +5,14 @@
 //! Work O(root symbols) once the pairs of rule and state that occur are known, which takes O(their bodies). Parallel over parts
 //!      of roots
 //!
-//! A part of a root does not know the state before it. It is read from the start state, which is the right one after nearly
+//! A part of a root does not know the state before it. It is read from the usual state, which is the right one after nearly
 //! all symbols; where the part before ends in another state, the part is read again from that one. So a wrong guess costs
 //! one more reading of a part, and a file takes at most as many rounds as it has parts.
 //!
 //! Waiting for memory is what costs: a block of symbols is looked up together in the row of the state before the first of
 //! them, and used as far as the state stays.
 //!
-//! Why rows are filled for the start state only: the first count of a phrase of two words over the words of rfc_txt (1.7 M body
+//! Why rows are filled for the usual state only: the first count of a phrase of two words over the words of rfc_txt (1.7 M body
 //! symbols, 7.0 M root symbols), one thread, takes 61 ms, later ones 36 ms. A fold of what all three states do at all symbols
 //! takes 30 ms, the root then 330 ms, as a symbol takes 24 bytes instead of 8; meeting each rule in the order of the root takes
 //! 300 ms. States other than the first meet few symbols, and there may be thousands of them.
@@ -82,7 +82,8 @@ pub struct FileEvents {
 pub struct SpanPass<'a, M: Machine> {
     /// The grammar.
     pub view: GrammarView<'a>,
-    /// Its lengths, in a unit in which no terminal has the length 0. Offsets of walks are in this unit.
+    /// Its lengths, in a unit in which no terminal has the length 0, unless all walks are of whole files. Offsets of walks are in
+    /// this unit.
     pub lengths: &'a Lengths,
     /// The machine.
     pub machine: &'a M,
@@ -108,14 +109,15 @@ struct Part {
 }
 
 impl<'a, M: Machine> SpanPass<'a, M> {
-    /// Events and last state of each of `files`, read from the state `start`.
+    /// Events and last state of each of `files`, read from the state `start`. `usual` is the state behind most symbols: it affects
+    /// time only.
     ///
     /// Work: O(root symbols of the files + files) and the pairs that are new to the memo, parallel. Memory: O(files), and the memo.
     ///
     /// # Errors
     ///
     /// [`Halted`].
-    pub fn count(self, files: &[u32], start: u32) -> Result<Vec<FileEvents>, Halted> {
+    pub fn count(self, files: &[u32], start: u32, usual: u32) -> Result<Vec<FileEvents>, Halted> {
         if start == DEAD {
             let nothing = FileEvents {
                 events: 0,
@@ -123,10 +125,10 @@ impl<'a, M: Machine> SpanPass<'a, M> {
             };
             return Ok(vec![nothing; files.len()]);
         }
-        self.memo.make_row(start);
+        self.memo.make_row(usual);
         let symbols = files.iter().map(|&file| self.view.root_range(file).len());
         if symbols.sum::<usize>() >= self.view.root.len() / FILL_SHARE {
-            self.fill_row(start)?;
+            self.fill_row(usual)?;
         }
         let mut parts: Vec<Part> = Vec::new();
         let mut ends = Vec::with_capacity(files.len());
@@ -148,7 +150,13 @@ impl<'a, M: Machine> SpanPass<'a, M> {
                 from = to;
             }
         }
-        let mut wanted: Vec<(usize, u32)> = (0..parts.len()).map(|part| (part, start)).collect();
+        let mut wanted: Vec<(usize, u32)> = (0..parts.len()).map(|part| (part, usual)).collect();
+        let firsts = std::iter::once(0).chain(ends.iter().copied());
+        for (first, &end) in firsts.zip(&ends) {
+            if first < end {
+                wanted[first].1 = start;
+            }
+        }
         loop {
             for (&(part, state), total) in wanted.iter().zip(self.read_parts(&parts, &wanted)?) {
                 parts[part].known.push((state, total));
@@ -178,35 +186,6 @@ impl<'a, M: Machine> SpanPass<'a, M> {
                 return Ok(counts);
             }
         }
-    }
-
-    /// For each of `files` whether it has an event when it is read from the state `start`: reads each up to the first one.
-    ///
-    /// Work: O(root symbols up to the first event + files) and the pairs that are new to the memo, parallel over files but not within
-    /// one. Memory: O(files), and the memo.
-    ///
-    /// # Errors
-    ///
-    /// [`Halted`].
-    pub fn files_with_events(self, files: &[u32], start: u32) -> Result<Vec<bool>, Halted> {
-        let symbols = |file: u32| self.view.root_range(file).len();
-        let tasks = in_tasks(files, |&file| symbols(file));
-        let of_task = |files: &[u32]| {
-            self.with_worker(|worker| {
-                let found = files.iter().map(|&file| {
-                    let mut is_found = false;
-                    let root = self.view.file_root(file);
-                    self.read(worker, root, start, |_, _, _| {
-                        is_found = true;
-                        false
-                    })?;
-                    Ok(is_found)
-                });
-                found.collect()
-            })
-        };
-        let found: Result<Vec<Vec<bool>>, Halted> = tasks.into_par_iter().map(of_task).collect();
-        Ok(found?.concat())
     }
 
     /// Runs a task with a worker that no other thread uses.

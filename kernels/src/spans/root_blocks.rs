@@ -1,8 +1,8 @@
 //! Reading long stretches of a root quickly once they were read before.
 //!
-//! Blocks of 64 root symbols, of 64 such blocks, and further up, are remembered as if they were rules, in the hash table of the
-//! thread: for a block and the state before it what the machine does. So the end of a match far behind its start is found in
-//! O(log root symbols) from the second start on that has the same state.
+//! Blocks of 64 root symbols are remembered as if they were rules, in the hash table of the thread: for a block and the state before
+//! it what the machine does. So the end of a match far behind its start is found in a 64th of the root symbols from the second start
+//! on that has the same state.
 //!
 //! The invariant: blocks lie where their size divides the position in the root, and a block is used only inside of what is read,
 //! so none ever spans two files.
@@ -13,11 +13,8 @@ use crate::spans::machine::{DEAD, Machine};
 use crate::spans::memo::{Direction, Total, Worker};
 use crate::spans::pass::{Halted, SpanPass};
 
-/// Blocks of the level below in a block, as a power of two; root symbols in one of the first level.
-const BLOCK_BITS: u32 = 6;
-
-/// Levels of blocks: the next one would have more symbols than any root.
-pub(super) const LEVELS: u32 = 5;
+/// Root symbols of a block.
+const BLOCK: usize = 64;
 
 /// Symbols of the root or of a body that stand together, and what they do.
 #[derive(Clone)]
@@ -30,9 +27,9 @@ pub(super) struct Stretch {
 }
 
 /// How a read ended.
-pub(super) struct StretchRead {
+pub(super) struct RootRead {
     /// The symbols at which it ended: one, or a block.
-    pub(super) stretch: Option<Stretch>,
+    pub(super) found: Option<Stretch>,
     /// What is behind them.
     pub(super) rest: Range<usize>,
     /// The state behind them.
@@ -40,63 +37,40 @@ pub(super) struct StretchRead {
 }
 
 impl<M: Machine> SpanPass<'_, M> {
-    /// Reads `positions` of a sequence from a state on, and calls `passes` for each symbol or block with events. Ends when that
-    /// returns false.
-    ///
-    /// `computed` is `None` for a body. In the root what blocks up to that level do is computed and remembered; what larger ones do
-    /// is used if it is known. A block that is all of `positions` is not used, so that it can be read symbol by symbol.
-    pub(super) fn read_stretches(
+    /// Reads `positions` of the root from a state on, up to and with the first symbol or block with events. What blocks do is
+    /// remembered. A block that is all of `positions` is not used, so that it can be read symbol by symbol.
+    pub(super) fn read_root(
         self,
         worker: &mut Worker<M::Cache>,
-        sequence: &[u32],
         positions: Range<usize>,
         state: u32,
-        computed: Option<u32>,
-        mut passes: impl FnMut(&Stretch) -> bool,
-    ) -> Result<StretchRead, Halted> {
+    ) -> Result<RootRead, Halted> {
         let is_forward = self.memo.direction() == Direction::Forward;
-        let levels = (1..=LEVELS).take_while(|&level| size(level) < positions.len());
-        let level_max = computed.map_or(0, |_| levels.count() as u32);
-        let computed = computed.unwrap_or(0);
+        let has_blocks = positions.len() > BLOCK;
         let (mut rest, mut state) = (positions, state);
-        while !rest.is_empty() && state != DEAD {
-            let mut stretch = None;
-            for level in (1..=level_max).rev() {
-                let size = size(level);
-                let end = if is_forward { rest.start } else { rest.end };
-                if rest.len() < size || !end.is_multiple_of(size) {
-                    continue;
-                }
-                let start = if is_forward { end } else { end - size };
-                let total = if level <= computed {
-                    Some(self.block_total(worker, level, start / size, state)?)
-                } else {
-                    self.known_block(worker, level, start / size, state)
-                };
-                if let Some(total) = total {
-                    stretch = Some(Stretch {
-                        positions: start..start + size,
-                        before: state,
-                        total,
-                    });
-                    break;
-                }
-            }
-            let (read, found) = if let Some(stretch) = stretch {
-                state = stretch.total.state;
-                let is_passed = stretch.total.events == 0 || passes(&stretch);
-                (stretch.positions.clone(), (!is_passed).then_some(stretch))
+        let mut found = None;
+        while found.is_none() && !rest.is_empty() && state != DEAD {
+            let end = if is_forward { rest.start } else { rest.end };
+            let read = if has_blocks && rest.len() >= BLOCK && end.is_multiple_of(BLOCK) {
+                let start = if is_forward { end } else { end - BLOCK };
+                let total = self.block_total(worker, start / BLOCK, state)?;
+                found = (total.events > 0).then_some(Stretch {
+                    positions: start..start + BLOCK,
+                    before: state,
+                    total,
+                });
+                state = total.state;
+                start..start + BLOCK
             } else {
                 // Up to where a block may begin.
-                let step = if level_max == 0 { usize::MAX } else { size(1) };
+                let step = if has_blocks { BLOCK } else { usize::MAX };
                 let read = if is_forward {
                     let next = (rest.start / step + 1).saturating_mul(step);
                     rest.start..rest.end.min(next)
                 } else {
                     rest.start.max((rest.end - 1) / step * step)..rest.end
                 };
-                let mut found = None;
-                let symbols = &sequence[read.clone()];
+                let symbols = &self.view.root[read.clone()];
                 let (count, behind) =
                     self.read(worker, symbols, state, |index, before, total| {
                         let at = if is_forward {
@@ -104,20 +78,18 @@ impl<M: Machine> SpanPass<'_, M> {
                         } else {
                             read.end - 1 - index
                         };
-                        let stretch = Stretch {
+                        found = Some(Stretch {
                             positions: at..at + 1,
                             before,
                             total,
-                        };
-                        let is_passed = passes(&stretch);
-                        found = (!is_passed).then_some(stretch);
-                        is_passed
+                        });
+                        false
                     })?;
                 state = behind;
                 if is_forward {
-                    (read.start..read.start + count, found)
+                    read.start..read.start + count
                 } else {
-                    (read.end - count..read.end, found)
+                    read.end - count..read.end
                 }
             };
             if is_forward {
@@ -125,77 +97,28 @@ impl<M: Machine> SpanPass<'_, M> {
             } else {
                 rest.end = read.start;
             }
-            if found.is_some() {
-                return Ok(StretchRead {
-                    stretch: found,
-                    rest,
-                    state,
-                });
-            }
         }
-        Ok(StretchRead {
-            stretch: None,
-            rest,
-            state,
-        })
+        Ok(RootRead { found, rest, state })
     }
 
-    /// The name of a block as a symbol behind those of the grammar, if there are enough numbers.
-    fn block_symbol(self, level: u32, index: usize) -> Option<u32> {
-        let root = self.view.root.len();
-        let below: usize = (1..level).map(|level| root / size(level)).sum();
-        u32::try_from(self.view.symbol_count() + below + index).ok()
-    }
-
-    fn known_block(
-        self,
-        worker: &Worker<M::Cache>,
-        level: u32,
-        index: usize,
-        state: u32,
-    ) -> Option<Total> {
-        worker.get(self.memo, state, self.block_symbol(level, index)?)
-    }
-
-    /// What a block does from a state; remembers it and the blocks in it.
+    /// What a block does from a state; remembers it.
     fn block_total(
         self,
         worker: &mut Worker<M::Cache>,
-        level: u32,
         index: usize,
         state: u32,
     ) -> Result<Total, Halted> {
-        if let Some(total) = self.known_block(worker, level, index, state) {
+        // The name of the block as a symbol behind those of the grammar, if there are enough numbers.
+        let symbol = u32::try_from(self.view.symbol_count() + index).ok();
+        let known = symbol.and_then(|symbol| worker.get(self.memo, state, symbol));
+        if let Some(total) = known {
             return Ok(total);
         }
-        let total = if level == 1 {
-            let start = index * size(1);
-            self.sum(worker, &self.view.root[start..start + size(1)], state)?
-        } else {
-            let mut total = Total { state, events: 0 };
-            let first = index << BLOCK_BITS;
-            for child in 0..1 << BLOCK_BITS {
-                if total.state == DEAD {
-                    break;
-                }
-                let child = match self.memo.direction() {
-                    Direction::Forward => first + child,
-                    Direction::Backward => first + (1 << BLOCK_BITS) - 1 - child,
-                };
-                let then = self.block_total(worker, level - 1, child, total.state)?;
-                total.state = then.state;
-                total.events = total.events.saturating_add(then.events);
-            }
-            total
-        };
-        if let Some(symbol) = self.block_symbol(level, index) {
+        let start = index * BLOCK;
+        let total = self.sum(worker, &self.view.root[start..start + BLOCK], state)?;
+        if let Some(symbol) = symbol {
             worker.put_apart(self.memo, state, symbol, total);
         }
         Ok(total)
     }
-}
-
-/// Root symbols of a block.
-fn size(level: u32) -> usize {
-    1 << (BLOCK_BITS * level)
 }

@@ -14,8 +14,8 @@ use std::ops::Range;
 use crate::SAMPLE_SYMBOLS;
 use crate::spans::machine::{DEAD, Machine};
 use crate::spans::memo::{Direction, Total, Worker};
-use crate::spans::pass::{FileEvents, Halted, SpanPass};
-use crate::spans::root_blocks::{LEVELS, Stretch, StretchRead};
+use crate::spans::pass::{Halted, SpanPass};
+use crate::spans::root_blocks::Stretch;
 
 /// A terminal with events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Slice {
 /// A run of a machine over a range of a file that stops at each event. After an error it must begin again.
 ///
 /// With the machine of an anchored expression, which is dead when no match can end any more, a walk from the start of a match finds
-/// its shortest end by [`SpanWalk::next_event`] and its longest by [`SpanWalk::last_event`].
+/// its shortest end.
 pub struct SpanWalk<'a, M: Machine> {
     pass: SpanPass<'a, M>,
     /// Taken when the walk is dropped.
@@ -120,8 +120,28 @@ impl<'a, M: Machine> SpanWalk<'a, M> {
         walk
     }
 
+    /// A walk over all of a file from the state `start`. Terminals of no length are met too.
+    pub fn of_file(pass: SpanPass<'a, M>, file: u32, start: u32) -> Self {
+        let positions = pass.view.root_range(file);
+        let mut walk = SpanWalk {
+            worker: Some(pass.memo.worker(|| pass.machine.cache())),
+            pass,
+            file_start: pass.lengths.file_range(file).start,
+            state: start,
+            slices: Vec::new(),
+        };
+        if !positions.is_empty() {
+            walk.slices.push(Slice {
+                rule: None,
+                positions,
+                known: None,
+            });
+        }
+        walk
+    }
+
     /// Begins again as a new walk would, with the memory of this one: for many short walks.
-    pub fn begin(&mut self, file: u32, range: Range<u64>, start: u32) {
+    pub(super) fn begin(&mut self, file: u32, range: Range<u64>, start: u32) {
         let file_range = self.pass.lengths.file_range(file);
         let to = range.end.min(file_range.end - file_range.start);
         let from = range.start.min(to);
@@ -140,11 +160,6 @@ impl<'a, M: Machine> SpanWalk<'a, M> {
         self.state
     }
 
-    /// Goes on in another state than that behind the last event.
-    pub fn set_state(&mut self, state: u32) {
-        self.state = state;
-    }
-
     /// The next terminal with events, or `None` at the end of the range or when the machine is dead.
     ///
     /// Work: O(symbols passed over), and for each level between the event before and this one a part of a body.
@@ -153,125 +168,13 @@ impl<'a, M: Machine> SpanWalk<'a, M> {
     ///
     /// [`Halted`].
     pub fn next_event(&mut self) -> Result<Option<SpanEvent>, Halted> {
-        self.find(1, |_| true)
-    }
-
-    /// Passes over the terminals with the next `count` events, or fewer, and returns how many events those have. It does not pass
-    /// over a terminal with more events than are left to pass over.
-    ///
-    /// Work: O(symbols passed over): rules with fewer events are not entered.
-    ///
-    /// # Errors
-    ///
-    /// [`Halted`].
-    pub fn skip_events(&mut self, count: u64) -> Result<u64, Halted> {
-        let mut left = count;
-        let found = self.find(LEVELS, |total| {
-            let is_entered = total.events > left;
-            if !is_entered {
-                left -= total.events;
-            }
-            is_entered
-        })?;
-        if let (Some(event), Some(slice)) = (found, self.slices.last_mut()) {
-            // The next event is not passed over.
-            match self.pass.memo.direction() {
-                Direction::Forward => slice.positions.start -= 1,
-                Direction::Backward => slice.positions.end += 1,
-            }
-            self.state = event.before;
-        }
-        Ok(count - left)
-    }
-
-    /// Reads all that is left of the range.
-    ///
-    /// Work: O(symbols passed over).
-    ///
-    /// # Errors
-    ///
-    /// [`Halted`].
-    pub fn count_rest(&mut self) -> Result<FileEvents, Halted> {
-        let mut events = 0u64;
-        self.find(LEVELS, |total| {
-            events = events.saturating_add(total.events);
-            false
-        })?;
-        Ok(FileEvents {
-            events,
-            state: self.state,
-        })
-    }
-
-    /// Reads all that is left of the range and returns its last terminal with events.
-    ///
-    /// Work: O(symbols passed over), and a body for each level above the event.
-    ///
-    /// # Errors
-    ///
-    /// [`Halted`].
-    pub fn last_event(&mut self) -> Result<Option<SpanEvent>, Halted> {
-        let mut last = None;
-        while self.state != DEAD
-            && let Some(slice) = self.slices.pop()
-        {
-            let (found, state) = self.last_in(&slice, self.state)?;
-            self.state = state;
-            last = found.map(|found| (slice, found)).or(last);
-        }
-        while let Some((mut slice, found)) = last {
-            let inside = if found.positions.len() > 1 {
-                Slice {
-                    positions: found.positions,
-                    ..slice
-                }
-            } else {
-                let (symbol, start) = slice.symbol(self.pass, found.positions.start);
-                match Slice::of_body(self.pass, symbol, start) {
-                    None => return Ok(Some(self.event(symbol, start, found.before, found.total))),
-                    Some(body) => body,
-                }
-            };
-            let (found, _) = self.last_in(&inside, found.before)?;
-            last = found.map(|found| (inside, found));
-        }
-        Ok(None)
-    }
-
-    /// The last symbol or block with events of a slice that is read from a state, and the state behind the slice.
-    fn last_in(&mut self, slice: &Slice, state: u32) -> Result<(Option<Stretch>, u32), Halted> {
-        let mut last = None;
-        let read = self.read(slice, state, LEVELS, |stretch| {
-            last = Some(stretch.clone());
-            true
-        })?;
-        Ok((last, read.state))
-    }
-
-    /// Reads up to and with the next terminal with events for which, and for the rules and blocks around which, `enters` holds. The
-    /// state is that behind it. Blocks of the root up to the level `computed` are remembered.
-    fn find(
-        &mut self,
-        computed: u32,
-        mut enters: impl FnMut(Total) -> bool,
-    ) -> Result<Option<SpanEvent>, Halted> {
         let pass = self.pass;
         while self.state != DEAD
             && let Some(slice) = self.slices.last()
         {
             let found = match slice.rule {
-                Some(rule) => self.find_in_body(rule, &mut enters)?,
-                None => {
-                    let slice = slice.clone();
-                    let read = self.read(&slice, self.state, computed, |stretch| {
-                        !enters(stretch.total)
-                    })?;
-                    self.state = read.state;
-                    if let Some(slice) = self.slices.last_mut() {
-                        slice.positions = read.rest;
-                    }
-                    read.stretch
-                }
+                Some(rule) => self.find_in_body(rule)?,
+                None => self.find_in_root()?,
             };
             let Some(slice) = self.slices.last_mut() else {
                 break;
@@ -302,13 +205,9 @@ impl<'a, M: Machine> SpanWalk<'a, M> {
         Ok(None)
     }
 
-    /// Reads the last slice, which is of a body, up to and with the next symbol for which `enters` holds.
+    /// Reads the last slice, which is of a body, up to and with the next symbol with events.
     #[inline]
-    fn find_in_body(
-        &mut self,
-        rule: u32,
-        enters: &mut impl FnMut(Total) -> bool,
-    ) -> Result<Option<Stretch>, Halted> {
+    fn find_in_body(&mut self, rule: u32) -> Result<Option<Stretch>, Halted> {
         let pass = self.pass;
         let (Some(slice), Some(worker)) = (self.slices.last_mut(), self.worker.as_mut()) else {
             return Ok(None);
@@ -316,11 +215,8 @@ impl<'a, M: Machine> SpanWalk<'a, M> {
         let mut found = None;
         let symbols = &pass.view.body(rule)[slice.positions.clone()];
         let (read, state) = pass.read(worker, symbols, self.state, |_, before, total| {
-            let is_entered = enters(total);
-            if is_entered {
-                found = Some((before, total));
-            }
-            !is_entered
+            found = Some((before, total));
+            false
         })?;
         self.state = state;
         let last = match pass.memo.direction() {
@@ -340,26 +236,16 @@ impl<'a, M: Machine> SpanWalk<'a, M> {
         }))
     }
 
-    fn read(
-        &mut self,
-        slice: &Slice,
-        state: u32,
-        computed: u32,
-        passes: impl FnMut(&Stretch) -> bool,
-    ) -> Result<StretchRead, Halted> {
-        let pass = self.pass;
-        let computed = slice.rule.is_none().then_some(computed);
-        let worker = self.worker.as_mut();
-        let worker = worker.expect("a walk has its worker until it is dropped");
+    /// Reads the last slice, which is of the root, up to and with the next symbol or block with events.
+    fn find_in_root(&mut self) -> Result<Option<Stretch>, Halted> {
+        let (Some(slice), Some(worker)) = (self.slices.last_mut(), self.worker.as_mut()) else {
+            return Ok(None);
+        };
         let positions = slice.positions.clone();
-        pass.read_stretches(
-            worker,
-            slice.sequence(pass),
-            positions,
-            state,
-            computed,
-            passes,
-        )
+        let read = self.pass.read_root(worker, positions, self.state)?;
+        self.state = read.state;
+        slice.positions = read.rest;
+        Ok(read.found)
     }
 
     fn event(&self, terminal: u32, start: u64, before: u32, total: Total) -> SpanEvent {

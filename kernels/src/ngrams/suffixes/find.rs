@@ -1,9 +1,17 @@
-//! Finding an n-gram in a suffix array, in memory or wherever its arrays can be read.
+//! Finding phrases in a suffix array, in memory or wherever its arrays can be read.
+//!
+//! Invariant: answers are the same for an order of eight words and for one of all words; the latter reads O(log places) of them for a
+//! phrase of any length. Nothing is known of places that edits broke.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::ngrams::windows::NGRAM_WORDS_MAX;
+
+/// Whether the places of a phrase of some words are neighbours in the order.
+fn is_ordered<S: SuffixSource>(source: &S, words: usize) -> bool {
+    words <= NGRAM_WORDS_MAX || source.is_fully_ordered()
+}
 
 /// Where the arrays of a suffix array are read, number by number.
 pub trait SuffixSource {
@@ -19,67 +27,176 @@ pub trait SuffixSource {
     /// The place of a rank.
     fn place(&self, rank: u32) -> Result<u32, Self::Error>;
 
+    /// Whether all words behind places order them, to the ends of their files; otherwise [`NGRAM_WORDS_MAX`] words do, and equal ones
+    /// ascend.
+    fn is_fully_ordered(&self) -> bool;
+
     /// The first rank of a word, or for the number of words that behind the last.
     fn first_rank(&self, word: u32) -> Result<u32, Self::Error>;
 }
 
-/// The ranks of an n-gram of at most [`NGRAM_WORDS_MAX`] words.
+/// The ranks of a phrase of at most [`NGRAM_WORDS_MAX`] words, or of any length in an order of all words.
 ///
 /// Work: O(log occurrences of the first word) places, and for each as many words as it shares.
 ///
 /// # Errors
 /// If reading fails.
 pub fn find_ranks<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Range<u32>, S::Error> {
-    let Some((&first, rest)) = words.split_first() else {
+    let Some(&first) = words.first() else {
         return Ok(0..0);
     };
-    if first >= source.words() {
+    if words.iter().any(|&word| word >= source.words()) {
         return Ok(0..0);
     }
     let ranks = source.first_rank(first)?..source.first_rank(first + 1)?;
-    let compare = |rank: u32| {
-        let place = source.place(rank)?;
-        for (distance, &word) in (1..).zip(rest) {
-            // A zero is below any word, so what is behind the end of a file is never examined.
-            match source
-                .item(place.saturating_add(distance))?
-                .cmp(&(word + 1))
-            {
-                Ordering::Equal => {}
-                unequal => return Ok(unequal),
-            }
-        }
-        Ok(Ordering::Equal)
-    };
-    let start = partition_point(ranks.clone(), |rank| Ok(compare(rank)?.is_lt()))?;
-    let end = partition_point(start..ranks.end, |rank| Ok(compare(rank)?.is_eq()))?;
+    let order = |rank: u32| Ok(compare(source, source.place(rank)?, words)?.1);
+    let start = partition_point(ranks.clone(), |rank| Ok(order(rank)?.is_lt()))?;
+    let end = partition_point(start..ranks.end, |rank| Ok(order(rank)?.is_eq()))?;
     Ok(start..end)
 }
 
-/// The places of a phrase of any length: those of its first words, at most [`NGRAM_WORDS_MAX`], that the
-/// rest follows.
+/// The ranks of a phrase of any length; none if its places are no neighbours in the order.
 ///
-/// Work: as [`find_ranks`], and a comparison for each place of the first words.
+/// Work: as [`find_ranks`].
+///
+/// # Errors
+/// If reading fails.
+pub fn find_ordered<S: SuffixSource>(
+    source: &S,
+    words: &[u32],
+) -> Result<Option<Range<u32>>, S::Error> {
+    is_ordered(source, words.len())
+        .then(|| find_ranks(source, words))
+        .transpose()
+}
+
+/// How often a phrase of any length occurs.
+///
+/// Work: as [`find_places`], without reading the places in order.
+///
+/// # Errors
+/// If reading fails.
+pub fn count_places<S: SuffixSource>(source: &S, words: &[u32]) -> Result<u64, S::Error> {
+    if let Some(ranks) = find_ordered(source, words)? {
+        return Ok(u64::from(ranks.end - ranks.start));
+    }
+    Ok(find_places(source, words)?.len() as u64)
+}
+
+/// The places of a phrase of any length.
+///
+/// Work: as [`find_ranks`]; in an order of eight words a comparison for each place of the first eight.
 ///
 /// # Errors
 /// If reading fails.
 pub fn find_places<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Vec<u32>, S::Error> {
-    let (first, rest) = words.split_at(words.len().min(NGRAM_WORDS_MAX));
-    let mut found = Vec::new();
-    if rest.iter().any(|&word| word >= source.words()) {
-        return Ok(found);
+    if words.iter().any(|&word| word >= source.words()) {
+        return Ok(Vec::new());
     }
-    'ranks: for rank in find_ranks(source, first)? {
+    let is_ordered = is_ordered(source, words.len());
+    let head = if is_ordered {
+        words
+    } else {
+        &words[..NGRAM_WORDS_MAX]
+    };
+    let mut found = Vec::new();
+    for rank in find_ranks(source, head)? {
         let place = source.place(rank)?;
-        for (distance, &word) in (NGRAM_WORDS_MAX as u32..).zip(rest) {
-            // A zero stands behind the end of a file, so what comes after it is never examined.
-            if source.item(place.saturating_add(distance))? != word + 1 {
-                continue 'ranks;
-            }
+        if is_ordered || compare(source, place, words)?.1.is_eq() {
+            found.push(place);
         }
-        found.push(place);
     }
     Ok(found)
+}
+
+/// The words that stand behind a phrase of at least one word, ascending, with how often.
+///
+/// Work: as [`find_ranks`], and as much for each of these words; if fewer words order places than the phrase has, as [`find_places`].
+///
+/// # Errors
+/// If reading fails.
+pub fn find_next_words<S: SuffixSource>(
+    source: &S,
+    words: &[u32],
+) -> Result<Vec<(u32, u64)>, S::Error> {
+    // A phrase has fewer words than a u32 counts.
+    let behind = |place: u32| source.item(place.saturating_add(words.len() as u32));
+    let mut next = Vec::new();
+    if !is_ordered(source, words.len() + 1) {
+        let places = find_places(source, words)?.into_iter();
+        let mut items = places.map(behind).collect::<Result<Vec<u32>, S::Error>>()?;
+        items.sort_unstable();
+        let runs = items.chunk_by(|left, right| left == right);
+        let words = runs.filter(|run| run[0] > 0);
+        next.extend(words.map(|run| (run[0] - 1, run.len() as u64)));
+        return Ok(next);
+    }
+    let ranks = find_ranks(source, words)?;
+    let mut start = ranks.start;
+    while start < ranks.end {
+        let item = behind(source.place(start)?)?;
+        let is_same = |rank: u32| Ok(behind(source.place(rank)?)? == item);
+        let (mut known, mut step) = (start, 1);
+        while known + step < ranks.end && is_same(known + step)? {
+            known += step;
+            step = step.saturating_mul(2).min(ranks.end - known);
+        }
+        let end = partition_point(known + 1..ranks.end.min(known + step), is_same)?;
+        // A zero is the end of a file.
+        next.extend((item > 0).then(|| (item - 1, u64::from(end - start))));
+        start = end;
+    }
+    Ok(next)
+}
+
+/// The longest beginning of some words that occurs, by its length, and a place of it; none if the first word does not occur. All words
+/// must order places.
+///
+/// Work: as [`find_ranks`].
+///
+/// # Errors
+/// If reading fails.
+pub fn find_longest<S: SuffixSource>(
+    source: &S,
+    words: &[u32],
+) -> Result<Option<(usize, u32)>, S::Error> {
+    let known = words.iter().take_while(|&&word| word < source.words());
+    let words = &words[..known.count()];
+    let Some(&first) = words.first() else {
+        return Ok(None);
+    };
+    let ranks = source.first_rank(first)?..source.first_rank(first + 1)?;
+    let shared = |rank: u32| {
+        let place = source.place(rank)?;
+        Ok((compare(source, place, words)?, place))
+    };
+    let behind = partition_point(ranks.clone(), |rank| Ok(shared(rank)?.0.1.is_lt()))?;
+    // What is further away in the order shares no more.
+    let mut best = None;
+    for rank in behind.saturating_sub(1).max(ranks.start)..ranks.end.min(behind.saturating_add(1)) {
+        let ((length, _), place) = shared(rank)?;
+        if best.is_none_or(|(longest, _)| longest < length) {
+            best = Some((length, place));
+        }
+    }
+    Ok(best)
+}
+
+/// How many of some words stand at a place of the first of them, and how what stands there compares.
+fn compare<S: SuffixSource>(
+    source: &S,
+    place: u32,
+    words: &[u32],
+) -> Result<(usize, Ordering), S::Error> {
+    for (distance, &word) in (1..).zip(&words[1..]) {
+        // A zero is below any word, so what is behind the end of a file is never examined.
+        let item = source.item(place.saturating_add(distance))?;
+        let order = item.cmp(&(word + 1));
+        if order.is_ne() {
+            return Ok((distance as usize, order));
+        }
+    }
+    Ok((words.len(), Ordering::Equal))
 }
 
 /// The first number of a range of which `is_before` is false; it is true of all before.

@@ -8,7 +8,8 @@
 //!
 //! The order holds only the places that eight words do not tell apart: in prose few, so it costs a bit a word and 4 bytes for each
 //! of these. The invariant: a group of equal eight words has the same ranks here and in the suffix array. Places that are equal to
-//! the end of their files are in order of place. Without the order the same questions compare all places of a group.
+//! the end of their files are in order of place. Without the order the same questions compare all places of a group,
+//! unless the suffix array was read back from an index, which has its places in the order of all words.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -256,8 +257,8 @@ fn cut(mut groups: &[Group]) -> impl Iterator<Item = &[Group]> {
 /// A suffix array that answers for any number of words.
 #[derive(Clone, Copy)]
 pub struct LongSuffixes<'a> {
-    suffixes: &'a WordSuffixes,
-    /// Without it, the places of a group are compared one by one.
+    pub(super) suffixes: &'a WordSuffixes,
+    /// Without it, the places of a group are compared one by one, unless the suffix array has them in the order of all words.
     order: Option<&'a LongOrder>,
     /// Ranges of places, ascending and apart: words from `start` to before `end` are an occurrence of theirs only if `end` is at
     /// most the start of each of these ranges or `start` at least its end. No occurrence crosses an empty range.
@@ -321,7 +322,7 @@ impl<'a> LongSuffixes<'a> {
     /// The words that stand behind a phrase of at least one word, ascending, with how often.
     pub fn next_words(&self, words: &[u32]) -> Vec<(u32, u64)> {
         let distance = words.len();
-        let is_sorted = distance < DEPTH || self.order.is_some();
+        let is_sorted = distance < DEPTH || self.is_fully_ordered();
         if self.broken.is_empty() && distance < DEPTH {
             let ranks = self.suffixes.find(words);
             // Below `DEPTH`.
@@ -376,12 +377,9 @@ impl<'a> LongSuffixes<'a> {
         if words.len() > DEPTH {
             let rest = &suffixes.places[start..ranks.end];
             let count = rest.partition_point(|&place| compare(place).1.is_eq());
-            match self.order {
-                // One place alone is in no group.
-                _ if count < 2 => {}
-                Some(order) => {
-                    let at = order.grouped.below(start as u32);
-                    let group = &order.places[at..at + count];
+            match self.group_in_order(start..start + count) {
+                _ if count == 0 => {}
+                Some(group) => {
                     let is_less = |&place: &u32| self.compare(place, words, DEPTH).1.is_lt();
                     before = start + group.partition_point(is_less);
                     behind = before;
@@ -406,11 +404,36 @@ impl<'a> LongSuffixes<'a> {
         (word as usize) < self.suffixes.word_offsets.len() - 1
     }
 
+    /// Whether all words order places.
+    pub fn is_fully_ordered(&self) -> bool {
+        self.suffixes.is_fully_ordered || self.order.is_some()
+    }
+
+    /// The places of a group of equal eight words, if they are in order of all words.
+    fn group_in_order(&self, ranks: Range<usize>) -> Option<&'a [u32]> {
+        match self.order {
+            // One place alone is in no group.
+            Some(order) if !self.suffixes.is_fully_ordered && ranks.len() > 1 => {
+                // Ranks are u32.
+                let at = order.grouped.below(ranks.start as u32);
+                Some(&order.places[at..at + ranks.len()])
+            }
+            _ if self.is_fully_ordered() => Some(&self.suffixes.places[ranks]),
+            _ => None,
+        }
+    }
+
+    /// The places in the order of ranks.
+    pub fn ranked_places(&self) -> impl Iterator<Item = u32> + Clone + use<'a> {
+        let all = *self;
+        (0..all.suffixes.places.len()).map(move |rank| all.place(rank))
+    }
+
     /// The place of a rank.
     pub(super) fn place(&self, rank: usize) -> u32 {
         match self.order {
             // Ranks are u32.
-            Some(order) if order.grouped.has(rank as u32) => {
+            Some(order) if !self.suffixes.is_fully_ordered && order.grouped.has(rank as u32) => {
                 order.places[order.grouped.below(rank as u32)]
             }
             _ => self.suffixes.places[rank],
@@ -442,13 +465,10 @@ impl<'a> LongSuffixes<'a> {
         if words.len() < DEPTH {
             return ask(group);
         }
-        match self.order {
-            Some(order) if group.len() > 1 => {
-                let at = order.grouped.below(ranks.start as u32);
-                let group = &order.places[at..at + group.len()];
-                ask(&group[self.range_of(group, words)])
-            }
-            _ => {
+        match self.group_in_order(ranks) {
+            Some(group) => ask(&group[self.range_of(group, words)]),
+            None if words.len() == DEPTH => ask(group),
+            None => {
                 let same = |&&place: &&u32| self.compare(place, words, DEPTH).1.is_eq();
                 ask(&group
                     .iter()
@@ -490,6 +510,7 @@ impl WordSuffixes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::find::{count_places, find_longest, find_next_words, find_places};
     use super::*;
     use crate::grammar::test_grammars::{self, TestGrammar, in_pools};
 
@@ -500,6 +521,42 @@ mod tests {
         let suffixes = WordSuffixes::of_files(files, words, 1 << 20, &GO).expect("not stopped");
         let order = LongOrder::new(&suffixes, &GO).expect("not stopped");
         (suffixes, order)
+    }
+
+    /// The same suffix array with its places in the order of all words.
+    fn fully_ordered(suffixes: &WordSuffixes, order: &LongOrder) -> WordSuffixes {
+        let all = LongSuffixes::new(suffixes, Some(order), &[]);
+        let arrays = suffixes.arrays();
+        let low = arrays.shared.iter().map(|byte| byte & 15);
+        let ordered = WordSuffixes::of_arrays(
+            suffixes.file_offsets.len() - 1,
+            arrays.text.to_vec(),
+            all.ranked_places().collect(),
+            arrays.word_offsets.to_vec(),
+            low.collect(),
+            true,
+        );
+        ordered.expect("arrays of a suffix array")
+    }
+
+    /// What [`find`](super::super::find) answers, which knows no broken places.
+    fn check_found(suffixes: &WordSuffixes, words: &[u32]) {
+        let Ok(count) = count_places(suffixes, words);
+        let expected = places(suffixes, &[], words);
+        assert_eq!(count, expected.len() as u64);
+        let Ok(mut found) = find_places(suffixes, words);
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        let all = LongSuffixes::new(suffixes, None, &[]);
+        assert_eq!(find_next_words(suffixes, words), Ok(all.next_words(words)));
+        if suffixes.is_fully_ordered {
+            let Ok(longest) = find_longest(suffixes, words);
+            let length = longest.map(|(length, place)| {
+                assert!(places(suffixes, &[], &words[..length]).contains(&place));
+                length
+            });
+            assert_eq!(length, all.longest(words).map(|(length, _)| length));
+        }
     }
 
     /// All whole occurrences of a phrase.
@@ -516,6 +573,9 @@ mod tests {
 
     fn check_questions(found: LongSuffixes<'_>, words: &[u32]) {
         let (suffixes, broken) = (found.suffixes, found.broken);
+        if broken.is_empty() && found.order.is_none() {
+            check_found(suffixes, words);
+        }
         let expected = places(suffixes, broken, words);
         assert_eq!(found.count(words), expected.len() as u64);
         let positions = expected.iter().map(|&place| suffixes.position_of(place));
@@ -560,6 +620,11 @@ mod tests {
                 "{left:?} {right:?}"
             );
         }
+        let ordered = fully_ordered(&suffixes, &order);
+        assert!(
+            all.ranked_places()
+                .eq(LongSuffixes::new(&ordered, None, &[]).ranked_places())
+        );
         let length = suffixes.text.len() as u32;
         let broken = [
             Vec::new(),
@@ -571,8 +636,13 @@ mod tests {
             ],
         ];
         for broken in &broken {
-            for order in [Some(&order), None] {
-                let found = LongSuffixes::new(&suffixes, order, broken);
+            for (suffixes, order) in [
+                (&suffixes, Some(&order)),
+                (&suffixes, None),
+                (&ordered, None),
+                (&ordered, Some(&order)),
+            ] {
+                let found = LongSuffixes::new(suffixes, order, broken);
                 for (number, file) in files.iter().enumerate() {
                     for length in [1, 2, 7, 8, 9, 10, 17, 40] {
                         let step = 1 + file.len() / 5;

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::long::{LongOrder, LongSuffixes};
+use super::long::LongSuffixes;
 use super::{DEPTH, WordSuffixes};
 use crate::stop::{Stopped, check};
 
@@ -38,17 +38,16 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Finds the maximal repeats of at least `words_min` words, of which there must be one.
+    /// Finds the maximal repeats of at least `words_min` words, of which there must be one. All words must order places.
     ///
     /// # Errors
     /// If it is stopped.
     pub fn new(
-        suffixes: &WordSuffixes,
-        order: &LongOrder,
+        all: LongSuffixes<'_>,
         words_min: u32,
         stop: &AtomicBool,
     ) -> Result<Repeats, Stopped> {
-        let all = LongSuffixes::new(suffixes, Some(order), &[]);
+        let suffixes = all.suffixes;
         let shared_at = shared_by_place(suffixes, all, stop)?;
         let words_min = words_min.max(1);
         // Passages that may still go on: words, and the first rank.
@@ -110,13 +109,14 @@ impl Repeats {
 
 impl Repeat {
     /// Its places, ascending: file and number of the first word in it.
-    pub fn positions(&self, suffixes: &WordSuffixes, order: &LongOrder) -> Vec<(u32, u64)> {
-        let all = LongSuffixes::new(suffixes, Some(order), &[]);
+    pub fn positions(&self, all: LongSuffixes<'_>) -> Vec<(u32, u64)> {
         let ranks = self.rank as usize..(self.rank + self.count) as usize;
         let mut places: Vec<u32> = ranks.map(|rank| all.place(rank)).collect();
         places.sort_unstable();
         let positions = places.into_iter();
-        positions.map(|place| suffixes.position_of(place)).collect()
+        positions
+            .map(|place| all.suffixes.position_of(place))
+            .collect()
     }
 }
 
@@ -164,6 +164,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
+    use crate::LongOrder;
     use crate::grammar::test_grammars;
 
     static GO: AtomicBool = AtomicBool::new(false);
@@ -202,12 +203,13 @@ mod tests {
         let of_files = files.iter().map(|words| &words[..]);
         let suffixes = WordSuffixes::of_files(of_files, words, 1 << 20, &GO).expect("not stopped");
         let order = LongOrder::new(&suffixes, &GO).expect("not stopped");
+        let all = LongSuffixes::new(&suffixes, Some(&order), &[]);
         for words_min in [1, 2, 7, 8, 9, 20] {
-            let repeats = Repeats::new(&suffixes, &order, words_min, &GO).expect("not stopped");
+            let repeats = Repeats::new(all, words_min, &GO).expect("not stopped");
             let mut found = BTreeMap::new();
             let mut last = u64::MAX;
             for repeat in &repeats.found {
-                let places = repeat.positions(&suffixes, &order);
+                let places = repeat.positions(all);
                 assert_eq!(places.len(), repeat.count as usize);
                 let (file, start) = places[0];
                 let passage = &files[file as usize][start as usize..][..repeat.words as usize];
@@ -252,7 +254,8 @@ mod tests {
         let files = files.iter().map(|words| &words[..]);
         let suffixes = WordSuffixes::of_files(files, 1, 1 << 20, &GO).expect("not stopped");
         let order = LongOrder::new(&suffixes, &GO).expect("not stopped");
-        let stopped = Repeats::new(&suffixes, &order, 1, &AtomicBool::new(true));
+        let all = LongSuffixes::new(&suffixes, Some(&order), &[]);
+        let stopped = Repeats::new(all, 1, &AtomicBool::new(true));
         assert_eq!(stopped.err(), Some(Stopped));
     }
 }

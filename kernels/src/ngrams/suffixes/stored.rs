@@ -7,13 +7,11 @@ use rayon::prelude::*;
 use super::{DEPTH, WordSuffixes, files_of};
 use crate::memory::huge_pages::on_huge_pages;
 
-/// The arrays that a suffix array is stored as.
+/// The arrays that a suffix array is stored as, without the places: [`LongSuffixes::ranked_places`](crate::LongSuffixes::ranked_places) has them.
 #[derive(Clone, Copy, Debug)]
 pub struct SuffixArrays<'a> {
     /// The words of all files, each plus one, and a zero behind every file.
     pub text: &'a [u32],
-    /// For each rank its place in `text`.
-    pub places: &'a [u32],
     /// `[distinct words + 1]`: the first rank of each word.
     pub word_offsets: &'a [u32],
     /// For each rank in the low four bits how many words its place shares with the one before.
@@ -25,14 +23,13 @@ impl WordSuffixes {
     pub fn arrays(&self) -> SuffixArrays<'_> {
         SuffixArrays {
             text: &self.text,
-            places: &self.places,
             word_offsets: &self.word_offsets,
             shared: &self.shared,
         }
     }
 
-    /// Builds a suffix array of a segment with `files` files from stored arrays, of which `shared` has values in its low four bits.
-    /// None if the arrays contradict each other.
+    /// Builds a suffix array of a segment with `files` files from stored arrays, of which `shared` has values in its low four bits;
+    /// all words order the places if `is_fully_ordered`. None if the arrays contradict each other.
     ///
     /// Work: O(words), a read of the text for each.
     pub fn of_arrays(
@@ -41,12 +38,13 @@ impl WordSuffixes {
         places: Vec<u32>,
         word_offsets: Vec<u32>,
         mut shared: Vec<u8>,
+        is_fully_ordered: bool,
     ) -> Option<WordSuffixes> {
         let ends = (text.par_iter().enumerate()).filter(|&(_, &word)| word == 0);
         // Places are u32.
         let ends: Vec<u32> = ends.map(|(place, _)| place as u32 + 1).collect();
         let file_offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
-        let is_whole = u32::try_from(text.len()).is_ok()
+        let is_consistent = u32::try_from(text.len()).is_ok()
             && file_offsets.len() - 1 == files
             && file_offsets.last().copied() == Some(text.len() as u32)
             && places.len() + files == text.len()
@@ -54,7 +52,7 @@ impl WordSuffixes {
             && word_offsets.first() == Some(&0)
             && word_offsets.last().copied() == Some(places.len() as u32)
             && word_offsets.is_sorted();
-        if !is_whole {
+        if !is_consistent {
             return None;
         }
         let files = files_of(&file_offsets, text.len());
@@ -65,6 +63,7 @@ impl WordSuffixes {
             word_offsets,
             file_offsets,
             files,
+            is_fully_ordered,
         };
         let short = suffixes.short_places();
         let length = suffixes.text.len();
@@ -101,14 +100,15 @@ mod tests {
             let suffixes = made.expect("not stopped");
             let SuffixArrays {
                 text,
-                places,
                 word_offsets,
                 shared,
             } = suffixes.arrays();
+            let places = &suffixes.places[..];
             let low = || shared.iter().map(|byte| byte & 15).collect();
             let read = |text: &[u32], places: &[u32], word_offsets: &[u32]| {
                 let [text, places, word_offsets] = [text, places, word_offsets].map(<[_]>::to_vec);
-                WordSuffixes::of_arrays(words.view().files(), text, places, word_offsets, low())
+                let files = words.view().files();
+                WordSuffixes::of_arrays(files, text, places, word_offsets, low(), false)
             };
             assert_eq!(read(text, places, word_offsets).as_ref(), Some(&suffixes));
             let changed = |array: &[u32], at: usize, number: u32| {
