@@ -10,6 +10,7 @@ use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::lex::SourceText;
 use crate::limits::REGEXP_MEMORY_MAX;
 use crate::plan::Plan;
+use crate::query::MetadataColumn;
 use crate::suggest::did_you_mean;
 use crate::syntax::{Operand, OperandKind, Statement, StatementKind};
 use crate::value::{Value, ValueKind};
@@ -21,6 +22,7 @@ mod change;
 mod expression;
 mod from;
 mod make;
+mod metadata;
 mod put_first;
 mod regexp;
 mod regexp_check;
@@ -30,6 +32,7 @@ mod statement;
 mod subquery;
 mod view;
 
+pub use metadata::{Misfit, misfit};
 pub use statement::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 
 /// The names that a statement can use.
@@ -40,6 +43,11 @@ pub trait Schema {
     /// Names of the columns by which `segments('corpus')` shows the bytes of each section of a segment. None may be the
     /// name of a column that it has already, such as `files`.
     fn section_columns(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The columns that a corpus declares for its files.
+    fn metadata(&self, _corpus: &str) -> Vec<MetadataColumn> {
         Vec::new()
     }
 
@@ -95,19 +103,19 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
         StatementKind::CreateCorpus {
             name,
             if_not_exists,
+            columns,
             options,
-        } => binder.create_corpus(name, *if_not_exists, options),
+        } => binder.create_corpus(name, *if_not_exists, columns, options),
         StatementKind::AlterCorpus { corpus, options } => binder.alter_corpus(corpus, options),
+        StatementKind::AddColumn { corpus, column } => binder.add_column(corpus, column),
+        StatementKind::DropColumn { corpus, column } => binder.drop_column(corpus, column),
         StatementKind::DropCorpus { name, if_exists } => binder.drop_corpus(name, *if_exists),
         StatementKind::CopyFrom {
             corpus,
             path,
             options,
         } => binder.copy_from(corpus, path, options),
-        StatementKind::CopyTo { corpus, directory } => Ok(Plan::CopyTo {
-            corpus: binder.corpus(&corpus.text, corpus.at)?,
-            directory: binder.path(directory, "the directory")?,
-        }),
+        StatementKind::CopyTo { corpus, path } => binder.copy_to(corpus, path),
         StatementKind::Check { corpus } => Ok(Plan::Check {
             corpus: binder.corpus(&corpus.text, corpus.at)?,
         }),
@@ -156,6 +164,7 @@ pub fn bind(statement: &Statement, schema: &dyn Schema, parameters: &[Arc<Value>
         }),
         StatementKind::Select(query) => Ok(Plan::Query(binder.query(query)?)),
         StatementKind::Insert(insert) => binder.insert(insert),
+        StatementKind::Update(update) => binder.update(update),
         StatementKind::Delete { corpus, files } => binder.delete(corpus, files),
         StatementKind::Begin => Ok(Plan::Begin),
         StatementKind::Commit => Ok(Plan::Commit),

@@ -1,4 +1,4 @@
-//! The parser of statements that change files: INSERT, REPLACE and DELETE, and of what surrounds them: BEGIN, COMMIT,
+//! The parser of statements that change files: INSERT, REPLACE, UPDATE and DELETE, and of what surrounds them: BEGIN, COMMIT,
 //! ROLLBACK and RECOMPRESS.
 //!
 //! Invariant: as in `statement`, a plain left-to-right walk. A value of VALUES that is a literal or a parameter is read
@@ -12,6 +12,7 @@ use crate::mistake;
 use crate::parse_query::{expression, query};
 use crate::syntax::{
     Insert, InsertSource, Item, Name, NodeId, NodeKind, Nodes, OperandKind, Select, StatementKind,
+    Update,
 };
 
 const COLUMNS: &str = "name the columns: (file, content) or (file, offset, content)";
@@ -73,7 +74,7 @@ fn source(cursor: &mut Cursor<'_>, width: usize) -> Result<InsertSource> {
         return query(cursor).map(InsertSource::Query);
     }
     if cursor.peek_word("DEFAULT") {
-        return Err(cursor.refuse("`DEFAULT VALUES`", "every file has a name and content"));
+        return Err(cursor.refuse("`DEFAULT VALUES`", "every file has content"));
     }
     if !cursor.take_word("VALUES") {
         let hint = cursor.misspelt("VALUES");
@@ -153,7 +154,7 @@ fn value(cursor: &mut Cursor<'_>, nodes: &mut Nodes) -> Result<NodeId> {
     Err(before.refuse("a subquery in VALUES", hint))
 }
 
-/// The index of the comma or parenthesis that ends the value at the cursor.
+/// The index of the comma, parenthesis or WHERE that ends the value at the cursor.
 fn end_of_value(cursor: &Cursor<'_>) -> usize {
     let mut at = *cursor;
     let mut open = 0usize;
@@ -161,6 +162,7 @@ fn end_of_value(cursor: &Cursor<'_>) -> usize {
         match at.symbol_at(0) {
             Some("(") => open += 1,
             Some("," | ")") if open == 0 => break,
+            _ if open == 0 && at.peek_word("WHERE") => break,
             Some(")") => open -= 1,
             _ => {}
         }
@@ -169,46 +171,84 @@ fn end_of_value(cursor: &Cursor<'_>) -> usize {
     at.index()
 }
 
-/// Reads what follows DELETE.
-pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
+/// Reads what follows UPDATE.
+pub(crate) fn update(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
     let at = cursor.byte();
-    cursor.expect_word("FROM")?;
     let corpus = cursor.name("the name of a corpus")?;
-    let mut nodes = Nodes::default();
-    let mut selects = Vec::new();
-    let mut filter = None;
+    cursor.expect_word("SET")?;
+    let (mut nodes, mut rows) = (Nodes::default(), Vec::new());
+    let (mut columns, mut items) = (Vec::new(), vec![file_item(&mut nodes, at)]);
+    loop {
+        columns.push(cursor.name("the name of a column")?);
+        cursor.expect("=")?;
+        let text = cursor.byte();
+        let end = end_of_value(cursor);
+        let expected = "`,`, `WHERE` or the end of the statement";
+        let root = expression(cursor, end, expected, &mut nodes, &mut rows)?;
+        items.push(Item::Expression {
+            root,
+            alias: None,
+            text: text..cursor.end_of_previous(),
+        });
+        if !cursor.take(",") {
+            break;
+        }
+    }
+    let filter = condition(cursor, &mut nodes, &mut rows, "UPDATE")?;
+    rows.push(select_of_files(at, items, filter, nodes));
+    Ok(StatementKind::Update(Update {
+        corpus,
+        columns,
+        rows,
+    }))
+}
+
+/// Reads WHERE, if it is there, up to the end of the statement.
+fn condition(
+    cursor: &mut Cursor<'_>,
+    nodes: &mut Nodes,
+    selects: &mut Vec<Select>,
+    verb: &str,
+) -> Result<Option<NodeId>> {
     if cursor.take_word("WHERE") {
         let end = cursor.index() + cursor.remaining();
         let expected = "the end of the statement";
-        filter = Some(expression(cursor, end, expected, &mut nodes, &mut selects)?);
-    } else if let Some(word) = cursor.word_at(0) {
-        let hint = "`DELETE FROM corpus WHERE file IN (...)` names the files";
-        let clause = word.to_ascii_uppercase();
-        if ["ORDER", "LIMIT", "USING", "RETURNING"].contains(&clause.as_str()) {
-            return Err(cursor.refuse(format!("`DELETE ... {clause}`"), hint));
-        }
-        return Err(cursor.unexpected("`WHERE` or the end of the statement", Hint::NONE));
+        return expression(cursor, end, expected, nodes, selects).map(Some);
     }
-    let file = Name {
+    let Some(word) = cursor.word_at(0) else {
+        return Ok(None);
+    };
+    let clause = word.to_ascii_uppercase();
+    if ["ORDER", "LIMIT", "USING", "RETURNING", "FROM"].contains(&clause.as_str()) {
+        let hint = "`WHERE file IN (SELECT ...)` names the files";
+        return Err(cursor.refuse(format!("`{verb} ... {clause}`"), hint));
+    }
+    Err(cursor.unexpected("`WHERE` or the end of the statement", Hint::NONE))
+}
+
+/// The column `file` as an item of a SELECT.
+fn file_item(nodes: &mut Nodes, at: usize) -> Item {
+    let name = Name {
         text: "file".to_owned(),
         at,
         quoted: false,
     };
-    let kind = NodeKind::Column {
-        table: None,
-        name: file,
-    };
-    let root = nodes.add(at, kind, &[]);
-    selects.push(Select {
+    let kind = NodeKind::Column { table: None, name };
+    Item::Expression {
+        root: nodes.add(at, kind, &[]),
+        alias: None,
+        text: at..at,
+    }
+}
+
+/// A SELECT whose FROM is the files of the statement's corpus.
+fn select_of_files(at: usize, items: Vec<Item>, filter: Option<NodeId>, nodes: Nodes) -> Select {
+    Select {
         at,
         outer: None,
         columns: Vec::new(),
         distinct: false,
-        items: vec![Item::Expression {
-            root,
-            alias: None,
-            text: at..at,
-        }],
+        items,
         from: None,
         filter,
         group_by: Vec::new(),
@@ -217,8 +257,18 @@ pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
         limit: None,
         offset: None,
         nodes,
-    });
-    let files = selects;
+    }
+}
+
+/// Reads what follows DELETE.
+pub(crate) fn delete(cursor: &mut Cursor<'_>) -> Result<StatementKind> {
+    let at = cursor.byte();
+    cursor.expect_word("FROM")?;
+    let corpus = cursor.name("the name of a corpus")?;
+    let (mut nodes, mut files) = (Nodes::default(), Vec::new());
+    let filter = condition(cursor, &mut nodes, &mut files, "DELETE")?;
+    let items = vec![file_item(&mut nodes, at)];
+    files.push(select_of_files(at, items, filter, nodes));
     Ok(StatementKind::Delete { corpus, files })
 }
 

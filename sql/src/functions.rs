@@ -6,7 +6,7 @@
 use crate::query::{AggregateFunction, Function, Matcher};
 
 /// Table functions.
-pub(crate) const TABLE: [&str; 26] = [
+pub(crate) const TABLE: [&str; 27] = [
     "corpora",
     "segments",
     "indexes",
@@ -17,6 +17,7 @@ pub(crate) const TABLE: [&str; 26] = [
     "lines",
     "ngrams",
     "term_vectors",
+    "phrase",
     "next_words",
     "longest_matches",
     "attribute",
@@ -72,7 +73,9 @@ const NAMES: &[(&str, Named)] = &[
     ("concat_ws", Named::Scalar(Function::ConcatWs)),
     ("count", Named::Aggregate(AggregateFunction::Count)),
     ("date", Named::Scalar(Function::Date)),
+    ("date_trunc", Named::Scalar(Function::DateTrunc)),
     ("datetime", Named::Scalar(Function::DateTime)),
+    ("day", Named::Scalar(Function::Day)),
     ("exp", Named::Scalar(Function::Exponential)),
     ("floor", Named::Scalar(Function::Floor)),
     ("format", Named::Scalar(Function::Format)),
@@ -83,6 +86,7 @@ const NAMES: &[(&str, Named)] = &[
         Named::Aggregate(AggregateFunction::GroupConcat),
     ),
     ("hex", Named::Scalar(Function::Hex)),
+    ("highlight", Named::Scalar(Function::Highlight)),
     ("if", Named::Scalar(Function::Iif)),
     ("ifnull", Named::Scalar(Function::IfNull)),
     ("iif", Named::Scalar(Function::Iif)),
@@ -101,6 +105,7 @@ const NAMES: &[(&str, Named)] = &[
     ("max", Named::Extreme(AggregateFunction::Max, Function::Max)),
     ("median", Named::Aggregate(AggregateFunction::Median)),
     ("min", Named::Extreme(AggregateFunction::Min, Function::Min)),
+    ("month", Named::Scalar(Function::Month)),
     ("nullif", Named::Scalar(Function::NullIf)),
     ("octet_length", Named::Scalar(Function::OctetLength)),
     (
@@ -118,6 +123,7 @@ const NAMES: &[(&str, Named)] = &[
     ("round", Named::Scalar(Function::Round)),
     ("rtrim", Named::Scalar(Function::RightTrim)),
     ("sign", Named::Scalar(Function::Sign)),
+    ("snippet", Named::Scalar(Function::Snippet)),
     ("split_part", Named::Scalar(Function::SplitPart)),
     ("sqrt", Named::Scalar(Function::SquareRoot)),
     ("stddev", Named::Aggregate(AggregateFunction::StddevSamp)),
@@ -144,6 +150,7 @@ const NAMES: &[(&str, Named)] = &[
     ("var_pop", Named::Aggregate(AggregateFunction::VarPop)),
     ("var_samp", Named::Aggregate(AggregateFunction::VarSamp)),
     ("variance", Named::Aggregate(AggregateFunction::VarSamp)),
+    ("year", Named::Scalar(Function::Year)),
     ("zipfdb_version", Named::Scalar(Function::Version)),
 ];
 
@@ -179,6 +186,7 @@ pub(crate) fn arguments(function: Function) -> (usize, usize, &'static str) {
         Function::Binding | Function::Version => (0, 0, "no arguments"),
         Function::Abs
         | Function::Ceiling
+        | Function::Day
         | Function::Exponential
         | Function::Floor
         | Function::Hex
@@ -186,6 +194,7 @@ pub(crate) fn arguments(function: Function) -> (usize, usize, &'static str) {
         | Function::Logarithm10
         | Function::Logarithm2
         | Function::Lower
+        | Function::Month
         | Function::NaturalLogarithm
         | Function::OctetLength
         | Function::Quote
@@ -193,12 +202,14 @@ pub(crate) fn arguments(function: Function) -> (usize, usize, &'static str) {
         | Function::SquareRoot
         | Function::TypeOf
         | Function::Unicode
-        | Function::Upper => (1, 1, "one argument"),
+        | Function::Upper
+        | Function::Year => (1, 1, "one argument"),
         Function::LeftTrim | Function::RightTrim | Function::Trim => {
             (1, 2, "a text and perhaps the characters to trim")
         }
         Function::Logarithm => (1, 2, "a number, or a base and a number"),
         Function::Power => (2, 2, "a base and an exponent"),
+        Function::DateTrunc => (2, 2, "a part such as 'month', and a moment"),
         Function::JsonPart | Function::JsonValue => (2, 2, "a text and a path"),
         Function::JsonExtract => (2, ANY, "a text and at least one path"),
         Function::RegexpExtract => (2, 3, "a text, a pattern and perhaps the number of a group"),
@@ -216,6 +227,12 @@ pub(crate) fn arguments(function: Function) -> (usize, usize, &'static str) {
         Function::IfNull | Function::NullIf => (2, 2, "two arguments"),
         Function::Instr => (2, 2, "where to look and what for"),
         Function::Iif => (2, 3, "a condition and one or two values"),
+        Function::Highlight => (0, 2, "perhaps a text before and after each match"),
+        Function::Snippet => (
+            0,
+            4,
+            "perhaps a text before and after each match, one for what is left out, and a number of words",
+        ),
         Function::Substr => (2, 3, "a value, a start and perhaps a length"),
         Function::Replace => (3, 3, "a text, what to replace and by what"),
         Function::Coalesce => (2, ANY, "at least two arguments"),

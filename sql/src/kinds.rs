@@ -4,11 +4,8 @@
 //! where they are not UTF-8. Nothing is evaluated, so integers that may overflow to REAL have no kind.
 
 use crate::query::{
-    Affinity, AggregateFunction, AttributeColumn, BinaryOperator, Block, CachesColumn,
-    CorporaColumn, DevicesColumn, DuplicatesColumn, Expression, ExpressionId, FilesColumn,
-    FilesWithColumn, Function, GrepColumn, IndexesColumn, LinesColumn, LongestMatchesColumn,
-    NextWordsColumn, NgramsColumn, OverlapColumn, Query, Relation, SegmentsColumn, SettingsColumn,
-    Source, TermVectorsColumn, WordsColumn,
+    Affinity, AggregateFunction, BinaryOperator, Block, Expression, ExpressionId, Function, Query,
+    Relation, SegmentsColumn, Source,
 };
 use crate::value::ValueKind;
 
@@ -66,35 +63,39 @@ fn of_block(block: &Block, before: &[Vec<Kind>]) -> Vec<Kind> {
     let mut kinds = Kinds {
         block,
         before,
-        columns: Vec::new(),
-        expressions: Vec::with_capacity(block.expressions.len()),
+        known: Vec::new(),
     };
-    kinds.columns = kinds.of_source();
-    for expression in &block.expressions {
-        let kind = kinds.of_expression(expression);
-        kinds.expressions.push(kind);
-    }
     let outputs = block.outputs.iter();
     outputs.map(|output| kinds.of(output.expression)).collect()
 }
 
-/// The kinds of one block.
+/// The kinds of one block. Every run of a statement derives them, so most outputs are settled without the other expressions.
 struct Kinds<'a> {
     block: &'a Block,
     before: &'a [Vec<Kind>],
-    /// Of the source, unless it is a relation with more columns.
-    columns: Vec<Kind>,
-    /// Of the expressions so far.
-    expressions: Vec<Kind>,
+    /// Of the first expressions, as far as composite ones were asked for.
+    known: Vec<Kind>,
 }
 
-impl Kinds<'_> {
-    fn of(&self, id: ExpressionId) -> Kind {
-        let kind = self.expressions.get(id.0 as usize);
-        kind.copied().unwrap_or(Kind::Any)
+impl<'a> Kinds<'a> {
+    fn of(&mut self, id: ExpressionId) -> Kind {
+        let block = self.block;
+        let index = id.0 as usize;
+        match block.expressions.get(index) {
+            None => Kind::Any,
+            // Composite ones refer to earlier ones, so chains of any length take no more stack than short ones.
+            Some(Expression::Binary { .. } | Expression::Case { .. } | Expression::Call { .. }) => {
+                while self.known.len() <= index {
+                    let kind = self.of_expression(&block.expressions[self.known.len()]);
+                    self.known.push(kind);
+                }
+                self.known[index]
+            }
+            Some(expression) => self.of_expression(expression),
+        }
     }
 
-    fn of_all(&self, ids: impl IntoIterator<Item = ExpressionId>) -> Kind {
+    fn of_all(&mut self, ids: impl IntoIterator<Item = ExpressionId>) -> Kind {
         let kinds = ids.into_iter().map(|id| self.of(id));
         kinds.fold(Kind::Null, Kind::or)
     }
@@ -105,34 +106,34 @@ impl Kinds<'_> {
         kind.copied().unwrap_or(Kind::Any)
     }
 
-    fn of_source(&self) -> Vec<Kind> {
+    fn of_column(&self, column: usize) -> Kind {
         match &self.block.source {
-            Source::Nothing => Vec::new(),
-            Source::Relation(relation) => of_relation(relation),
-            Source::Values { width, .. } => vec![Kind::Any; *width],
-            Source::Block(block) => self.before.get(*block).cloned().unwrap_or_default(),
+            Source::Nothing | Source::Values { .. } => Kind::Any,
+            Source::Relation(Relation::Segments { .. }) if column >= SegmentsColumn::ALL.len() => {
+                // Sections of a segment file.
+                Kind::Of(ValueKind::Integer)
+            }
+            Source::Relation(relation) => {
+                if let Some((_, affinity)) = relation.column(column) {
+                    return Kind::of_affinity(affinity);
+                }
+                let width = relation.columns_of_files().map_or(0, |(width, _)| width);
+                let metadata = column.checked_sub(width);
+                let metadata = metadata.and_then(|column| self.block.metadata.get(column));
+                metadata.map_or(Kind::Any, |column| Kind::Of(column.kind))
+            }
+            Source::Block(block) => self.of_output(*block, column),
             Source::Union(blocks) => {
-                let width = blocks.first().and_then(|&block| self.before.get(block));
-                let of_column = |column| {
-                    let kinds = blocks.iter().map(|&block| self.of_output(block, column));
-                    kinds.fold(Kind::Null, Kind::or)
-                };
-                (0..width.map_or(0, Vec::len)).map(of_column).collect()
+                let kinds = blocks.iter().map(|&block| self.of_output(block, column));
+                kinds.fold(Kind::Null, Kind::or)
             }
         }
     }
 
-    fn of_expression(&self, expression: &Expression) -> Kind {
+    fn of_expression(&mut self, expression: &'a Expression) -> Kind {
         match expression {
             Expression::Value(value) => value.kind().map_or(Kind::Null, Kind::Of),
-            Expression::Column(column) => match &self.block.source {
-                // Behind the columns that are named here are sections of a segment file.
-                Source::Relation(Relation::Segments { .. }) => {
-                    let kind = self.columns.get(*column).copied();
-                    kind.unwrap_or(Kind::Of(ValueKind::Integer))
-                }
-                _ => self.columns.get(*column).copied().unwrap_or(Kind::Any),
-            },
+            Expression::Column(column) => self.of_column(*column),
             Expression::Key(key) => {
                 let keys = self.block.aggregation.as_ref().map(|all| &all.keys);
                 let key = keys.and_then(|keys| keys.get(*key));
@@ -145,7 +146,10 @@ impl Kinds<'_> {
                 operator,
                 left,
                 right,
-            } => self.of_binary(*operator, self.of(*left), self.of(*right)),
+            } => {
+                let (left, right) = (self.of(*left), self.of(*right));
+                of_binary(*operator, left, right)
+            }
             Expression::Not(_)
             | Expression::Compare { .. }
             | Expression::IsNull { .. }
@@ -170,31 +174,17 @@ impl Kinds<'_> {
         }
     }
 
-    fn of_binary(&self, operator: BinaryOperator, left: Kind, right: Kind) -> Kind {
-        let real = Kind::Of(ValueKind::Real);
-        match operator {
-            BinaryOperator::And | BinaryOperator::Or => Kind::Of(ValueKind::Integer),
-            BinaryOperator::Concatenate => match left.or(right) {
-                Kind::Of(ValueKind::Text) => Kind::Of(ValueKind::Text),
-                _ => Kind::Any,
-            },
-            BinaryOperator::Remainder => Kind::Any,
-            _ if left == real && right == real => real,
-            _ => Kind::Any,
-        }
-    }
-
-    fn of_aggregate(&self, index: usize) -> Kind {
+    fn of_aggregate(&mut self, index: usize) -> Kind {
         let aggregates = self.block.aggregation.as_ref().map(|all| &all.aggregates);
         let Some(aggregate) = aggregates.and_then(|all| all.get(index)) else {
             return Kind::Any;
         };
-        let argument = aggregate.argument.map_or(Kind::Any, |id| self.of(id));
+        let mut argument = || aggregate.argument.map_or(Kind::Any, |id| self.of(id));
         match aggregate.function {
             AggregateFunction::Count => Kind::Of(ValueKind::Integer),
-            AggregateFunction::Min | AggregateFunction::Max => argument,
-            AggregateFunction::Sum => match argument {
-                Kind::Of(ValueKind::Integer | ValueKind::Real) => argument,
+            AggregateFunction::Min | AggregateFunction::Max => argument(),
+            AggregateFunction::Sum => match argument() {
+                kind @ Kind::Of(ValueKind::Integer | ValueKind::Real) => kind,
                 _ => Kind::Any,
             },
             AggregateFunction::GroupConcat => Kind::Of(ValueKind::Text),
@@ -209,7 +199,7 @@ impl Kinds<'_> {
         }
     }
 
-    fn of_call(&self, function: Function, arguments: &[ExpressionId]) -> Kind {
+    fn of_call(&mut self, function: Function, arguments: &[ExpressionId]) -> Kind {
         let arguments = arguments.iter().copied();
         match function {
             Function::Coalesce
@@ -221,10 +211,13 @@ impl Kinds<'_> {
             Function::Iif => self.of_all(arguments.skip(1)),
             Function::NullIf => self.of_all(arguments.take(1)),
             Function::Binding
+            | Function::Day
             | Function::Instr
             | Function::Length
+            | Function::Month
             | Function::OctetLength
-            | Function::Unicode => Kind::Of(ValueKind::Integer),
+            | Function::Unicode
+            | Function::Year => Kind::Of(ValueKind::Integer),
             Function::Exponential
             | Function::JulianDay
             | Function::Logarithm
@@ -237,6 +230,7 @@ impl Kinds<'_> {
             | Function::ConcatWs
             | Function::Date
             | Function::DateTime
+            | Function::DateTrunc
             | Function::Format
             | Function::Hex
             | Function::Lower
@@ -251,46 +245,23 @@ impl Kinds<'_> {
     }
 }
 
-/// The kinds of a relation's columns that its schema names.
-fn of_relation(relation: &Relation) -> Vec<Kind> {
-    macro_rules! kinds {
-        ($columns:ty) => {
-            <$columns>::ALL
-                .iter()
-                .map(|column| Kind::of_affinity(column.affinity()))
-                .collect()
-        };
-    }
-    match relation {
-        Relation::Words { .. } => kinds!(WordsColumn),
-        Relation::Ngrams { .. } => kinds!(NgramsColumn),
-        Relation::TermVectors { .. } => kinds!(TermVectorsColumn),
-        Relation::Files { .. } => kinds!(FilesColumn),
-        Relation::Corpora => kinds!(CorporaColumn),
-        Relation::Segments { .. } => kinds!(SegmentsColumn),
-        Relation::Indexes { .. } => kinds!(IndexesColumn),
-        Relation::FilesWith { .. } => kinds!(FilesWithColumn),
-        Relation::Grep { .. } => kinds!(GrepColumn),
-        Relation::Lines { .. } => kinds!(LinesColumn),
-        Relation::NextWords { .. } => kinds!(NextWordsColumn),
-        Relation::LongestMatches { .. } => kinds!(LongestMatchesColumn),
-        Relation::Attribute { .. } => kinds!(AttributeColumn),
-        Relation::Overlap { .. } => kinds!(OverlapColumn),
-        Relation::Duplicates { .. } => kinds!(DuplicatesColumn),
-        Relation::Caches { .. } => kinds!(CachesColumn),
-        Relation::Devices => kinds!(DevicesColumn),
-        Relation::Settings => kinds!(SettingsColumn),
-        Relation::Search(call) => {
-            let columns = call.columns();
-            columns
-                .map(|(_, affinity)| Kind::of_affinity(affinity))
-                .collect()
-        }
+fn of_binary(operator: BinaryOperator, left: Kind, right: Kind) -> Kind {
+    let real = Kind::Of(ValueKind::Real);
+    match operator {
+        BinaryOperator::And | BinaryOperator::Or => Kind::Of(ValueKind::Integer),
+        BinaryOperator::Concatenate => match left.or(right) {
+            Kind::Of(ValueKind::Text) => Kind::Of(ValueKind::Text),
+            _ => Kind::Any,
+        },
+        BinaryOperator::Remainder => Kind::Any,
+        _ if left == real && right == real => real,
+        _ => Kind::Any,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::query::Query;
     use crate::{Plan, Schema, ValueKind, bind, parse};
 
     struct Pets;
@@ -301,12 +272,16 @@ mod tests {
         }
     }
 
-    fn kinds(sql: &str) -> Vec<Option<ValueKind>> {
+    fn query(sql: &str) -> Query {
         let statements = parse(sql).expect("valid SQL");
-        let Ok(Plan::Query(query)) = bind(&statements[0], &Pets, &[]) else {
-            panic!("{sql} is no query")
-        };
-        query.column_kinds()
+        match bind(&statements[0], &Pets, &[]) {
+            Ok(Plan::Query(query)) => query,
+            _ => panic!("{sql} is no query"),
+        }
+    }
+
+    fn kinds(sql: &str) -> Vec<Option<ValueKind>> {
+        query(sql).column_kinds()
     }
 
     #[test]
@@ -332,6 +307,17 @@ mod tests {
             kinds("SELECT 1.5, CAST('1' AS INTEGER), 1 = 2"),
             [Some(Real), integer, integer]
         );
+    }
+
+    #[test]
+    fn long_chains_take_no_more_stack_than_short_ones() {
+        let chain = vec!["word"; 3_000].join(" || ");
+        let sql = format!("SELECT {chain}, COUNT(*) FROM pets GROUP BY word");
+        let query = query(&sql);
+        let thread = std::thread::Builder::new().stack_size(128 << 10);
+        let thread = thread.spawn(move || query.column_kinds());
+        let kinds = thread.expect("a thread").join().expect("enough stack");
+        assert_eq!(kinds, [Some(ValueKind::Text), Some(ValueKind::Integer)]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod cursor;
 mod dialect;
 mod error;
 mod functions;
+pub mod iso;
 mod kinds;
 mod lex;
 pub mod limits;
@@ -58,7 +59,8 @@ mod types;
 mod value;
 
 pub use bind::{
-    SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, ViewDefinition, bind, columns, is_corpus_name,
+    Misfit, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, ViewDefinition, bind, columns,
+    is_corpus_name, misfit,
 };
 pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
 #[doc(hidden)]

@@ -142,7 +142,7 @@ fn foreign_operator(at: &Cursor<'_>, expected: &str) -> Option<Error> {
         Some(TokenKind::Number) if is_one_of("TOP", word) => {
             return Some(before.refuse("`TOP`", "`LIMIT n` keeps the first n rows"));
         }
-        Some(TokenKind::Text(_)) if is_one_of("DATE TIME TIMESTAMP INTERVAL", word) => {
+        Some(TokenKind::Text(_)) if is_one_of("TIME INTERVAL", word) => {
             let what = format!("`{} '...'`", word.to_ascii_uppercase());
             return Some(before.refuse(what, ""));
         }

@@ -5,8 +5,9 @@
 
 use std::fmt;
 
-use crate::query::Query;
+use crate::query::{MetadataColumn, Query};
 use crate::setting::Setting;
+use crate::value::ValueKind;
 
 /// What a statement asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,24 @@ pub enum Plan {
         recompress_threshold: Option<u64>,
         /// What imported files become; none for the default.
         ingest: Option<Ingest>,
+        /// Names and types of the columns of files.
+        columns: Vec<(String, ValueKind)>,
+    },
+    /// `ALTER CORPUS corpus ADD COLUMN`.
+    AddColumn {
+        /// The corpus.
+        corpus: String,
+        /// Name of the column, which no other of the corpus has.
+        name: String,
+        /// The type of its values.
+        kind: ValueKind,
+    },
+    /// `ALTER CORPUS corpus DROP COLUMN`.
+    DropColumn {
+        /// The corpus.
+        corpus: String,
+        /// Name of the column.
+        name: String,
     },
     /// `ALTER CORPUS corpus SET (...)`: options that are none stay as they are.
     AlterCorpus {
@@ -58,6 +77,8 @@ pub enum Plan {
         encoding: Encoding,
         /// What the files become; none for what the corpus says.
         ingest: Option<Ingest>,
+        /// How files are unpacked and cut into records.
+        records: RecordOptions,
     },
     /// `COPY corpus TO 'directory'`.
     CopyTo {
@@ -65,6 +86,15 @@ pub enum Plan {
         corpus: String,
         /// Where to.
         directory: String,
+    },
+    /// `COPY corpus TO 'path.tar'`.
+    CopyToArchive {
+        /// Corpus whose files are written.
+        corpus: String,
+        /// The archive to write; `-` is standard output.
+        path: String,
+        /// How it is compressed; none if it is not.
+        compression: Option<Compression>,
     },
     /// `CHECK corpus`.
     Check {
@@ -128,6 +158,8 @@ pub enum Plan {
         path: String,
         /// How rows are written.
         format: RowFormat,
+        /// How the file is compressed; none if it is not.
+        compression: Option<Compression>,
     },
     /// `SET name = value`, or RESET, which sets the default.
     Set(Setting),
@@ -138,14 +170,23 @@ pub enum Plan {
     Insert {
         /// The corpus.
         corpus: String,
-        /// What the columns of the query are, in its order: `File` and `Content` once each, `Offset` at most once and never
-        /// with `replace`.
+        /// What the columns of the query are, in its order: `Content` once, the others at most once, `Offset` never with `replace`
+        /// or without `File`. Without `File` each row makes a file, whose name is a number.
         columns: Vec<InsertColumn>,
         /// Gives the rows. Their types are still to be checked: `file` TEXT, `offset` INTEGER and not negative, `content`
         /// TEXT or BLOB; none is NULL. For VALUES it is one block that reads [`crate::query::Source::Values`].
         query: Query,
         /// REPLACE.
         replace: bool,
+    },
+    /// `UPDATE corpus SET column = value, ...`.
+    Update {
+        /// The corpus.
+        corpus: String,
+        /// The columns that get values.
+        columns: Vec<MetadataColumn>,
+        /// Gives names of files, and a value for each column.
+        query: Query,
     },
     /// `DELETE FROM corpus`.
     Delete {
@@ -228,7 +269,7 @@ pub const POSTINGS_CODECS: [&str; 12] = [
 ];
 
 /// A column that INSERT gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InsertColumn {
     /// TEXT: name of the file.
     File,
@@ -236,10 +277,12 @@ pub enum InsertColumn {
     Offset,
     /// TEXT or BLOB: the text.
     Content,
+    /// A column that the corpus declares.
+    Metadata(MetadataColumn),
 }
 
 impl InsertColumn {
-    /// All columns.
+    /// All columns that every corpus has.
     pub const ALL: [InsertColumn; 3] = [
         InsertColumn::File,
         InsertColumn::Offset,
@@ -247,11 +290,12 @@ impl InsertColumn {
     ];
 
     /// The name in SQL.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             InsertColumn::File => "file",
             InsertColumn::Offset => "offset",
             InsertColumn::Content => "content",
+            InsertColumn::Metadata(column) => &column.name,
         }
     }
 }
@@ -303,6 +347,79 @@ impl RowFormat {
         formats.find(|format| format.name().eq_ignore_ascii_case(name))
     }
 }
+
+/// How a file is compressed that COPY writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// gzip, `.gz`.
+    Gzip,
+    /// Zstandard, `.zst`.
+    Zstd,
+}
+
+impl Compression {
+    /// The compression that the extension of a path names, and the path without the extension.
+    pub fn of_path(path: &str) -> (Option<Compression>, &str) {
+        let extensions = [(".gz", Compression::Gzip), (".zst", Compression::Zstd)];
+        for (extension, compression) in extensions {
+            let Some(start) = path.len().checked_sub(extension.len()) else {
+                continue;
+            };
+            if path.is_char_boundary(start) && path[start..].eq_ignore_ascii_case(extension) {
+                return (Some(compression), &path[..start]);
+            }
+        }
+        (None, path)
+    }
+}
+
+/// How files become records that COPY reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordOptions {
+    /// A name of [`FILE_FORMATS`]; none where the path decides.
+    pub format: Option<String>,
+    /// The field with the text.
+    pub text: Option<String>,
+    /// The field with the name.
+    pub name: Option<String>,
+    /// A regular expression whose named groups are fields.
+    pub fields: Option<String>,
+    /// Whether tags of HTML and XML are blanked.
+    pub strips_tags: bool,
+    /// Bytes that one file may unpack to; none for the usual limit.
+    pub unpack_limit: Option<u64>,
+}
+
+impl RecordOptions {
+    /// No option.
+    pub const NONE: RecordOptions = RecordOptions {
+        format: None,
+        text: None,
+        name: None,
+        fields: None,
+        strips_tags: false,
+        unpack_limit: None,
+    };
+}
+
+/// Formats of files that COPY reads: `bytes` as they are, `auto` by their names, and those of records.
+pub const FILE_FORMATS: [&str; 15] = [
+    "auto",
+    "bytes",
+    "text",
+    "jsonl",
+    "json",
+    "csv",
+    "tsv",
+    "mbox",
+    "warc",
+    "html",
+    "xml",
+    "line",
+    "paragraph",
+    "parquet",
+    "arrow",
+];
 
 /// A rule by which text is cut into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

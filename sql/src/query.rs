@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use crate::affinity::Affinity;
 use crate::search_call::SearchCall;
-use crate::value::Value;
+use crate::value::{Value, ValueKind};
 
 /// A SELECT with the subqueries it reads.
 ///
@@ -32,6 +32,8 @@ impl Query {
 pub struct Block {
     /// Where rows come from.
     pub source: Source,
+    /// The columns of files that stand behind the columns of the relation: those that the corpus declares.
+    pub metadata: Vec<MetadataColumn>,
     /// All expressions of this block; ids are indices into it. An expression refers only to ones before it.
     pub expressions: Vec<Expression>,
     /// WHERE: all of these must be true. Conjuncts of a written AND are separate.
@@ -50,6 +52,29 @@ pub struct Block {
     pub limit: Option<u64>,
     /// How many rows to leave out first.
     pub offset: u64,
+}
+
+/// A column that a corpus declares for its files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetadataColumn {
+    /// Its number in the corpus.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The type of its values: not BLOB.
+    pub kind: ValueKind,
+}
+
+impl MetadataColumn {
+    /// What kind of values it holds.
+    pub fn affinity(&self) -> Affinity {
+        match self.kind {
+            ValueKind::Integer | ValueKind::Boolean => Affinity::Integer,
+            ValueKind::Real => Affinity::Real,
+            ValueKind::Text | ValueKind::Date | ValueKind::Timestamp => Affinity::Text,
+            ValueKind::Blob => Affinity::Blob,
+        }
+    }
 }
 
 /// What FROM names.
@@ -142,6 +167,13 @@ pub enum Relation {
         /// Whether the longest end of the text that any word follows is taken.
         backoff: bool,
     },
+    /// One row for each place of a phrase. Columns: [`PhraseColumn`].
+    Phrase {
+        /// The corpus.
+        corpus: String,
+        /// The bytes of the phrase.
+        text: Vec<u8>,
+    },
     /// One row for each maximal match of a text. Columns: [`LongestMatchesColumn`].
     LongestMatches {
         /// The corpus.
@@ -185,6 +217,79 @@ pub enum Relation {
     Settings,
     /// The rows of a table function of search. Columns: those of the call.
     Search(SearchCall),
+}
+
+impl Relation {
+    /// The name and the kind of values of a column, by its place in the order of `*`. Those behind the columns of
+    /// `segments('corpus')` are sections of segment files, which are not known here.
+    pub fn column(&self, column: usize) -> Option<(&str, Affinity)> {
+        macro_rules! column {
+            ($columns:ty) => {
+                <$columns>::ALL
+                    .get(column)
+                    .map(|column| (column.name(), column.affinity()))
+            };
+        }
+        match self {
+            Relation::Words { .. } => column!(WordsColumn),
+            Relation::Ngrams { .. } => column!(NgramsColumn),
+            Relation::TermVectors { .. } => column!(TermVectorsColumn),
+            Relation::Files { .. } => column!(FilesColumn),
+            Relation::Corpora => column!(CorporaColumn),
+            Relation::Segments { .. } => column!(SegmentsColumn),
+            Relation::Indexes { .. } => column!(IndexesColumn),
+            Relation::FilesWith { .. } => column!(FilesWithColumn),
+            Relation::Grep { .. } => column!(GrepColumn),
+            Relation::Lines { .. } => column!(LinesColumn),
+            Relation::NextWords { .. } => column!(NextWordsColumn),
+            Relation::Phrase { .. } => column!(PhraseColumn),
+            Relation::LongestMatches { .. } => column!(LongestMatchesColumn),
+            Relation::Attribute { .. } => column!(AttributeColumn),
+            Relation::Overlap { .. } => column!(OverlapColumn),
+            Relation::Duplicates { .. } => column!(DuplicatesColumn),
+            Relation::Caches { .. } => column!(CachesColumn),
+            Relation::Devices => column!(DevicesColumn),
+            Relation::Settings => column!(SettingsColumn),
+            Relation::Search(call) => call.columns().nth(column),
+        }
+    }
+
+    /// The corpus whose files rows are of, where the relation has a column `file` that names one for every row: its rows have the
+    /// metadata of this file too.
+    pub fn corpus_of_files(&self) -> Option<&str> {
+        match self {
+            Relation::Words { corpus }
+            | Relation::Ngrams { corpus, .. }
+            | Relation::TermVectors { corpus, .. }
+            | Relation::Files { corpus }
+            | Relation::FilesWith { corpus, .. }
+            | Relation::Grep { corpus, .. }
+            | Relation::Lines { corpus } => Some(corpus),
+            Relation::Search(call) => call.names_files().then_some(&call.corpus),
+            _ => None,
+        }
+    }
+
+    /// The number of columns without metadata, and the place of the name of the file among them, of a relation of files.
+    pub fn columns_of_files(&self) -> Option<(usize, usize)> {
+        macro_rules! columns {
+            ($columns:ty) => {
+                (<$columns>::ALL.len(), <$columns>::File as usize)
+            };
+        }
+        Some(match self {
+            Relation::Words { .. } => columns!(WordsColumn),
+            Relation::Ngrams { .. } => columns!(NgramsColumn),
+            Relation::TermVectors { .. } => columns!(TermVectorsColumn),
+            Relation::Files { .. } => columns!(FilesColumn),
+            Relation::FilesWith { .. } => columns!(FilesWithColumn),
+            Relation::Grep { .. } => columns!(GrepColumn),
+            Relation::Lines { .. } => columns!(LinesColumn),
+            // The first column names the file.
+            Relation::Search(call) if call.names_files() => (call.columns().count(), 0),
+            _ => return None,
+        })
+    }
 }
 
 /// Declares the columns of a relation, in the order of `*`.
@@ -410,6 +515,20 @@ columns! {
         Length = "length": Integer,
         /// TEXT: the line, without the line feed at its end; a BLOB if it is not UTF-8.
         Text = "text": Text,
+    }
+}
+
+columns! {
+    /// Columns of `phrase('corpus', 'text')`.
+    PhraseColumn {
+        /// TEXT: name of the file.
+        File = "file": Text,
+        /// INTEGER: 0-based number of the first word in the file.
+        Position = "position": Integer,
+        /// INTEGER: 0-based byte where it begins in the file.
+        Offset = "offset": Integer,
+        /// INTEGER: its bytes in the file.
+        Length = "length": Integer,
     }
 }
 
@@ -765,8 +884,12 @@ pub enum Function {
     ConcatWs,
     /// `date(moment, modifier, ...)`.
     Date,
+    /// `date_trunc(part, moment)`: the first day or second of the year, month, ... of a moment.
+    DateTrunc,
     /// `datetime(moment, modifier, ...)`.
     DateTime,
+    /// `day(moment)`: the day of the month.
+    Day,
     /// `exp(x)`.
     Exponential,
     /// `floor(x)`: the greatest whole number that is not greater.
@@ -777,6 +900,9 @@ pub enum Function {
     Greatest,
     /// `hex(x)`.
     Hex,
+    /// `highlight(before, after)`: the text of a row of `search()` with its matches marked. The first and the
+    /// last argument are columns of the row, on which the text depends; the others are literals.
+    Highlight,
     /// `ifnull(x, y)`.
     IfNull,
     /// `iif(condition, x, y)`, `iif(condition, x)`.
@@ -809,6 +935,8 @@ pub enum Function {
     Max,
     /// `min(x, y, ...)` of at least two.
     Min,
+    /// `month(moment)`: the number of the month.
+    Month,
     /// `ln(x)`.
     NaturalLogarithm,
     /// `nullif(x, y)`.
@@ -832,6 +960,8 @@ pub enum Function {
     RightTrim,
     /// `sign(x)`.
     Sign,
+    /// `snippet(before, after, ellipsis, words)`: a part of that text; arguments as of [`Function::Highlight`].
+    Snippet,
     /// `split_part(x, separator, number)`.
     SplitPart,
     /// `sqrt(x)`.
@@ -854,6 +984,8 @@ pub enum Function {
     Upper,
     /// `zipfdb_version()`.
     Version,
+    /// `year(moment)`.
+    Year,
 }
 
 /// GROUP BY and the aggregates of a block.

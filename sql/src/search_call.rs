@@ -64,6 +64,11 @@ impl SearchCall {
         }
     }
 
+    /// Whether each of its rows names a file, in its first column.
+    pub fn names_files(&self) -> bool {
+        SearchFunction::OF_FILES.contains(&self.function)
+    }
+
     /// Its columns, in the order of `*`.
     pub fn columns(&self) -> impl Iterator<Item = (&str, Affinity)> {
         let measures = self.measures.iter();
@@ -126,6 +131,13 @@ impl SearchFunction {
         SearchFunction::VocabularyGrowth,
     ];
 
+    /// Those whose rows name a file each, in the first column.
+    pub(crate) const OF_FILES: [SearchFunction; 3] = [
+        SearchFunction::Search,
+        SearchFunction::Hits,
+        SearchFunction::Concordance,
+    ];
+
     /// Its name in SQL.
     pub fn name(self) -> &'static str {
         match self {
@@ -149,7 +161,9 @@ impl SearchFunction {
                 CORPUS,
                 QUERY,
                 ("unit", Text),
+                ("size", Integer(1)),
                 ("mode", Text),
+                ("stemmer", Text),
                 ("k1", Number),
                 ("b", Number),
             ],

@@ -12,18 +12,20 @@ use crate::mistake;
 use crate::parse_query::query;
 use crate::plan::ExplainFormat;
 use crate::suggest;
-use crate::syntax::{Insert, InsertSource, OptionSetting, Select, StatementKind};
+use crate::syntax::{DeclaredColumn, Insert, InsertSource, OptionSetting, Select, StatementKind};
+use crate::types;
 
 /// Statements of other databases.
 const FOREIGN: &str = "\
     ANALYZE ATTACH CALL DESCRIBE DETACH GRANT IMPORT EXPORT LOAD MERGE OPTIMIZE PRAGMA PREPARE EXECUTE REINDEX RELEASE \
-    RENAME REVOKE SAVEPOINT SHOW START TABLE TRUNCATE UPDATE USE VACUUM VALUES";
+    RENAME REVOKE SAVEPOINT SHOW START TABLE TRUNCATE USE VACUUM VALUES";
 
 const KNOWN: &[&str] = &[
     "SELECT",
     "WITH",
     "INSERT",
     "REPLACE",
+    "UPDATE",
     "DELETE",
     "BEGIN",
     "COMMIT",
@@ -94,6 +96,8 @@ impl Parser<'_> {
             change::insert(cursor, false)
         } else if cursor.take_word("REPLACE") {
             change::insert(cursor, true)
+        } else if cursor.take_word("UPDATE") {
+            change::update(cursor)
         } else if cursor.take_word("DELETE") {
             change::delete(cursor)
         } else if cursor.take_word("BEGIN") {
@@ -215,20 +219,51 @@ impl Parser<'_> {
         self.corpus_word("CREATE")?;
         let if_not_exists = self.if_not_exists()?;
         let name = self.cursor.name("a name for the corpus")?;
-        if self.cursor.peek_symbol("(") {
-            return Err(self.cursor.unexpected(
-                "`WITH` or the end of the statement",
-                Hint::new(
-                    "every corpus has the same columns: file, word, position, offset, length",
-                ),
-            ));
-        }
+        let columns = if self.cursor.take("(") {
+            self.columns()?
+        } else {
+            Vec::new()
+        };
         let options = self.with()?;
         Ok(StatementKind::CreateCorpus {
             name,
             if_not_exists,
+            columns,
             options,
         })
+    }
+
+    /// `name type, ...)`.
+    fn columns(&mut self) -> Result<Vec<DeclaredColumn>> {
+        let mut columns = Vec::new();
+        loop {
+            columns.push(self.column()?);
+            if self.cursor.take(")") {
+                return Ok(columns);
+            }
+            if !self.cursor.take(",") {
+                let hint = "a column has a name and a type; all values may be NULL";
+                return Err(self.cursor.unexpected("`,` or `)`", Hint::new(hint)));
+            }
+        }
+    }
+
+    /// `name type`.
+    fn column(&mut self) -> Result<DeclaredColumn> {
+        let cursor = &mut self.cursor;
+        let name = cursor.name("the name of a column")?;
+        let kind = types::kind_at(cursor).ok_or_else(|| {
+            let known = ["TEXT", "INTEGER", "REAL", "BOOLEAN", "DATE", "TIMESTAMP"];
+            let near = cursor
+                .word_at(0)
+                .and_then(|word| suggest::nearest(word, known));
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("types are {}", known.join(", ")),
+            };
+            cursor.unexpected("the type of the column", Hint::new(hint))
+        })?;
+        Ok(DeclaredColumn { name, kind })
     }
 
     /// `[IF NOT EXISTS] name AS SELECT ...`.
@@ -302,7 +337,17 @@ impl Parser<'_> {
     fn alter(&mut self) -> Result<StatementKind> {
         self.corpus_word("ALTER")?;
         let corpus = self.cursor.name("the name of a corpus")?;
-        for verb in ["RENAME", "ADD", "DROP", "RESET"] {
+        if self.cursor.take_word("ADD") {
+            self.cursor.take_word("COLUMN");
+            let column = self.column()?;
+            return Ok(StatementKind::AddColumn { corpus, column });
+        }
+        if self.cursor.take_word("DROP") {
+            self.cursor.take_word("COLUMN");
+            let column = self.cursor.name("the name of a column")?;
+            return Ok(StatementKind::DropColumn { corpus, column });
+        }
+        for verb in ["RENAME", "RESET"] {
             if self.cursor.peek_word(verb) {
                 return Err(self.cursor.not_supported(
                     self.cursor.byte(),
@@ -348,7 +393,7 @@ impl Parser<'_> {
                 options,
             })
         } else if self.cursor.take_word("TO") {
-            let directory = self
+            let path = self
                 .cursor
                 .operand("the path of a directory, in single quotes")?;
             if self.cursor.peek_word("WITH") {
@@ -356,7 +401,7 @@ impl Parser<'_> {
                 let what = "`WITH` in `COPY ... TO`";
                 return Err(self.cursor.not_supported(at, what, Hint::NONE));
             }
-            Ok(StatementKind::CopyTo { corpus, directory })
+            Ok(StatementKind::CopyTo { corpus, path })
         } else {
             Err(self.cursor.unexpected("`FROM` or `TO`", Hint::NONE))
         }
@@ -481,9 +526,6 @@ impl Parser<'_> {
             let hint = match upper.as_str() {
                 "LOAD" | "IMPORT" => Hint::new("`COPY corpus FROM 'path'` adds files to a corpus"),
                 "TRUNCATE" => Hint::new("`DELETE FROM corpus` removes all files of a corpus"),
-                "UPDATE" => Hint::new(
-                    "`REPLACE INTO corpus (file, content)` replaces files, `INSERT INTO` inserts into them",
-                ),
                 "MERGE" => Hint::new("`REPLACE INTO corpus (file, content)` replaces files"),
                 "START" => Hint::new("write `BEGIN`"),
                 "SAVEPOINT" | "RELEASE" => Hint::new("transactions are `BEGIN` ... `COMMIT`"),

@@ -10,7 +10,7 @@ use crate::functions::Named;
 use crate::lex::SourceText;
 use crate::plan::ExplainFormat;
 use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Function, Matcher};
-use crate::value::Value;
+use crate::value::{Value, ValueKind};
 
 /// One parsed statement. Bind it to get a plan; it can be bound many times, with different parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +55,11 @@ impl Statement {
             StatementKind::CreateCorpus { .. }
             | StatementKind::DropCorpus { .. }
             | StatementKind::AlterCorpus { .. }
+            | StatementKind::AddColumn { .. }
+            | StatementKind::DropColumn { .. }
             | StatementKind::CopyFrom { .. }
             | StatementKind::Insert(_)
+            | StatementKind::Update(_)
             | StatementKind::Delete { .. }
             | StatementKind::Begin
             | StatementKind::Commit
@@ -75,11 +78,20 @@ pub(crate) enum StatementKind {
     CreateCorpus {
         name: Name,
         if_not_exists: bool,
+        columns: Vec<DeclaredColumn>,
         options: Vec<OptionSetting>,
     },
     AlterCorpus {
         corpus: Name,
         options: Vec<OptionSetting>,
+    },
+    AddColumn {
+        corpus: Name,
+        column: DeclaredColumn,
+    },
+    DropColumn {
+        corpus: Name,
+        column: Name,
     },
     DropCorpus {
         name: Name,
@@ -92,7 +104,7 @@ pub(crate) enum StatementKind {
     },
     CopyTo {
         corpus: Name,
-        directory: Operand,
+        path: Operand,
     },
     CopyQuery {
         query: Vec<Select>,
@@ -138,6 +150,7 @@ pub(crate) enum StatementKind {
         if_exists: bool,
     },
     Insert(Insert),
+    Update(Update),
     Delete {
         corpus: Name,
         /// The last is `SELECT file` with the condition; what it reads is not in it. Those before are its subqueries.
@@ -162,6 +175,23 @@ pub(crate) struct Insert {
     pub(crate) columns_at: usize,
     pub(crate) columns: Vec<Name>,
     pub(crate) source: InsertSource,
+}
+
+/// A column of files that CREATE or ALTER CORPUS declares.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DeclaredColumn {
+    pub(crate) name: Name,
+    pub(crate) kind: ValueKind,
+}
+
+/// UPDATE.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Update {
+    pub(crate) corpus: Name,
+    pub(crate) columns: Vec<Name>,
+    /// The last is a SELECT of `file` and a value for each column, with the condition; its FROM is the files of the corpus. Those
+    /// before are its subqueries.
+    pub(crate) rows: Vec<Select>,
 }
 
 /// Where the rows of INSERT come from.

@@ -46,6 +46,12 @@ enum Parenthesis {
     Other,
 }
 
+/// Whether `DATE 'text'` or `TIMESTAMP 'text'` follows.
+pub(crate) fn is_moment(cursor: &Cursor<'_>) -> bool {
+    let is_named = cursor.peek_word("DATE") || cursor.peek_word("TIMESTAMP");
+    is_named && matches!(cursor.after_next(), Some(TokenKind::Text(_)))
+}
+
 struct Translation<'a> {
     cursor: Cursor<'a>,
     tokens: Vec<TokenWithSpan>,
@@ -76,6 +82,10 @@ impl Translation<'_> {
                     keyword: Keyword::NoKeyword,
                 };
                 (Token::Word(name), type_tokens)
+            }
+            // One literal.
+            TokenKind::Word if is_moment(&self.cursor) => {
+                (Token::NationalStringLiteral(String::new()), 2)
             }
             TokenKind::Word => self.word(text),
             TokenKind::QuotedName(name) => {

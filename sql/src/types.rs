@@ -6,6 +6,7 @@
 use crate::cursor::Cursor;
 use crate::lex::TokenKind;
 use crate::query::Affinity;
+use crate::value::ValueKind;
 
 /// A type as it was written.
 pub(crate) struct NamedType {
@@ -56,6 +57,32 @@ fn sizes(cursor: &Cursor<'_>) -> usize {
         (Some("("), Some(","), Some(")")) if is_number(1) && is_number(3) => 5,
         _ => 0,
     }
+}
+
+/// Takes the type of a column of files, perhaps with sizes in parentheses, which mean nothing.
+pub(crate) fn kind_at(cursor: &mut Cursor<'_>) -> Option<ValueKind> {
+    let word = cursor.word_at(0)?.to_ascii_uppercase();
+    let other = match word.as_str() {
+        "BOOLEAN" | "BOOL" => Some(ValueKind::Boolean),
+        "DATE" => Some(ValueKind::Date),
+        "TIMESTAMP" | "DATETIME" => Some(ValueKind::Timestamp),
+        _ => None,
+    };
+    let (kind, tokens) = match other {
+        Some(kind) => (kind, 1),
+        None => {
+            let named = at(cursor)?;
+            let kind = match named.affinity {
+                Affinity::Text => ValueKind::Text,
+                Affinity::Integer => ValueKind::Integer,
+                Affinity::Real => ValueKind::Real,
+                Affinity::None | Affinity::Blob | Affinity::Numeric => return None,
+            };
+            (kind, named.tokens)
+        }
+    };
+    cursor.seek(cursor.index() + tokens);
+    Some(kind)
 }
 
 fn affinity_of(name: &str) -> Option<Affinity> {

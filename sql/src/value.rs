@@ -33,22 +33,31 @@ pub enum ValueKind {
     Text,
     /// Bytes.
     Blob,
+    /// The INTEGERs 0 and 1.
+    Boolean,
+    /// TEXT: days as `YYYY-MM-DD`.
+    Date,
+    /// TEXT: moments as `YYYY-MM-DD HH:MM:SS`, with a fraction of the second where there is one.
+    Timestamp,
 }
 
 impl ValueKind {
-    /// The name as SQL writes it: `INTEGER`, `REAL`, `TEXT` or `BLOB`.
+    /// The name as SQL writes it, such as `INTEGER`.
     pub fn name(self) -> &'static str {
         match self {
             ValueKind::Integer => "INTEGER",
             ValueKind::Real => "REAL",
             ValueKind::Text => "TEXT",
             ValueKind::Blob => "BLOB",
+            ValueKind::Boolean => "BOOLEAN",
+            ValueKind::Date => "DATE",
+            ValueKind::Timestamp => "TIMESTAMP",
         }
     }
 }
 
 impl Value {
-    /// The kind of the value; none of NULL.
+    /// The kind of the value; none of NULL. Truth values are INTEGERs here, dates and moments TEXT.
     pub fn kind(&self) -> Option<ValueKind> {
         match self {
             Value::Null => None,

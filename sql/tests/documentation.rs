@@ -6,12 +6,26 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use zipfdb_sql::{Plan, Schema, Value, ViewDefinition, bind, parse, substr_range};
+use zipfdb_sql::query::MetadataColumn;
+use zipfdb_sql::{Plan, Schema, Value, ValueKind, ViewDefinition, bind, parse, substr_range};
 
 const PAGE: &str = include_str!("../../docs/SQL.md");
 
-/// Knows the corpora that statements of the page have created.
-struct Corpora(RefCell<Vec<String>>, RefCell<Vec<ViewDefinition>>);
+/// Knows the corpora, views and columns of files that statements of the page have created.
+#[derive(Default)]
+struct Corpora(
+    RefCell<Vec<String>>,
+    RefCell<Vec<ViewDefinition>>,
+    RefCell<Vec<(String, MetadataColumn)>>,
+);
+
+impl Corpora {
+    fn declare(&self, corpus: &str, name: String, kind: ValueKind) {
+        let mut columns = self.2.borrow_mut();
+        let id = u32::try_from(columns.len()).unwrap();
+        columns.push((corpus.to_owned(), MetadataColumn { id, name, kind }));
+    }
+}
 
 impl Schema for Corpora {
     fn corpora(&self) -> Vec<String> {
@@ -20,6 +34,12 @@ impl Schema for Corpora {
 
     fn views(&self) -> Vec<ViewDefinition> {
         self.1.borrow().clone()
+    }
+
+    fn metadata(&self, corpus: &str) -> Vec<MetadataColumn> {
+        let columns = self.2.borrow();
+        let columns = columns.iter().filter(|(of, _)| of == corpus);
+        columns.map(|(_, column)| column.clone()).collect()
     }
 }
 
@@ -34,7 +54,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 
 #[test]
 fn every_statement_of_the_page_is_a_plan() {
-    let corpora = Corpora(RefCell::default(), RefCell::default());
+    let corpora = Corpora::default();
     let mut count = 0;
     for block in blocks("sql") {
         for statement in parse(block).unwrap_or_else(|error| panic!("{block}\n{error}")) {
@@ -47,7 +67,13 @@ fn every_statement_of_the_page_is_a_plan() {
             )
             .unwrap_or_else(|error| panic!("{}\n{error}", statement.text()));
             match plan {
-                Plan::CreateCorpus { name, .. } => corpora.0.borrow_mut().push(name),
+                Plan::CreateCorpus { name, columns, .. } => {
+                    for (column, kind) in columns {
+                        corpora.declare(&name, column, kind);
+                    }
+                    corpora.0.borrow_mut().push(name);
+                }
+                Plan::AddColumn { corpus, name, kind } => corpora.declare(&corpus, name, kind),
                 Plan::DropCorpus { name, .. } => {
                     corpora.0.borrow_mut().retain(|known| *known != name)
                 }
@@ -77,6 +103,7 @@ fn every_error_of_the_page_is_that_error() {
     let is_error = |line: &&str| line.starts_with(|first: char| first.is_ascii_digit());
     let corpora = Corpora(
         RefCell::new(vec!["speeches".to_owned()]),
+        RefCell::default(),
         RefCell::default(),
     );
     let statements = [
@@ -156,7 +183,7 @@ fn examples() -> Vec<String> {
 
 #[test]
 fn every_example_of_the_page_is_a_plan() {
-    let corpora = Corpora(RefCell::default(), RefCell::default());
+    let corpora = Corpora::default();
     let examples = examples();
     assert!(examples.len() > 45, "{}", examples.len());
     for example in examples {
@@ -173,7 +200,7 @@ fn every_function_setting_and_column_is_on_the_page() {
     use zipfdb_sql::setting::{Setting, Strategy};
 
     let functions = "abs avg binding char char_length character_length coalesce concat concat_ws count glob hex if ifnull iif \
-        instr length like lower ltrim max min nullif octet_length quote regexp replace round rtrim sign substr substring sum \
+        instr length like lower ltrim max min nullif octet_length quote regexp replace round rtrim sign substr substring snippet highlight sum \
         total trim typeof unicode upper zipfdb_version ceil ceiling floor exp ln log log2 log10 pow power sqrt greatest least format printf \
         split_part regexp_extract regexp_replace json_extract date time datetime julianday unixepoch strftime group_concat string_agg \
         median percentile_cont stddev stddev_samp stddev_pop variance var_samp var_pop";
@@ -195,6 +222,7 @@ fn every_function_setting_and_column_is_on_the_page() {
     let names = names.chain(IndexesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(FilesWithColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(NextWordsColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(PhraseColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(LongestMatchesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(AttributeColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(OverlapColumn::ALL.iter().map(|column| column.name()));

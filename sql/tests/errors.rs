@@ -5,8 +5,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use zipfdb_sql::query::MetadataColumn;
 use zipfdb_sql::{
-    Error, Result, Schema, StatementStream, Value, bind, limits, parse, parse_statement,
+    Error, Result, Schema, StatementStream, Value, ValueKind, bind, limits, parse, parse_statement,
 };
 
 struct Corpora(&'static [&'static str]);
@@ -103,6 +104,7 @@ fn unknown_names() {
         COPY reviews FROM 'x' WITH (on_eror = 'skip')
         COPY reviews FROM 'x' WITH (header = 1)
         COPY (SELECT 1) TO 'x.csv' WITH (header = 1)
+        COPY reviews FROM 'x' WITH (format = 'jsno')
         COPY (SELECT 1) TO 'x' WITH (format = 'cvs')
         COPY (SELECT 1) TO 'x' WITH (format = 'parquet')
         ALTER CORPUS reveiws SET (segment_size = 65536)
@@ -388,7 +390,6 @@ fn what_is_not_supported() {
         SELECT word SIMILAR TO 'a' FROM reviews
         SELECT word MATCH 'a' FROM reviews
         SELECT 7 DIV 2
-        SELECT DATE '2024-01-01'
         SELECT INTERVAL '1' DAY
         SELECT (1, 2)
         SELECT (1, 2) = (1, 2)
@@ -438,6 +439,7 @@ fn types_arguments_and_ranges() {
         SELECT * FROM term_vectors('reviews', 0)
         SELECT * FROM next_words('reviews')
         SELECT * FROM next_words('reviews', 3)
+        SELECT * FROM phrase('reviews')
         SELECT * FROM longest_matches('reviews', NULL)
         SELECT * FROM attribute('reviews', 'a', 0)
         SELECT * FROM overlap('reviews', 'a', 'b')
@@ -520,6 +522,10 @@ fn types_arguments_and_ranges() {
         CREATE CORPUS c WITH (segment_size = '2GiB')
         CREATE CORPUS c WITH (ingest = 'slow')
         COPY reviews FROM 'a' WITH (compression = 'auto')
+        COPY reviews FROM 'a' WITH (records = 'word')
+        COPY reviews FROM 'a' WITH (format = 'text', records = 'line')
+        COPY reviews FROM 'a' WITH (strip = 'all')
+        COPY reviews FROM 'a' WITH (unpack_limit = 0)
         CREATE CORPUS c WITH (segment_size = '64MB')
         CREATE CORPUS c WITH (segment_size = -1)
         CREATE CORPUS c WITH (segment_size = 1.5)
@@ -747,4 +753,79 @@ fn excerpts_of_long_lines_are_windows_around_the_caret() {
         "excerpt_of_a_long_line",
         &error.excerpt().replace('\u{e9}', "e"),
     );
+}
+
+/// A corpus whose files have columns of their own.
+struct Posts;
+
+impl Schema for Posts {
+    fn corpora(&self) -> Vec<String> {
+        vec!["posts".to_owned()]
+    }
+
+    fn metadata(&self, _corpus: &str) -> Vec<MetadataColumn> {
+        let columns = [
+            ("author", ValueKind::Text),
+            ("day", ValueKind::Date),
+            ("at", ValueKind::Timestamp),
+            ("likes", ValueKind::Integer),
+            ("is_open", ValueKind::Boolean),
+        ];
+        let columns = (0..).zip(columns).map(|(id, (name, kind))| MetadataColumn {
+            id,
+            name: name.to_owned(),
+            kind,
+        });
+        columns.collect()
+    }
+}
+
+#[test]
+fn mistakes_in_metadata() {
+    let statements = "
+        CREATE CORPUS c (author)
+        CREATE CORPUS c (author TXT)
+        CREATE CORPUS c (a BLOB)
+        CREATE CORPUS c (a TEXT b TEXT)
+        CREATE CORPUS c (a TEXT, A DATE)
+        CREATE CORPUS c (Word TEXT)
+        CREATE CORPUS c (content TEXT)
+        CREATE CORPUS c ()
+        ALTER CORPUS posts ADD COLUMN likes TEXT
+        ALTER CORPUS posts ADD COLUMN offset INTEGER
+        ALTER CORPUS posts DROP COLUMN autor
+        ALTER CORPUS posts DROP COLUMN word
+        SELECT autor FROM posts
+        UPDATE posts SET lykes = 1
+        UPDATE posts SET word = 'a'
+        UPDATE posts SET content = 'a'
+        UPDATE posts SET likes = 1, likes = 2
+        UPDATE posts SET likes = 'x'
+        UPDATE posts SET likes
+        UPDATE posts SET likes = 1 ORDER BY file
+        UPDATE posts SET likes = 1 WHERE content = 'a'
+        UPDATE posts SET day = 20200131
+        UPDATE posts SET day = '2020-02-30'
+        UPDATE posts SET at = '2020-01-31 25:00'
+        UPDATE posts SET is_open = 2
+        UPDATE posts likes = 1
+        INSERT INTO posts (file, content, likes) VALUES ('a', 'b', 'c')
+        INSERT INTO posts (file, likes) VALUES ('a', 1)
+        INSERT INTO posts (content, offset) VALUES ('a', 1)
+        INSERT INTO posts (content, autor) VALUES ('a', 'b')
+        DELETE FROM posts WHERE bytes > 1
+        SELECT DATE '2020-1-1'
+        SELECT TIMESTAMP 'now'
+        SELECT TIME '10:00'
+    ";
+    let mut shown = String::new();
+    for statement in statements
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+    {
+        let error = error_of(statement, &Posts, &[]);
+        writeln!(shown, "{}{error}\n", error.excerpt()).unwrap();
+    }
+    snapshot("mistakes_in_metadata", &shown);
 }

@@ -6,8 +6,8 @@ use crate::plan_text;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use zipfdb_sql::query::{Expression, ExpressionId, WordsColumn};
-use zipfdb_sql::{Plan, Schema, Value, bind, parse};
+use zipfdb_sql::query::{Expression, ExpressionId, MetadataColumn, WordsColumn};
+use zipfdb_sql::{Plan, Schema, Value, ValueKind, bind, parse};
 
 struct Corpora;
 
@@ -23,14 +23,41 @@ impl Schema for Corpora {
     }
 }
 
+/// A corpus whose files have columns of their own.
+struct Posts;
+
+impl Schema for Posts {
+    fn corpora(&self) -> Vec<String> {
+        vec!["posts".to_owned()]
+    }
+
+    fn metadata(&self, _corpus: &str) -> Vec<MetadataColumn> {
+        let columns = [
+            ("author", ValueKind::Text),
+            ("day", ValueKind::Date),
+            ("likes", ValueKind::Integer),
+        ];
+        let columns = (2..).zip(columns).map(|(id, (name, kind))| MetadataColumn {
+            id,
+            name: name.to_owned(),
+            kind,
+        });
+        columns.collect()
+    }
+}
+
 /// Each statement of a script, followed by its plan for the first of the parameters.
 fn plans(script: &str, parameters: &[Value]) -> String {
+    plans_in(&Corpora, script, parameters)
+}
+
+fn plans_in(schema: &dyn Schema, script: &str, parameters: &[Value]) -> String {
     let parameters: Vec<Arc<Value>> = parameters.iter().cloned().map(Arc::new).collect();
     let mut shown = String::new();
     for statement in parse(script).unwrap_or_else(|error| panic!("{error}")) {
         let plan = bind(
             &statement,
-            &Corpora,
+            schema,
             &parameters[..statement.parameter_count()],
         )
         .unwrap_or_else(|error| panic!("{}\n{error}", statement.text()));
@@ -46,8 +73,9 @@ fn plans(script: &str, parameters: &[Value]) -> String {
                 query,
                 path,
                 format,
+                compression,
             } => format!(
-                "CopyQuery {{ path: {path:?}, format: {format:?} }} {}",
+                "CopyQuery {{ path: {path:?}, format: {format:?}, compression: {compression:?} }} {}",
                 plan_text::shown(&query)
             ),
             Plan::Insert {
@@ -59,6 +87,16 @@ fn plans(script: &str, parameters: &[Value]) -> String {
             Plan::Delete { corpus, query } => {
                 format!("Delete from {corpus}: {}", plan_text::shown(&query))
             }
+            Plan::Update {
+                corpus,
+                columns,
+                query,
+            } => {
+                let columns: Vec<&str> =
+                    columns.iter().map(|column| column.name.as_str()).collect();
+                let columns = columns.join(", ");
+                format!("Update {corpus} ({columns}): {}", plan_text::shown(&query))
+            }
             other => format!("{other:?}"),
         };
         writeln!(shown, "{}\n    {plan}", statement.text()).unwrap();
@@ -68,6 +106,32 @@ fn plans(script: &str, parameters: &[Value]) -> String {
 
 fn snapshot(name: &str, text: &str) {
     insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(name, text) });
+}
+
+#[test]
+fn metadata_of_files() {
+    let parameters = [Value::from(3)];
+    snapshot(
+        "metadata_of_files",
+        &plans_in(
+            &Posts,
+            r#"
+        CREATE CORPUS notes (author TEXT, day DATE, at TIMESTAMP, likes INT, rating REAL, is_open BOOLEAN) WITH ();
+        ALTER CORPUS posts ADD COLUMN "the language" VARCHAR(2);
+        ALTER CORPUS posts ADD source TEXT;
+        ALTER CORPUS posts DROP COLUMN Likes;
+        UPDATE posts SET likes = ?, author = upper(author) WHERE day < DATE '2020-01-31' AND file LIKE 'a%';
+        UPDATE posts SET likes = likes + 1;
+        INSERT INTO posts (content, Author, day) VALUES ('a', 'b', '2020-01-31'), ('c', NULL, NULL);
+        REPLACE INTO posts (file, content, likes) SELECT file, content, 1 FROM files('posts');
+        DELETE FROM posts WHERE likes IS NULL OR file = 'a';
+        SELECT * FROM posts WHERE word = 'war';
+        SELECT year(day), COUNT(likes) FROM posts WHERE author IN ('a', 'b') GROUP BY 1 ORDER BY 1;
+        SELECT p.day FROM term_vectors('posts', 3) AS p WHERE TIMESTAMP '2020-01-31T10:00Z' > p.day;
+        "#,
+            &parameters,
+        ),
+    );
 }
 
 #[test]
@@ -92,6 +156,10 @@ fn statements_about_corpora() {
         COPY books FROM '/x' WITH (on_conflict = 'Replace', encoding = 'Shift_JIS');
         COPY books FROM '/x' WITH (encoding = 'AUTO', on_conflict = 'skip');
         COPY reviews TO 'target';
+        COPY reviews TO 'target.TAR.zst';
+        COPY reviews TO 'target.tgz';
+        COPY books FROM 'x' WITH (format = 'JSONL', text = 'body', name = 'id', unpack_limit = '2GiB');
+        COPY books FROM 'x.log' WITH (records = 'line', fields = '(?<host>\S+)', strip = 'tags');
         CHECK books;
         ALTER CORPUS books SET (segment_size = '1MiB');
         ALTER CORPUS books SET (ingest = 'Fast');
@@ -169,6 +237,9 @@ fn explain_and_copy() {
         COPY (SELECT 1) TO ?;
         COPY (SELECT 1) TO '/tmp/x.y/rows.JSON';
         COPY (SELECT 1) TO 'rows.jsonl';
+        COPY (SELECT 1) TO 'rows.tsv.GZ';
+        COPY (SELECT 1) TO 'rows.zst' WITH (format = 'json');
+        COPY reviews TO 'rows.jsonl.zst';
         COPY (SELECT (1)) TO 'rows.txt' WITH (format = 'CSV');
         "#,
             &parameters,
@@ -232,6 +303,7 @@ fn the_tasks_of_the_papers() {
         SELECT file FROM files_with('reviews', 'good', 'bad') LIMIT 3;
         SELECT word FROM term_vectors('reviews', 5) WHERE rank = 1;
         SELECT * FROM next_words('reviews', 'the cat', backoff => TRUE);
+        SELECT file, offset FROM phrase('reviews', 'the cat sat on the mat and the dog ran');
         SELECT * FROM longest_matches('reviews', 'the cat sat');
         SELECT * FROM attribute('reviews', 'the cat sat', 3);
         SELECT share FROM overlap('reviews', text => 'the cat sat');

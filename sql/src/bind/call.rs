@@ -3,17 +3,26 @@
 //! Invariant: an aggregate is applied to rows of the source, never to another aggregate; equal aggregates are one.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use super::arena::for_each_operand;
 use super::expression::{Bound, Expressions, Form};
 use crate::error::{Error, Hint, NameKind, Result};
 use crate::functions::{self, Named};
 use crate::query::{
-    Affinity, Aggregate, AggregateFunction, Collation, Expression, ExpressionId, Matcher, Relation,
-    SortKey, Source,
+    Affinity, Aggregate, AggregateFunction, Collation, Expression, ExpressionId, Function, Matcher,
+    Relation, SortKey, Source,
 };
+use crate::search_call::SearchFunction;
 use crate::suggest::did_you_mean;
 use crate::syntax::{CallOrder, NodeId, NodeKind};
+use crate::value::Value;
+
+/// The column of `search()` that says where in its file a unit begins.
+const POSITION: usize = 3;
+
+/// Words that a snippet may have.
+const SNIPPET_WORDS: RangeInclusive<i64> = 1..=1000;
 
 impl Expressions<'_> {
     /// The aggregate that a node calls, if it calls one.
@@ -185,7 +194,9 @@ impl Expressions<'_> {
                     | Relation::Lines { .. }
             )
         );
-        has_values && matches!(self.arena.get(expression), Expression::Column(_))
+        let own = self.scope.columns.len() - self.scope.metadata.len();
+        has_values
+            && matches!(self.arena.get(expression), Expression::Column(column) if *column < own)
     }
 
     fn add_aggregate(&mut self, aggregate: Aggregate) -> ExpressionId {
@@ -216,6 +227,88 @@ impl Expressions<'_> {
             },
             hint: Hint::NONE,
         }
+    }
+
+    /// The function of excerpts that a node calls, if it calls one.
+    pub(super) fn excerpt_of(&self, id: NodeId) -> Option<Function> {
+        match &self.nodes.node(id).kind {
+            NodeKind::Call {
+                named: Some(Named::Scalar(function @ (Function::Highlight | Function::Snippet))),
+                ..
+            } => Some(*function),
+            _ => None,
+        }
+    }
+
+    /// A call of `highlight` or `snippet`, whose number of arguments is right. It depends on the row of `search()`, so the
+    /// expression has a column of it as its first argument.
+    pub(super) fn excerpt(&mut self, id: NodeId, function: Function, form: Form) -> Result<Bound> {
+        let (at, operands) = (self.at(id), self.nodes.operands(id));
+        let name = if function == Function::Snippet {
+            "snippet"
+        } else {
+            "highlight"
+        };
+        let is_search = matches!(&self.scope.source, Source::Relation(Relation::Search(call))
+            if call.function == SearchFunction::Search);
+        if !is_search {
+            let message = format!("{name}() shows rows of search(), and FROM has none");
+            let hint = Hint::new("the same SELECT reads them: FROM search('corpus', query)");
+            return Err(self.binder.conflict(at, message, hint));
+        }
+        let mut arguments = vec![self.arena.add(Expression::Column(0))];
+        for (number, &operand) in operands.iter().enumerate() {
+            let value = match &self.nodes.node(operand).kind {
+                NodeKind::Literal(value) => Some(value.clone()),
+                NodeKind::Parameter(number) => {
+                    let known = self.binder.parameters.get(*number - 1);
+                    Some(known.map_or(Value::Null, |value| (**value).clone()))
+                }
+                _ => None,
+            };
+            let is_counted = number == 3;
+            let is_unknown = value == Some(Value::Null) && self.binder.parameters.is_empty();
+            let is_right = match &value {
+                Some(Value::Text(_)) => !is_counted,
+                Some(Value::Integer(words)) => is_counted && SNIPPET_WORDS.contains(words),
+                _ => false,
+            };
+            if !is_right && !is_unknown {
+                let (last, first) = (SNIPPET_WORDS.end(), SNIPPET_WORDS.start());
+                let expected = if is_counted {
+                    format!("an integer from {first} to {last}")
+                } else {
+                    "a text".to_owned()
+                };
+                let message = format!(
+                    "argument {} of {name}() is not {expected}, as a literal or parameter",
+                    number + 1
+                );
+                let hint = Hint::new(
+                    "as in snippet('<b>', '</b>', '...', 16) and highlight('<b>', '</b>')",
+                );
+                return Err(self.binder.conflict(self.start(operand), message, hint));
+            }
+            arguments
+                .push((self.arena).add(Expression::Value(value.unwrap_or(Value::Null).into())));
+        }
+        // A unit is not known by its file alone, so no condition on files may decide by an excerpt.
+        arguments.push(self.arena.add(Expression::Column(POSITION)));
+        let row = self.arena.add(Expression::Call {
+            function,
+            arguments,
+            collation: Collation::Binary,
+        });
+        let group = match self.keys.get(&row) {
+            Some(key) if form == Form::Group => Ok(self.arena.add(Expression::Key(*key))),
+            _ => Err(at),
+        };
+        Ok(Bound {
+            row: Ok(row),
+            group,
+            affinity: Affinity::None,
+            collation: None,
+        })
     }
 
     /// Checks a call of a function that is no aggregate.

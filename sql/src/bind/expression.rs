@@ -204,6 +204,9 @@ impl<'a> Expressions<'a> {
             return self.aggregate(id, function, form);
         }
         self.check_call(id)?;
+        if let Some(function) = self.excerpt_of(id) {
+            return self.excerpt(id, function, form);
+        }
         self.check_pattern(&node.kind, operands)?;
         self.check_subquery(id)?;
         let row = match self.collect(operands, |bound| bound.row) {

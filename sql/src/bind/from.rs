@@ -14,8 +14,8 @@ use crate::functions;
 use crate::query::{
     Affinity, AttributeColumn, CachesColumn, CorporaColumn, DevicesColumn, DuplicatesColumn,
     FilesColumn, FilesWithColumn, GrepColumn, IndexesColumn, LinesColumn, LongestMatchesColumn,
-    NextWordsColumn, NgramsColumn, OverlapColumn, Relation, SegmentsColumn, SettingsColumn, Source,
-    TermVectorsColumn, WordsColumn,
+    MetadataColumn, NextWordsColumn, NgramsColumn, OverlapColumn, PhraseColumn, Relation,
+    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::regexp::GREP_FLAGS;
 use crate::search_call::{ArgumentKind, SearchCall, SearchFunction};
@@ -38,6 +38,8 @@ const DUPLICATE_WORDS: u64 = 50;
 pub(super) struct Scope<'a> {
     pub(super) source: Source,
     pub(super) columns: Vec<Column>,
+    /// The last columns, if they are metadata of files.
+    pub(super) metadata: Vec<MetadataColumn>,
     /// What may stand before the dot of a column.
     table: Option<&'a str>,
     names: NameIndex,
@@ -92,9 +94,25 @@ impl<'a> Scope<'a> {
         Scope {
             source,
             columns,
+            metadata: Vec::new(),
             table,
             names: NameIndex::default(),
         }
+    }
+
+    /// The columns of a relation, and behind them the metadata of files.
+    fn of_relation(
+        binder: &Binder<'_>,
+        relation: Relation,
+        mut columns: Vec<Column>,
+        table: &'a str,
+    ) -> Scope<'a> {
+        let corpus = relation.corpus_of_files();
+        let metadata = corpus.map_or_else(Vec::new, |corpus| binder.schema.metadata(corpus));
+        let declared = metadata.iter();
+        columns.extend(declared.map(|column| Column::new(column.name.clone(), column.affinity())));
+        let scope = Scope::new(Source::Relation(relation), columns, Some(table));
+        Scope { metadata, ..scope }
     }
 }
 
@@ -138,21 +156,19 @@ impl Binder<'_> {
                     return Ok(Scope::new(Source::Block(block), columns, table));
                 }
                 let corpus = self.corpus(&name.text, name.at)?;
-                let source = Source::Relation(Relation::Words { corpus });
-                Scope::new(source, columns_of!(WordsColumn), alias.or(Some(&name.text)))
+                let (relation, columns) = (Relation::Words { corpus }, columns_of!(WordsColumn));
+                Scope::of_relation(self, relation, columns, alias.unwrap_or(&name.text))
             }
             FromKind::TableFunction { name, arguments } => {
                 let (relation, columns) = self.table_function(name, arguments)?;
-                let source = Source::Relation(relation);
-                Scope::new(source, columns, alias.or(Some(&name.text)))
+                Scope::of_relation(self, relation, columns, alias.unwrap_or(&name.text))
             }
         })
     }
 
     /// The files of a corpus, whose columns may have this name before their dots.
     pub(super) fn files_scope<'a>(&self, relation: Relation, table: &'a str) -> Scope<'a> {
-        let source = Source::Relation(relation);
-        Scope::new(source, columns_of!(FilesColumn), Some(table))
+        Scope::of_relation(self, relation, columns_of!(FilesColumn), table)
     }
 
     fn table_function(
@@ -234,7 +250,12 @@ impl Binder<'_> {
                 let count = call.integer(n, "n")?;
                 if !(1..=NGRAM_WORDS_MAX).contains(&count) {
                     let bounds = format!("in 1..={NGRAM_WORDS_MAX}");
-                    return Err(call.out_of_range(n, "n", bounds, count));
+                    let hint = if count > NGRAM_WORDS_MAX {
+                        Hint::new("phrase('corpus', 'text') has the places of any number of words")
+                    } else {
+                        Hint::NONE
+                    };
+                    return Err(call.out_of_range(n, "n", bounds, count, hint));
                 }
                 // In range by the test above.
                 let n = count as u32;
@@ -248,7 +269,8 @@ impl Binder<'_> {
                 let relation = Relation::TermVectors { corpus, k: words };
                 (relation, columns_of!(TermVectorsColumn))
             }
-            "next_words" | "longest_matches" | "attribute" | "overlap" | "duplicates" => {
+            "phrase" | "next_words" | "longest_matches" | "attribute" | "overlap"
+            | "duplicates" => {
                 return call.any_length(&function);
             }
             _ => match SearchFunction::named(&function) {
@@ -428,7 +450,7 @@ impl<'c> TableCall<'c> {
         match (kind, value) {
             (ArgumentKind::Integer(least), Value::Integer(given)) if *given < least => {
                 let bounds = format!("at least {least}");
-                Err(self.out_of_range(operand, name, bounds, *given))
+                Err(self.out_of_range(operand, name, bounds, *given, Hint::NONE))
             }
             (ArgumentKind::Text | ArgumentKind::Any, Value::Text(_))
             | (
@@ -504,6 +526,14 @@ impl<'c> TableCall<'c> {
                 };
                 (relation, columns_of!(NextWordsColumn))
             }
+            "phrase" => {
+                let [corpus, text] = self.take(["corpus", "text"], TEXT)?;
+                let relation = Relation::Phrase {
+                    corpus: self.corpus(corpus, TEXT)?,
+                    text: self.bytes(text, "the text", TEXT)?,
+                };
+                (relation, columns_of!(PhraseColumn))
+            }
             "longest_matches" => {
                 let [corpus, text] = self.take(["corpus", "text"], TEXT)?;
                 let relation = Relation::LongestMatches {
@@ -549,8 +579,10 @@ impl<'c> TableCall<'c> {
             return Ok(default);
         };
         let number = self.integer(operand, name)?;
-        (u64::try_from(number).ok().filter(|&number| number > 0))
-            .ok_or_else(|| self.out_of_range(operand, name, "at least 1".to_owned(), number))
+        (u64::try_from(number).ok().filter(|&number| number > 0)).ok_or_else(|| {
+            let bounds = "at least 1".to_owned();
+            self.out_of_range(operand, name, bounds, number, Hint::NONE)
+        })
     }
 
     /// The bytes of a TEXT or BLOB.
@@ -646,13 +678,20 @@ impl<'c> TableCall<'c> {
         }
     }
 
-    fn out_of_range(&self, operand: &Operand, name: &str, bounds: String, found: i64) -> Error {
+    fn out_of_range(
+        &self,
+        operand: &Operand,
+        name: &str,
+        bounds: String,
+        found: i64,
+        hint: Hint,
+    ) -> Error {
         Error::OutOfRange {
             at: self.binder.source.at(operand.at),
             what: format!("{name} of {}", self.function()),
             bounds,
             found: found.to_string(),
-            hint: Hint::NONE,
+            hint,
         }
     }
 }

@@ -135,7 +135,7 @@ impl Binder<'_> {
         scope: Scope<'a>,
         surroundings: Surroundings<'a>,
     ) -> Result<(Block, Vec<Column>)> {
-        let source = scope.source.clone();
+        let (source, metadata) = (scope.source.clone(), scope.metadata.clone());
         let slots = self.slots(select, &scope)?;
         let mut expressions = Expressions::new(self, select, scope, slots, surroundings);
         let mut filter = match select.filter {
@@ -197,6 +197,7 @@ impl Binder<'_> {
             .collect();
         let mut block = Block {
             source,
+            metadata,
             expressions: Vec::new(),
             filter: conjuncts(&expressions, filter),
             aggregation: expressions.grouped.then(|| Aggregation {
@@ -567,6 +568,7 @@ fn distinct(inner: &mut Block, index: usize, columns: &[Column]) -> Block {
     let order_by = order_by.collect();
     Block {
         source: Source::Block(index),
+        metadata: Vec::new(),
         expressions: source.chain((0..width).map(Expression::Key)).collect(),
         filter: Vec::new(),
         aggregation: Some(Aggregation {

@@ -7,12 +7,14 @@ use std::path::Path;
 
 use super::{Binder, is_corpus_name};
 use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
+use crate::parse::parse;
 use crate::plan::{
-    Encoding, IndexKind, Ingest, ListOptions, OnConflict, OnError, POSTINGS_CODECS, Plan,
-    RowFormat, Tokenizer,
+    Compression, Encoding, FILE_FORMATS, IndexKind, Ingest, ListOptions, OnConflict, OnError,
+    POSTINGS_CODECS, Plan, RecordOptions, RowFormat, Tokenizer,
 };
+use crate::query::Query;
 use crate::suggest::did_you_mean;
-use crate::syntax::{Name, Operand, OptionSetting, Select};
+use crate::syntax::{DeclaredColumn, Name, Operand, OptionSetting, Select, StatementKind};
 use crate::value::Value;
 
 /// The least `segment_size` in bytes.
@@ -27,6 +29,24 @@ const RECOMPRESS_THRESHOLD_MAX: u64 = 1 << 40;
 
 /// Words of a block that lists of an index may be of.
 const BLOCK_WORDS: RangeInclusive<u32> = 64..=1 << 20;
+
+/// Options of COPY ... FROM.
+const COPY_OPTIONS: [&str; 11] = [
+    "on_error",
+    "on_conflict",
+    "encoding",
+    "compression",
+    "format",
+    "records",
+    "text",
+    "name",
+    "fields",
+    "strip",
+    "unpack_limit",
+];
+
+/// Bytes that a file may unpack to.
+const UNPACK_LIMITS: RangeInclusive<u64> = 1..=1 << 50;
 
 /// Bytes of an index' name at most: it is part of a file name.
 const INDEX_NAME_MAX: usize = 64;
@@ -79,6 +99,7 @@ impl Binder<'_> {
         &self,
         name: &Name,
         if_not_exists: bool,
+        columns: &[DeclaredColumn],
         options: &[OptionSetting],
     ) -> Result<Plan> {
         if !is_corpus_name(&name.text) {
@@ -113,6 +134,7 @@ impl Binder<'_> {
             segment_size,
             recompress_threshold,
             ingest,
+            columns: self.declared(columns)?,
         })
     }
 
@@ -333,6 +355,7 @@ impl Binder<'_> {
         let corpus = self.corpus(&corpus.text, corpus.at)?;
         let (mut on_error, mut on_conflict) = (OnError::default(), OnConflict::default());
         let (mut encoding, mut ingest) = (Encoding::default(), None);
+        let mut records = RecordOptions::default();
         for OptionSetting { key, value } in options {
             match key.text.to_ascii_lowercase().as_str() {
                 "on_error" => {
@@ -353,10 +376,27 @@ impl Binder<'_> {
                     let bounds = "'grammar' or 'fast'";
                     ingest = Some(self.choice(value, "compression", bounds, &INGESTS[..2])?);
                 }
-                _ => {
-                    let options = ["on_error", "on_conflict", "encoding", "compression"];
-                    return Err(self.no_such_option(key, &options));
+                "format" => self.set_format(key, &mut records, self.file_format(value)?)?,
+                "records" => {
+                    let choices = [("line", "line"), ("paragraph", "paragraph")];
+                    let bounds = "'line' or 'paragraph'";
+                    let format = self.choice(value, "records", bounds, &choices)?;
+                    self.set_format(key, &mut records, format.to_owned())?;
                 }
+                "text" => records.text = Some(self.text(value, "the field of the text")?),
+                "name" => records.name = Some(self.text(value, "the field of the name")?),
+                "fields" => records.fields = Some(self.text(value, "the fields")?),
+                "strip" => {
+                    let choices = [("tags", true), ("nothing", false)];
+                    let bounds = "'tags' or 'nothing'";
+                    records.strips_tags = self.choice(value, "strip", bounds, &choices)?;
+                }
+                "unpack_limit" => {
+                    let written = "'1B'..='1048576GiB'";
+                    let limit = self.size(value, "unpack_limit", UNPACK_LIMITS, written)?;
+                    records.unpack_limit = Some(limit);
+                }
+                _ => return Err(self.no_such_option(key, &COPY_OPTIONS)),
             }
         }
         Ok(Plan::CopyFrom {
@@ -366,7 +406,79 @@ impl Binder<'_> {
             on_conflict,
             encoding,
             ingest,
+            records,
         })
+    }
+
+    /// Sets the format of files, which `format` and `records` are both about.
+    fn set_format(&self, key: &Name, records: &mut RecordOptions, format: String) -> Result<()> {
+        if records.format.replace(format).is_some() {
+            let message = "the options format and records both say how files are cut";
+            return Err(self.conflict(key.at, message, Hint::new("leave out one of them")));
+        }
+        Ok(())
+    }
+
+    fn file_format(&self, operand: &Operand) -> Result<String> {
+        let name = self.text(operand, "the format")?.to_ascii_lowercase();
+        if FILE_FORMATS.contains(&name.as_str()) {
+            return Ok(name);
+        }
+        let hint = did_you_mean(&name, &FILE_FORMATS, "formats are");
+        Err(self.no_such(operand.at, NameKind::Format, &name, hint))
+    }
+
+    /// The extension of the path decides: an archive, rows of names and contents, or a directory.
+    pub(super) fn copy_to(&self, corpus: &Name, path: &Operand) -> Result<Plan> {
+        let corpus = self.corpus(&corpus.text, corpus.at)?;
+        let path_at = path.at;
+        let path = self.path(path, "the directory")?;
+        let is_tgz = extension(&path).eq_ignore_ascii_case("tgz");
+        let (compression, content) = if is_tgz {
+            (Some(Compression::Gzip), &*path)
+        } else {
+            Compression::of_path(&path)
+        };
+        if is_tgz || extension(content).eq_ignore_ascii_case("tar") {
+            return Ok(Plan::CopyToArchive {
+                corpus,
+                path,
+                compression,
+            });
+        }
+        match RowFormat::named(extension(content)) {
+            Some(format) => Ok(Plan::CopyQuery {
+                query: self.files_of(&corpus, path_at)?,
+                path,
+                format,
+                compression,
+            }),
+            None => Ok(Plan::CopyTo {
+                corpus,
+                directory: path,
+            }),
+        }
+    }
+
+    /// The query for names and contents of the files of a corpus, in order of name.
+    pub(super) fn files_of(&self, corpus: &str, at: usize) -> Result<Query> {
+        let text = corpus.replace('\'', "''");
+        let sql = format!("SELECT file, content FROM files('{text}')");
+        let statements = parse(&sql)?;
+        let statement = statements
+            .first()
+            .map(|statement| (statement, &statement.kind));
+        let Some((statement, StatementKind::Select(selects))) = statement else {
+            return Err(self.conflict(at, "the files of a corpus cannot be read", Hint::NONE));
+        };
+        let binder = Binder {
+            source: &statement.source,
+            schema: self.schema,
+            parameters: &[],
+            regexp_work: self.regexp_work,
+            views: self.views,
+        };
+        binder.query(selects)
     }
 
     /// One of a few words, in any case.
@@ -435,10 +547,10 @@ impl Binder<'_> {
                 self.no_such(value.at, NameKind::Format, &name, hint)
             })?);
         }
-        let extension = Path::new(&path).extension().and_then(|name| name.to_str());
+        let (compression, content) = Compression::of_path(&path);
         let standard_output = (path == "-").then_some(RowFormat::Csv);
         let format = chosen
-            .or_else(|| RowFormat::named(extension?))
+            .or_else(|| RowFormat::named(extension(content)))
             .or(standard_output);
         let Some(format) = format else {
             let message = "the file's extension names no format";
@@ -452,8 +564,15 @@ impl Binder<'_> {
             query,
             path,
             format,
+            compression,
         })
     }
+}
+
+/// The extension of a path; empty if it has none.
+fn extension(path: &str) -> &str {
+    let found = Path::new(path).extension();
+    found.and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 /// Whether a name in lower case is one of an encoding.

@@ -7,14 +7,17 @@ use sqlparser::ast;
 use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 use crate::dialect::{CUSTOM_CAST, CUSTOM_COLLATE, CUSTOM_IS};
-use crate::error::{Hint, Result};
+use crate::error::{Error, Hint, Result, quote, shorten};
 use crate::functions;
+use crate::iso;
 use crate::lower::lowering::Lowering;
 use crate::lower::query;
 use crate::mistake;
 use crate::query::{Affinity, BinaryOperator, Collation, Comparison, Function, Matcher};
 use crate::syntax::{CallOrder, NodeId, NodeKind, OperandKind, OrderTerm};
+use crate::translate::is_moment;
 use crate::types;
+use crate::value::Value;
 
 impl Lowering<'_, '_> {
     pub(super) fn expression(&mut self, expr: &Expr) -> Result<NodeId> {
@@ -34,6 +37,7 @@ impl Lowering<'_, '_> {
     /// An operand that stands behind an operator, a keyword or an opening parenthesis.
     fn prefix(&mut self, expr: &Expr) -> Result<NodeId> {
         match expr {
+            Expr::Value(_) if is_moment(self.cursor) => self.moment(),
             Expr::Value(_) => self.value(),
             Expr::Identifier(_) => self.column(1),
             Expr::CompoundIdentifier(parts) => self.column(parts.len()),
@@ -98,6 +102,35 @@ impl Lowering<'_, '_> {
         };
         self.cursor.advance();
         Ok(self.nodes.add(at, kind, &[]))
+    }
+
+    /// `DATE 'text'` or `TIMESTAMP 'text'`: the text as such values have it.
+    fn moment(&mut self) -> Result<NodeId> {
+        let at = self.cursor.byte();
+        let is_date = self.cursor.take_word("DATE");
+        if !is_date {
+            self.cursor.expect_word("TIMESTAMP")?;
+        }
+        let text_at = self.cursor.byte();
+        let Some(OperandKind::Literal(Value::Text(text))) = self.cursor.peek_operand()? else {
+            return Err(mistake::explain(self.cursor, "a text"));
+        };
+        self.cursor.advance();
+        let (found, what, form) = if is_date {
+            let day = iso::parse_date(&text).and_then(iso::date_text);
+            (day, "date", "YYYY-MM-DD")
+        } else {
+            let moment = iso::parse_timestamp(&text).and_then(iso::timestamp_text);
+            (moment, "moment", "YYYY-MM-DD HH:MM:SS")
+        };
+        let text = found.ok_or_else(|| Error::Conflict {
+            at: self.cursor.source.at(text_at),
+            message: format!("{} is no {what}", quote(&shorten(&text))),
+            hint: Hint::new(format!("a {what} is written as `{form}`")),
+        })?;
+        Ok(self
+            .nodes
+            .add(at, NodeKind::Literal(Value::Text(text)), &[]))
     }
 
     /// A name of `parts` parts.

@@ -8,11 +8,8 @@
 
 use zipfdb_sql::plan::InsertColumn;
 use zipfdb_sql::query::{
-    Affinity, Aggregate, AggregateFunction, AttributeColumn, BinaryOperator, Block, CachesColumn,
-    Collation, Comparison, CorporaColumn, DevicesColumn, DuplicatesColumn, Expression,
-    ExpressionId, FilesColumn, FilesWithColumn, Function, GrepColumn, IndexesColumn, LinesColumn,
-    LongestMatchesColumn, Matcher, NextWordsColumn, NgramsColumn, OverlapColumn, Query, Relation,
-    SegmentsColumn, SettingsColumn, SortKey, Source, TermVectorsColumn, WordsColumn,
+    Affinity, Aggregate, AggregateFunction, BinaryOperator, Block, Collation, Comparison,
+    Expression, ExpressionId, Function, Matcher, Query, Relation, SortKey, Source,
 };
 
 /// The query as SQL that binds to an equal query.
@@ -43,7 +40,11 @@ fn block_text(query: &Query, index: usize, for_people: bool) -> String {
         columns: match &block.source {
             Source::Block(inner) => names(*inner),
             Source::Union(inner) => names(inner[0]),
-            Source::Relation(relation) => columns_of(relation),
+            Source::Relation(relation) => {
+                let mut columns = columns_of(relation);
+                columns.extend(block.metadata.iter().map(|column| column.name.clone()));
+                columns
+            }
             Source::Nothing | Source::Values { .. } => Vec::new(),
         },
         for_people,
@@ -167,6 +168,10 @@ fn relation_text(relation: &Relation) -> String {
             let context = text(&String::from_utf8_lossy(context));
             format!("next_words({}, {context}, {backoff})", text(corpus))
         }
+        Relation::Phrase { corpus, text: of } => {
+            let of = text(&String::from_utf8_lossy(of));
+            format!("phrase({}, {of})", text(corpus))
+        }
         Relation::LongestMatches { corpus, text: of } => {
             let of = text(&String::from_utf8_lossy(of));
             format!("longest_matches({}, {of})", text(corpus))
@@ -207,33 +212,8 @@ fn relation_text(relation: &Relation) -> String {
 }
 
 fn columns_of(relation: &Relation) -> Vec<String> {
-    macro_rules! names {
-        ($columns:ty) => {
-            <$columns>::ALL.iter().map(|column| column.name()).collect()
-        };
-    }
-    let names: Vec<&str> = match relation {
-        Relation::Words { .. } => names!(WordsColumn),
-        Relation::Ngrams { .. } => names!(NgramsColumn),
-        Relation::Search(call) => call.columns().map(|(name, _)| name).collect(),
-        Relation::TermVectors { .. } => names!(TermVectorsColumn),
-        Relation::Files { .. } => names!(FilesColumn),
-        Relation::Corpora => names!(CorporaColumn),
-        Relation::Segments { .. } => names!(SegmentsColumn),
-        Relation::Caches { .. } => names!(CachesColumn),
-        Relation::Indexes { .. } => names!(IndexesColumn),
-        Relation::FilesWith { .. } => names!(FilesWithColumn),
-        Relation::Grep { .. } => names!(GrepColumn),
-        Relation::Lines { .. } => names!(LinesColumn),
-        Relation::NextWords { .. } => names!(NextWordsColumn),
-        Relation::LongestMatches { .. } => names!(LongestMatchesColumn),
-        Relation::Attribute { .. } => names!(AttributeColumn),
-        Relation::Overlap { .. } => names!(OverlapColumn),
-        Relation::Duplicates { .. } => names!(DuplicatesColumn),
-        Relation::Devices => names!(DevicesColumn),
-        Relation::Settings => names!(SettingsColumn),
-    };
-    names.into_iter().map(String::from).collect()
+    let columns = (0..).map_while(|column| relation.column(column));
+    columns.map(|(name, _)| name.to_owned()).collect()
 }
 
 struct Printer<'a> {
@@ -551,6 +531,7 @@ pub fn function_name(function: Function) -> &'static str {
         Function::Concat => "concat",
         Function::ConcatWs => "concat_ws",
         Function::Hex => "hex",
+        Function::Highlight => "highlight",
         Function::IfNull => "ifnull",
         Function::Iif => "iif",
         Function::Instr => "instr",
@@ -566,6 +547,7 @@ pub fn function_name(function: Function) -> &'static str {
         Function::Round => "round",
         Function::RightTrim => "rtrim",
         Function::Sign => "sign",
+        Function::Snippet => "snippet",
         Function::Substr => "substr",
         Function::Trim => "trim",
         Function::TypeOf => "typeof",
@@ -574,6 +556,10 @@ pub fn function_name(function: Function) -> &'static str {
         Function::Ceiling => "ceil",
         Function::Date => "date",
         Function::DateTime => "datetime",
+        Function::DateTrunc => "date_trunc",
+        Function::Day => "day",
+        Function::Month => "month",
+        Function::Year => "year",
         Function::Exponential => "exp",
         Function::Floor => "floor",
         Function::Format => "format",
