@@ -376,12 +376,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether structures in memory may answer without choosing a path: no path is forced or recorded. Estimating all paths may
-    /// take as long as the look-up.
-    pub(crate) fn is_free(&self) -> bool {
-        self.forced.is_none() && self.log.is_none()
-    }
-
     /// A run without a stop flag.
     pub(crate) fn to_the_end() -> Run<'static> {
         static NEVER: OnceLock<Arc<AtomicBool>> = OnceLock::new();

@@ -19,7 +19,7 @@ use super::device_partitions::{in_batches, is_too_much};
 use super::placement::PlacementPlan;
 use super::word_files::{FewWordFiles, in_postings_cost, in_table_cost};
 use crate::Result;
-use crate::runtime::device::{Device, Kind, OnDevice};
+use crate::runtime::device::{Kind, OnDevice};
 use crate::runtime::interrupt::check;
 use crate::segment::{FileBits, SegmentView, StructureKind};
 
@@ -253,35 +253,6 @@ impl CorpusView {
         let plan = || self.plan_files_of_all(&queries, run.forced);
         let plan = stored.planned_with_devices(plan)?;
         let (places, costs) = plan.places();
-        if !run.is_free() || places.iter().any(Option::is_some) {
-            return self.files_of_all_spread(&queries, (&places, &costs), run);
-        }
-        let known = queries.par_iter().map(|words| {
-            check(run.stop)?;
-            let found = self.found_at_hand(words)?;
-            Ok(found.map(|found| self.files_found(found)))
-        });
-        let mut known = known.collect::<Result<Vec<Option<Vec<usize>>>>>()?;
-        let unknown = |query: &usize| known[*query].is_none();
-        let unknown: Vec<usize> = (0..queries.len()).filter(unknown).collect();
-        if !unknown.is_empty() {
-            let asked: Vec<Vec<&[u8]>> = unknown.iter().map(|&q| queries[q].clone()).collect();
-            let found = self.files_of_all_spread(&asked, (&places, &costs), run)?;
-            let pairs = unknown.into_iter().zip(found);
-            pairs.for_each(|(query, files)| known[query] = Some(files));
-        }
-        Ok(known.into_iter().map(Option::unwrap_or_default).collect())
-    }
-
-    /// As [`CorpusView::files_of_all`] for sets of distinct words, with segments spread over devices: where each is answered, and
-    /// the estimated cost.
-    fn files_of_all_spread(
-        &self,
-        queries: &[Vec<&[u8]>],
-        (places, costs): (&[Option<&Device>], &[f64]),
-        run: Run<'_>,
-    ) -> Result<Vec<Vec<usize>>> {
-        let stored = self.stored();
         let on_cpu = |index: usize| {
             let segment = stored.segment_at(index);
             let answers = queries.par_iter().map(|words| {
@@ -289,21 +260,16 @@ impl CorpusView {
                 if words.is_empty() {
                     return Ok(Vec::new());
                 }
-                if run.is_free()
-                    && let Some(files) = at_hand(words, &segment)?
-                {
-                    return Ok(files.into_columns());
-                }
                 answer::<AllWordsFiles>(&&words[..], &segment, run)
             });
             answers.collect::<Result<Vec<Vec<u32>>>>()
         };
         let found = stored.spread(
-            (Kind::Lists, places, costs),
+            (Kind::Lists, &places, &costs),
             run,
             |_| true,
             on_cpu,
-            |index, device| on_device(queries, &stored.segment_at(index), device, run),
+            |index, device| on_device(&queries, &stored.segment_at(index), device, run),
         )?;
         let answers = queries.par_iter().enumerate().map(|(query, words)| {
             check(run.stop)?;
@@ -312,7 +278,7 @@ impl CorpusView {
         answers.collect()
     }
 
-    /// As [`CorpusView::files_of_all`] for one set of words, on this thread; none if a structure would have to be built first, or
+    /// The files of each segment that have all of some words, on this thread; none if a structure would have to be built first, or
     /// lists do not answer all of it.
     ///
     /// # Errors
@@ -320,32 +286,14 @@ impl CorpusView {
     pub(crate) fn files_of_all_at_hand<W: AsRef<[u8]>>(
         &self,
         words: &[W],
-    ) -> Result<Option<Vec<usize>>> {
-        let found = self.found_at_hand(&different(words))?;
-        Ok(found.map(|found| self.files_found(found)))
-    }
-
-    /// The number of files that [`CorpusView::files_of_all_at_hand`] returns.
-    ///
-    /// # Errors
-    /// If a segment is damaged.
-    pub(crate) fn count_of_all_at_hand<W: AsRef<[u8]>>(
-        &self,
-        words: &[W],
-    ) -> Result<Option<usize>> {
-        let found = self.found_at_hand(&different(words))?;
-        Ok(found.map(|found| found.iter().map(CommonColumns::count).sum()))
-    }
-
-    /// The files of each segment that have all of some distinct words, if structures in memory answer and all files are whole.
-    fn found_at_hand(&self, words: &[&[u8]]) -> Result<Option<Vec<CommonColumns>>> {
-        let stored = self.stored();
+    ) -> Result<Option<Vec<CommonColumns>>> {
+        let (stored, words) = (self.stored(), different(words));
         if words.is_empty() || !self.has_whole_files() || stored.devices().are_demanded() {
             return Ok(None);
         }
         let mut found = Vec::with_capacity(stored.segments().len());
         for index in 0..stored.segments().len() {
-            match at_hand(words, &stored.segment_at(index))? {
+            match at_hand(&words, &stored.segment_at(index))? {
                 Some(files) => found.push(files),
                 None => return Ok(None),
             }
@@ -354,7 +302,7 @@ impl CorpusView {
     }
 
     /// The files found by segments, all of which are whole there.
-    fn files_found(&self, found: Vec<CommonColumns>) -> Vec<usize> {
+    pub(crate) fn files_found(&self, found: Vec<CommonColumns>) -> Vec<usize> {
         let found = found.into_iter().map(CommonColumns::into_columns);
         let found: Vec<Vec<u32>> = found.collect();
         self.whole_files(|segment| &found[segment])
@@ -372,13 +320,10 @@ impl CorpusView {
         }
         let mut files = self.whole_files(found);
         let mut others = self.files_in_several_places();
-        let names = self.files();
         for word in words {
-            let questions: Vec<_> = others
-                .iter()
-                .map(|&file| (&names[file].name, *word))
-                .collect();
-            let mut counts = self.count_many(&questions, run)?.into_iter();
+            let questions = others.iter().map(|&file| (file, *word));
+            let questions: Vec<(usize, &[u8])> = questions.collect();
+            let mut counts = self.count_each(&questions, run)?.into_iter();
             others.retain(|_| counts.next().is_some_and(|count| count > 0));
         }
         files.extend(others);

@@ -1,5 +1,5 @@
-//! Answers for words of any length, as the interface returns them: the next words, matches of a text, the share of a text that the
-//! corpus has, and repeated passages.
+//! Answers for words of any length, as the interface returns them: places of a phrase, the next words, matches of a text, the share
+//! of a text that the corpus has, and repeated passages.
 //!
 //! Invariant: words go in as bytes, places come out with names and offsets. How they are found is in `next_words`,
 //! `longest_matches` and `repeats`.
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::access_path::Run;
 use super::corpus_view::CorpusView;
 use super::longest_matches::TextMatch;
+use super::phrase::PhrasePlace;
 use super::repeats::CorpusRepeats;
 use crate::Result;
 use crate::runtime::interrupt::check;
@@ -150,7 +151,10 @@ impl CorpusView {
     }
 
     /// The byte where some words of a file begin, and how many bytes they take, from the first to the last.
-    fn span(&self, file: u32, position: u64, words: usize) -> Result<(u64, u64)> {
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn span(&self, file: u32, position: u64, words: usize) -> Result<(u64, u64)> {
         let start = self.offset_of_word(file, position)?;
         let last = position + words as u64 - 1;
         let end = self.offset_of_word(file, last)?;
@@ -158,6 +162,38 @@ impl CorpusView {
         let word = self.words_from(file, last, 1)?;
         let length = word.first().map_or(0, |&word| self.word(word).len());
         Ok((start, end + length as u64 - start))
+    }
+
+    /// The number of places of a phrase.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run must end.
+    pub(crate) fn count_of_phrase<W: AsRef<[u8]>>(&self, words: &[W], run: Run<'_>) -> Result<u64> {
+        match self.known_numbers(words)? {
+            None => Ok(0),
+            Some(words) => self.phrase_count(&words, run),
+        }
+    }
+
+    /// The places of a phrase, ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run must end.
+    pub(crate) fn places_of_phrase<W: AsRef<[u8]>>(
+        &self,
+        words: &[W],
+        run: Run<'_>,
+    ) -> Result<Vec<PhrasePlace>> {
+        match self.known_numbers(words)? {
+            None => Ok(Vec::new()),
+            Some(words) => self.ngram_places(&words, run),
+        }
+    }
+
+    /// The numbers of the words of a phrase; none if the corpus lacks one of them, or there are no words.
+    fn known_numbers<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<Option<Vec<u32>>> {
+        let numbers: Option<Vec<u32>> = self.text_numbers(words)?.into_iter().collect();
+        Ok(numbers.filter(|numbers| !numbers.is_empty()))
     }
 
     /// The distribution of the word behind a context; with `backoff` behind its longest end that any word follows.

@@ -4,13 +4,14 @@
 //! file has the data; operations are in files of their own, as methods of this view: each asks the stored files and corrects the
 //! answer where edits touch it. Without edits it costs what the segments cost. Parallel work runs in the current pool.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use zipfdb_storage::Tokenizer;
 
+use super::file_column::EditedMetadata;
 use super::file_index::Part;
 use super::numbering::WordSource;
 use super::pending_view::{Edit, PendingView};
@@ -26,6 +27,10 @@ pub(crate) struct CorpusView {
     stored: Arc<StoredView>,
     overlay: Overlay,
     pending: Option<PendingView>,
+    /// The numbers of all files, once they are asked for.
+    file_numbers: OnceLock<Arc<[u32]>>,
+    /// Metadata with the edits, by column, once it was asked for.
+    pub(super) edited_metadata: EditedMetadata,
 }
 
 /// All words of a corpus, numbered in dictionary order.
@@ -73,7 +78,7 @@ impl CorpusView {
         stop: &AtomicBool,
     ) -> Result<CorpusView> {
         let mut view = CorpusView::of_stored(stored, overlay);
-        if !view.overlay.is_empty() {
+        if view.overlay.edits_texts() {
             let pending = PendingView::new(view.stored.clone(), &view.overlay, tokenizer, stop)?;
             view.pending = Some(pending);
         }
@@ -86,6 +91,8 @@ impl CorpusView {
             stored,
             overlay,
             pending: None,
+            file_numbers: OnceLock::new(),
+            edited_metadata: EditedMetadata::default(),
         }
     }
 
@@ -127,6 +134,12 @@ impl CorpusView {
             None => self.stored.files(),
             Some(pending) => &pending.files,
         }
+    }
+
+    /// The numbers of all files, ascending.
+    pub(crate) fn file_numbers(&self) -> &Arc<[u32]> {
+        // Files are numbered by u32.
+        (self.file_numbers).get_or_init(|| (0..self.files().len() as u32).collect())
     }
 
     /// The number of words in all files.

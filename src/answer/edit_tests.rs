@@ -47,6 +47,7 @@ pub(super) fn edit(texts: &mut Texts, batch: &EditBatch) {
                 texts.remove(&**file);
             }
         }
+        EditBatch::Set(_) => {}
     }
 }
 

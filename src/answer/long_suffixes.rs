@@ -1,13 +1,15 @@
 //! Questions of any length to one segment: the words behind a phrase, and the longest matches of a text.
 //!
 //! Invariant: an occurrence counts only if no broken place of the segment touches it, so answers are those of what edits left of the
-//! segment. A suffix array answers, with the order of long suffixes once comparing places one by one has cost what that order
-//! costs; without it each phrase is looked up by its cheapest path, and that time pays for the suffix array, if the cache has room.
+//! segment. A suffix array answers, in memory or on disk; one that was built here with the order of long suffixes once comparing
+//! places one by one has cost what that order costs. Without a suffix array each phrase is looked up by its cheapest path, and that
+//! time pays for the suffix array, if the cache has room.
 
 use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::{LongOrder, LongSuffixes, NGRAM_WORDS_MAX, RuleEnds, WordSuffixes, WordUses};
+use zipfdb_storage::IndexKind;
 
 use super::access_path::{AccessPath, PartitionOperation, PathName, Run, answer};
 use super::correction::whole_words;
@@ -16,7 +18,9 @@ use super::phrase::{PhraseCount, PhrasePlace, PhrasePositions, USES_SYMBOL_BYTES
 use super::terminals::take_terminals;
 use crate::Result;
 use crate::runtime::interrupt::check;
-use crate::segment::cost::{LISTS_LOOKUP_COST, LONG_ORDER_COST, LOOKUP_COST, SUFFIX_BUILD_COST};
+use crate::segment::cost::{
+    LISTS_LOOKUP_COST, LONG_ORDER_COST, LOOKUP_COST, SUFFIX_BUILD_COST, SUFFIX_LOAD_COST,
+};
 use crate::segment::{SegmentView, StructureKind, WordExpansions};
 
 /// A word that the segment does not have.
@@ -50,7 +54,21 @@ impl PartitionOperation for NextWordCounts {
             cost: |_, segment| segment.ngram_structure_cost::<WordSuffixes>(2, LISTS_LOOKUP_COST),
             run: |question, segment, run| {
                 let next = |suffixes: LongSuffixes<'_>| suffixes.next_words(question.words);
-                segment.ask_suffixes(question.words.len(), question.broken, run, next)
+                // A word more than the phrase has orders what is counted.
+                segment.ask_suffixes(question.words.len() + 1, question.broken, run, next)
+            },
+        },
+        AccessPath {
+            name: PathName::SuffixIndex,
+            needs: &[StructureKind::SuffixIndex],
+            cost: |question, segment| segment.suffix_index_cost(question, 1),
+            run: |question, segment, run| {
+                let begin = Instant::now();
+                let Some(next) = segment.next_words_on_disk(question.words)? else {
+                    return answer::<NextWordCounts>(question, segment, run.unforced());
+                };
+                segment.spend_on_suffixes(begin, run);
+                Ok(next)
             },
         },
         AccessPath {
@@ -149,6 +167,26 @@ impl PartitionOperation for LongestInSegment {
             },
         },
         AccessPath {
+            name: PathName::SuffixIndex,
+            needs: &[StructureKind::SuffixIndex],
+            cost: |question, segment| segment.suffix_index_cost(question, question.words.len()),
+            run: |question, segment, run| {
+                let begin = Instant::now();
+                let Some(found) = segment.longest_on_disk(question.words, run.stop)? else {
+                    return answer::<LongestInSegment>(question, segment, run.unforced());
+                };
+                segment.spend_on_suffixes(begin, run);
+                let found = found
+                    .into_iter()
+                    .map(|(words, file, position)| SegmentMatch {
+                        words,
+                        file,
+                        position,
+                    });
+                Ok(found.collect())
+            },
+        },
+        AccessPath {
             name: PathName::EachPhrase,
             needs: &MANY_PHRASES_NEEDS,
             cost: |question, segment| {
@@ -188,7 +226,7 @@ impl SegmentView {
         ask: impl FnOnce(LongSuffixes<'_>) -> A,
     ) -> Result<A> {
         let suffixes = self.pin_until::<WordSuffixes>(run.stop)?;
-        if words < NGRAM_WORDS_MAX {
+        if words <= NGRAM_WORDS_MAX || suffixes.is_fully_ordered() {
             return Ok(ask(LongSuffixes::new(suffixes, None, broken)));
         }
         let budget = &self.budgets.long_order;
@@ -204,11 +242,22 @@ impl SegmentView {
         Ok(answer)
     }
 
+    /// The cost of some look-ups in a suffix array on disk, in nanoseconds; none without one, or where edits broke places.
+    fn suffix_index_cost(&self, question: &LongQuestion<'_>, lookups: usize) -> Option<f64> {
+        let cost = self.ngram_index_cost(IndexKind::Suffixes, NGRAM_WORDS_MAX)?;
+        question.broken.is_empty().then_some(cost * lookups as f64)
+    }
+
     /// Adds the time of a question since `begin` to the budget of the suffix array, and builds that if it was due before.
     fn spend_on_suffixes(&self, begin: Instant, run: Run<'_>) {
         let budget = &self.budgets.suffixes;
         let words = self.extent().words as f64;
-        let price = (words * SUFFIX_BUILD_COST / self.thread_count()) as u64; // below 2^40
+        let cost = if self.has_index(IndexKind::Suffixes) {
+            SUFFIX_LOAD_COST
+        } else {
+            SUFFIX_BUILD_COST
+        };
+        let price = (words * cost / self.thread_count()) as u64; // below 2^40
         let bytes = self.extent().words * SUFFIX_BYTES + self.build_bytes() as u64;
         let was_due = budget.is_due(price);
         budget.add_since(begin);
@@ -227,17 +276,6 @@ impl SegmentView {
             words.truncate(count);
         }
         Ok(words)
-    }
-
-    /// For each file one more than the words and files before it: places of a suffix array.
-    pub(super) fn file_places(&self) -> Result<Vec<u64>> {
-        let mut place = 0;
-        let places = self.files()?.iter().map(|file| {
-            let first = place;
-            place += file.words + 1;
-            first
-        });
-        Ok(places.collect())
     }
 
     /// The places of a phrase that no broken place touches, ascending.

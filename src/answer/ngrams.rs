@@ -34,6 +34,7 @@ use super::pending_view::{Edit, NONE, PendingView};
 use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::StoredView;
 use crate::Result;
+use crate::merge::sum_equal;
 use crate::overlay::{Region, RegionWord};
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
@@ -504,13 +505,11 @@ impl StoredView {
 
 fn add_up(changes: &mut Vec<(Window, u32, i64)>) {
     changes.par_sort_unstable();
-    changes.dedup_by(|next, kept| {
-        let same = (next.0, next.1) == (kept.0, kept.1);
-        if same {
-            kept.2 += next.2;
-        }
-        same
-    });
+    sum_equal(
+        changes,
+        |left, right| (left.0, left.1) == (right.0, right.1),
+        |kept, next| kept.2 += next.2,
+    );
     changes.retain(|&(.., change)| change != 0);
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use regex_automata::meta;
 use regex_syntax::ParserBuilder;
 use tempfile::TempDir;
-use zipfdb_kernels::{CountTable, FileOrder, Literal};
+use zipfdb_kernels::{CommonColumns, CountTable, FileOrder, Literal};
 use zipfdb_search::grep::GrepAutomaton;
 use zipfdb_storage::{CorpusSettings, IndexKind, IngestMode, Tokenizer};
 
@@ -29,7 +29,7 @@ use super::literal_files::LiteralFiles;
 use super::ngrams::NgramCounting;
 use super::ngrams_of_files::ChosenNgrams;
 use super::phrase::{PhraseCount, PhrasePositions};
-use super::search::{FilePositions, FileSearch, SegmentSearch};
+use super::search::{FilePositions, FileSearch, SegmentPositions, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};
 use super::text_pass::TextPass;
 use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
@@ -318,9 +318,12 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 all.iter().all(has)
             });
             let expected: Vec<usize> = files.collect();
-            if let Some(files) = view.files_of_all_at_hand(all).unwrap() {
-                let count = view.count_of_all_at_hand(all).unwrap();
-                assert_eq!((count, &files), (Some(files.len()), &expected));
+            if let Some(found) = view.files_of_all_at_hand(all).unwrap() {
+                let count: usize = found.iter().map(CommonColumns::count).sum();
+                assert_eq!(
+                    (count, view.files_found(found)),
+                    (expected.len(), expected.clone())
+                );
                 is_at_hand.store(true, Ordering::Relaxed);
             }
             assert_eq!(view.files_of_all(&[all], run).unwrap(), [expected]);
@@ -437,6 +440,16 @@ fn check_look_ups(corpus: &CorpusOnDisk, covered: &mut Covered) {
                 let found = view.positions_of(file, number(view, word), run).unwrap();
                 assert_eq!(found, positions.collect::<Vec<_>>());
             }
+        }
+    });
+    corpus.ask::<SegmentPositions>(covered, |view, run| {
+        for &word in counts.keys() {
+            let expected = corpus.files.iter().map(|(.., words)| {
+                let positions = of_word(words, word).into_iter();
+                positions.map(|(position, _)| position).collect()
+            });
+            let found = view.all_positions(number(view, word), run).unwrap();
+            assert_eq!(found, expected.collect::<Vec<Vec<u64>>>());
         }
     });
     corpus.ask::<SegmentSearch>(covered, |view, run| {
@@ -736,6 +749,7 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<SegmentSearch>(),
         listed::<FileSearch>(),
         listed::<FilePositions>(),
+        listed::<SegmentPositions>(),
         listed::<FileExtract>(),
     ];
     let missing: Vec<_> = (listed.into_iter().flatten())

@@ -1,10 +1,13 @@
 //! A question to a corpus: about words or n-grams, with a granularity, files, places and an order.
 //!
 //! Invariant: a question is plain data. Conditions that only SQL can decide are described here by what is known of them
-//! beforehand, so that [`super::word_plan`] and [`super::ngram_plan`] can choose a method. A new kind of question (spans, units)
-//! is one more granularity or one more kind of texts here, and a plan of its own beside those.
+//! beforehand, so that [`super::word_plan`], [`super::ngram_plan`] and [`super::file_plan`] can choose a method. A new kind of
+//! question (units) is one more granularity or one more kind of texts here, and a plan of its own beside those.
 
-use zipfdb_kernels::FileOrder;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zipfdb_kernels::{FileOrder, Literal};
 
 use super::corpus_view::CorpusView;
 use super::top_k::Top;
@@ -66,6 +69,10 @@ pub(crate) enum TextSet {
     },
     /// Those that pass a condition on the dictionary.
     Conditional,
+    /// Words that a file must have together. Without words every file passes.
+    Every(Vec<Vec<u8>>),
+    /// A string of bytes that a file must contain.
+    Literal(Arc<Literal>),
 }
 
 impl TextSet {
@@ -77,7 +84,7 @@ impl TextSet {
     pub(crate) fn named(&self) -> Option<u64> {
         match self {
             TextSet::Named { count, .. } => Some(*count),
-            TextSet::All | TextSet::Conditional => None,
+            _ => None,
         }
     }
 
@@ -85,7 +92,18 @@ impl TextSet {
     pub(crate) fn few(&self) -> Option<&[Vec<u8>]> {
         match self {
             TextSet::Named { few, .. } => few.as_deref(),
-            TextSet::All | TextSet::Conditional => None,
+            _ => None,
+        }
+    }
+
+    /// As in EXPLAIN.
+    pub(crate) fn detail(&self) -> Cow<'static, str> {
+        match self {
+            TextSet::All => Cow::Borrowed("all words"),
+            TextSet::Named { count, .. } => Cow::Owned(format!("{count} words")),
+            TextSet::Conditional => Cow::Borrowed("words by a condition on the dictionary"),
+            TextSet::Every(words) => Cow::Owned(format!("{} words", words.len())),
+            TextSet::Literal(_) => Cow::Borrowed("a string of bytes"),
         }
     }
 }
@@ -119,6 +137,24 @@ pub(crate) struct ShownParts {
 }
 
 impl Question {
+    /// A question for the files with some texts, among all files.
+    pub(crate) fn of_files(view: &CorpusView, texts: TextSet) -> Question {
+        Question {
+            n: 1,
+            granularity: Granularity::File,
+            files: FileSet::all(view),
+            texts,
+            places: PlaceSet {
+                ranges: PlaceRanges::ALL,
+                conditions: PlaceConditions::None,
+            },
+            shown: ShownParts::default(),
+            limit: None,
+            top: None,
+            wanted_order: None,
+        }
+    }
+
     /// Whether rows are all occurrences between two positions in their files, and do not show the positions.
     pub(crate) fn is_cut_by_positions(&self) -> bool {
         self.places.conditions == PlaceConditions::PositionRange && !self.shown.positions
@@ -172,7 +208,7 @@ impl MergedOrder {
 /// Some files of a corpus, by number, ascending.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSet {
-    files: Vec<u32>,
+    files: Arc<[u32]>,
     is_all: bool,
 }
 
@@ -181,7 +217,15 @@ impl FileSet {
     pub(crate) fn new(view: &CorpusView, files: Vec<u32>) -> FileSet {
         FileSet {
             is_all: files.len() == view.files().len(),
-            files,
+            files: files.into(),
+        }
+    }
+
+    /// All files of a corpus.
+    pub(crate) fn all(view: &CorpusView) -> FileSet {
+        FileSet {
+            files: view.file_numbers().clone(),
+            is_all: true,
         }
     }
 
@@ -200,7 +244,7 @@ impl FileSet {
 
     /// The numbers of the files; none for all files.
     pub(crate) fn some(&self) -> Option<Vec<u32>> {
-        (!self.is_all).then(|| self.files.clone())
+        (!self.is_all).then(|| self.files.to_vec())
     }
 
     /// Whether a file is one of them.

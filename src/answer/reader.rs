@@ -12,10 +12,11 @@ use zipfdb_sql::quote;
 
 use super::access_path::Run;
 use super::corpus_view::CorpusView;
-use super::lookup_cache::LookupCache;
+use super::lookup_cache::{LookupCache, borrowed};
 use crate::runtime::Runtime;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::lookup_batcher::{LookupBatcher, WordInFile};
+use crate::runtime::settings::Settings;
 use crate::segment::{SegmentView, Unit};
 use crate::{Error, Result};
 
@@ -101,6 +102,11 @@ impl CorpusReader {
     /// The threads of the database.
     pub(crate) fn pool(&self) -> &ThreadPool {
         &self.runtime.pool
+    }
+
+    /// The settings as they are now.
+    pub(crate) fn settings(&self) -> Settings {
+        *self.runtime.settings.lock()
     }
 
     /// The interrupt of calls outside of statements.
@@ -236,24 +242,15 @@ impl CorpusReader {
         self.find_in(file, Unit::Words, interrupt, positions)
     }
 
+    /// The files, by place, with all of some words, if they were found beforehand.
+    pub(super) fn known_files_with(&self, words: &[Vec<u8>]) -> Option<Vec<usize>> {
+        self.known.as_ref()?.files_with.get(words).cloned()
+    }
+
     /// The files, by place, that have all of some words.
-    pub(crate) fn files_with<W: AsRef<[u8]> + Sync>(
-        &self,
-        words: &[W],
-        interrupt: &Interrupt,
-    ) -> Result<Vec<usize>> {
-        let owned =
-            || -> Vec<Vec<u8>> { words.iter().map(|word| word.as_ref().to_vec()).collect() };
-        if let Some(known) = &self.known
-            && let Some(files) = known.files_with.get(&owned())
-        {
-            return Ok(files.clone());
-        }
-        if let Some(files) = self.view.files_of_all_at_hand(words)? {
-            return Ok(files);
-        }
+    pub(crate) fn intersect(&self, words: &[Vec<u8>], interrupt: &Interrupt) -> Result<Vec<usize>> {
         let one = || {
-            let words = owned();
+            let words = words.to_vec();
             self.ask(interrupt, move |view, stop| {
                 let mut found = view.files_of_all(&[&words[..]], Run::until(stop))?;
                 Ok(found.pop().unwrap_or_default())
@@ -264,7 +261,7 @@ impl CorpusReader {
             self.view.files_of_all(&queries, run)
         };
         let gatherer = &self.runtime.gathered.intersections;
-        self.look_up(gatherer, owned, interrupt, one, all)
+        self.look_up(gatherer, || words.to_vec(), interrupt, one, all)
     }
 
     /// The bytes `offset..offset + length` of a file, as far as it goes.
@@ -363,10 +360,4 @@ impl CorpusReader {
             self.ask(interrupt, move |view, stop| find(view, Run::until(stop)))
         }
     }
-}
-
-/// Files and words in the form of a batch.
-fn borrowed(asked: &[WordInFile]) -> Vec<(usize, &[u8])> {
-    let asked = asked.iter();
-    asked.map(|(file, word)| (*file, &word[..])).collect()
 }

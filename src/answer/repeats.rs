@@ -4,8 +4,10 @@
 //! are sorted once: a segment that is the whole corpus answers by its own suffix array, which it keeps; any other corpus is
 //! expanded to one text, which lives as long as the answer.
 
+use std::sync::atomic::AtomicBool;
+
 use rayon::prelude::*;
-use zipfdb_kernels::{LongOrder, Repeat, Repeats, WordSuffixes};
+use zipfdb_kernels::{LongOrder, LongSuffixes, Repeat, Repeats, WordSuffixes};
 
 use super::access_path::Run;
 use super::corpus_view::CorpusView;
@@ -52,9 +54,8 @@ impl CorpusView {
         let mut memory = stored.cache().reservation();
         if let ([_], None) = (stored.segments(), self.pending()) {
             let segment = Box::new(stored.segment_at(0));
-            let suffixes = segment.pin_until::<WordSuffixes>(run.stop)?;
-            let order = segment.pin_until::<LongOrder>(run.stop)?;
-            let found = Repeats::new(suffixes, order, words_min, run.stop)?.found;
+            let all = segment.ordered_suffixes(run.stop)?;
+            let found = Repeats::new(all, words_min, run.stop)?.found;
             memory.cover(size_of_val(&found[..]));
             return Ok(CorpusRepeats {
                 suffixes: Suffixes::Segment(segment),
@@ -78,7 +79,8 @@ impl CorpusView {
         let suffixes = WordSuffixes::of_files(texts, word_count, round_bytes, run.stop)?;
         drop(files);
         let order = LongOrder::new(&suffixes, run.stop)?;
-        let found = Repeats::new(&suffixes, &order, words_min, run.stop)?.found;
+        let all = LongSuffixes::new(&suffixes, Some(&order), &[]);
+        let found = Repeats::new(all, words_min, run.stop)?.found;
         Ok(CorpusRepeats {
             suffixes: Suffixes::Own(Box::new((suffixes, order))),
             found,
@@ -96,9 +98,15 @@ impl CorpusView {
         repeat: Repeat,
     ) -> Result<Vec<(u32, u64)>> {
         match &repeats.suffixes {
-            Suffixes::Own(own) => Ok(repeat.positions(&own.0, &own.1)),
+            Suffixes::Own(own) => {
+                let all = LongSuffixes::new(&own.0, Some(&own.1), &[]);
+                Ok(repeat.positions(all))
+            }
             Suffixes::Segment(segment) => {
-                let places = repeat.positions(segment.pin()?, segment.pin()?).into_iter();
+                // All is pinned, so nothing is built.
+                let places = repeat
+                    .positions(segment.ordered_suffixes(&AtomicBool::new(false))?)
+                    .into_iter();
                 let now = |(file, position)| (self.stored().file_number(0, file), position);
                 let mut places: Vec<(u32, u64)> = places.map(now).collect();
                 places.sort_unstable();

@@ -24,6 +24,7 @@ use super::batch_results::{FileOffsets, Found, FoundPart};
 use super::corpus_view::CorpusView;
 use super::count::{ANY_WORD, Lookup, WordInPart};
 use super::device_partitions::in_file;
+use super::file_index::Part;
 use super::numbering::WordSource;
 use super::placement::PlacementPlan;
 use super::stored_view::StoredView;
@@ -44,12 +45,12 @@ use crate::{Error, Result};
 /// The offsets of a word, which the segment has, in each file that has it; files ascend.
 pub(crate) struct SegmentSearch;
 
-/// Files of a segment, each with offsets; files ascend.
-type SegmentOffsets = Vec<(u32, Vec<u64>)>;
+/// Files of a segment, each with offsets or positions; files ascend.
+type SegmentPlaces = Vec<(u32, Vec<u64>)>;
 
 impl PartitionOperation for SegmentSearch {
     type Question<'a> = WordTerminals;
-    type Answer = SegmentOffsets;
+    type Answer = SegmentPlaces;
 
     const PATHS: &'static [AccessPath<SegmentSearch>] = &[
         AccessPath {
@@ -63,7 +64,7 @@ impl PartitionOperation for SegmentSearch {
                     }
                     None => segment.offsets_by_parents(*word)?,
                 };
-                segment.by_file(offsets)
+                segment.by_file(Unit::Bytes, offsets)
             },
         },
         AccessPath {
@@ -75,7 +76,7 @@ impl PartitionOperation for SegmentSearch {
                 word.first,
                 0..u64::MAX,
             )? {
-                Some(found) => segment.by_file(found),
+                Some(found) => segment.by_file(Unit::Bytes, found),
                 None => answer::<SegmentSearch>(word, segment, run.unforced()),
             },
         },
@@ -85,7 +86,7 @@ impl PartitionOperation for SegmentSearch {
             cost: |_, _| Some(LOOKUP_COST),
             run: |word, segment, _| {
                 let offsets = segment.offsets_by_parents(*word)?;
-                segment.by_file(offsets)
+                segment.by_file(Unit::Bytes, offsets)
             },
         },
     ];
@@ -182,6 +183,53 @@ impl PartitionOperation for FilePositions {
             needs: &POSITIONS_NEEDS,
             cost: |_, _| Some(LOOKUP_COST),
             run: |question, segment, _| segment.positions_by_parents(*question),
+        },
+    ];
+}
+
+/// The positions of a word, which the segment has, in each file that has it; files ascend.
+pub(crate) struct SegmentPositions;
+
+impl PartitionOperation for SegmentPositions {
+    type Question<'a> = WordTerminals;
+    type Answer = SegmentPlaces;
+
+    const PATHS: &'static [AccessPath<SegmentPositions>] = &[
+        AccessPath {
+            name: PathName::OccurrenceLists,
+            needs: &[],
+            cost: |_, segment| segment.lists_cost(Unit::Words),
+            run: |word, segment, run| {
+                let positions = match segment.lists(Unit::Words, run)? {
+                    Some(lists) => {
+                        lists.places(segment.word_of()?[word.first as usize], 0..u64::MAX)
+                    }
+                    None => segment.all_positions_by_parents(*word)?,
+                };
+                segment.by_file(Unit::Words, positions)
+            },
+        },
+        AccessPath {
+            name: PathName::OccurrenceIndex,
+            needs: &[StructureKind::OccurrenceIndex],
+            cost: |_, segment| segment.occurrence_index_cost(),
+            run: |word, segment, run| match segment.find_on_disk(
+                Unit::Words,
+                word.first,
+                0..u64::MAX,
+            )? {
+                Some(found) => segment.by_file(Unit::Words, found),
+                None => answer::<SegmentPositions>(word, segment, run.unforced()),
+            },
+        },
+        AccessPath {
+            name: PathName::Parents,
+            needs: &POSITIONS_NEEDS,
+            cost: |_, _| Some(LOOKUP_COST),
+            run: |word, segment, _| {
+                let positions = segment.all_positions_by_parents(*word)?;
+                segment.by_file(Unit::Words, positions)
+            },
         },
     ];
 }
@@ -347,7 +395,28 @@ impl SegmentView {
 
     /// Positions in a file.
     fn positions_by_parents(&self, question: WordInPart) -> Result<Vec<u64>> {
-        let Some(number) = self.number_of(question.word)? else {
+        let words = self.files()?[question.file as usize].words;
+        self.locate_words(question.word, |structures, word| {
+            locate_in_file(structures, word, question.file, words)
+        })
+    }
+
+    /// Positions of a word, counted from the start of the segment.
+    fn all_positions_by_parents(&self, word: WordTerminals) -> Result<Vec<u64>> {
+        let words = self.text_size().0;
+        self.locate_words(word, |structures, word| {
+            let root = 0..structures.view.root.len();
+            locate(structures, word, root, words)
+        })
+    }
+
+    /// Positions that a search of the grammar over words finds.
+    fn locate_words(
+        &self,
+        word: WordTerminals,
+        search: impl FnOnce(Structures<'_>, WordTerminals) -> Vec<u64>,
+    ) -> Result<Vec<u64>> {
+        let Some(number) = self.number_of(word)? else {
             return Ok(Vec::new());
         };
         let structures = Structures {
@@ -361,9 +430,8 @@ impl SegmentView {
             spaced: number + 1,
             end: number + 1,
         };
-        let words = self.files()?[question.file as usize].words;
         let begin = Instant::now();
-        let positions = locate_in_file(structures, terminals, question.file, words);
+        let positions = search(structures, terminals);
         self.budgets.places[Unit::Words as usize].add_since(begin);
         Ok(positions)
     }
@@ -453,13 +521,20 @@ impl SegmentView {
     }
 
     /// Offsets in the segment as those in each of its files.
-    fn by_file(&self, offsets: Vec<u64>) -> Result<Vec<(u32, Vec<u64>)>> {
-        let starts: Cow<'_, [u64]> = match self.pinned::<Lengths>() {
+    fn by_file(&self, unit: Unit, offsets: Vec<u64>) -> Result<SegmentPlaces> {
+        let lengths = match unit {
+            Unit::Bytes => self.pinned::<Lengths>(),
+            Unit::Words => self.pinned::<WordLengths>().map(|lengths| &lengths.0),
+        };
+        let starts: Cow<'_, [u64]> = match lengths {
             Some(lengths) => Cow::Borrowed(&lengths.file_starts),
             None => {
                 let mut start = 0;
                 let ends = self.files()?.iter().map(|file| {
-                    start += file.bytes;
+                    start += match unit {
+                        Unit::Bytes => file.bytes,
+                        Unit::Words => file.words,
+                    };
                     start
                 });
                 std::iter::once(0).chain(ends).collect()
@@ -512,13 +587,13 @@ impl SegmentView {
         &self,
         device: &OnDevice<'_>,
         words: &[W],
-    ) -> Result<Vec<SegmentOffsets>> {
+    ) -> Result<Vec<SegmentPlaces>> {
         let found = words.iter().map(|word| self.find_one_word(word.as_ref()));
         let found = found.collect::<Result<Vec<_>>>()?;
         let known: Vec<(usize, WordTerminals)> = (found.into_iter().enumerate())
             .filter(|(_, word)| word.first < word.end)
             .collect();
-        let mut all: Vec<SegmentOffsets> = words.iter().map(|_| Vec::new()).collect();
+        let mut all: Vec<SegmentPlaces> = words.iter().map(|_| Vec::new()).collect();
         if known.is_empty() {
             return Ok(all);
         }
@@ -622,7 +697,7 @@ impl SegmentView {
     }
 
     /// Lengths of the grammar over tokens, in words.
-    fn token_words(&self) -> Result<&Lengths> {
+    pub(super) fn token_words(&self) -> Result<&Lengths> {
         Ok(&self.pin::<TokenWords>()?.0)
     }
 
@@ -669,7 +744,7 @@ impl SegmentView {
     }
 
     /// For each word its offsets in each file that has it.
-    fn search_each<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<SegmentOffsets>>
+    fn search_each<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<SegmentPlaces>>
     where
         W: AsRef<[u8]> + Sync,
     {
@@ -678,7 +753,7 @@ impl SegmentView {
     }
 
     /// A word's offsets in each file that has it.
-    fn search(&self, word: &[u8], run: Run<'_>) -> Result<SegmentOffsets> {
+    fn search(&self, word: &[u8], run: Run<'_>) -> Result<SegmentPlaces> {
         let word = self.find_one_word(word)?;
         if word.first == word.end {
             Ok(Vec::new())
@@ -735,7 +810,7 @@ impl StoredView {
     }
 
     /// For each segment and word the files of it that have the word, each with its offsets.
-    fn search_words_on_cpu<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<SegmentOffsets>>>
+    fn search_words_on_cpu<W>(&self, words: &[W], run: Run<'_>) -> Result<Vec<Vec<SegmentPlaces>>>
     where
         W: AsRef<[u8]> + Sync,
     {
@@ -758,7 +833,7 @@ impl StoredView {
         &self,
         words: &[W],
         run: Run<'_>,
-    ) -> Result<Option<Vec<Vec<SegmentOffsets>>>>
+    ) -> Result<Option<Vec<Vec<SegmentPlaces>>>>
     where
         W: AsRef<[u8]> + Sync,
     {
@@ -797,7 +872,7 @@ impl StoredView {
     }
 
     /// Offsets in the files of each segment, as those of stored files; ascending.
-    fn joined(&self, found: impl Iterator<Item = SegmentOffsets>) -> Vec<FileOffsets> {
+    fn joined(&self, found: impl Iterator<Item = SegmentPlaces>) -> Vec<FileOffsets> {
         let mut parts: Vec<(usize, u64, Vec<u64>)> = Vec::new();
         for (segment, files) in (0..).zip(found) {
             for (number, offsets) in files {
@@ -857,6 +932,40 @@ impl StoredView {
                 positions.extend(found.map(|position| before + position));
             }
             before += segment.files()?[part.file as usize].words;
+        }
+        Ok(positions)
+    }
+
+    /// For each stored file the positions of a word; ascending.
+    fn all_positions(&self, word: u32, run: Run<'_>) -> Result<Vec<Vec<u64>>> {
+        let text = self.known_vocabulary().word(word);
+        let mut positions = vec![Vec::new(); self.files().len()];
+        // Files of several parts, with the number of the part.
+        let mut cut: Vec<(usize, usize, Vec<u64>)> = Vec::new();
+        for index in 0..self.segments().len() {
+            check(run.stop)?;
+            let segment = self.segment_at(index);
+            let word = segment.find_word(text)?;
+            if word.first == word.end {
+                continue;
+            }
+            for (number, found) in answer::<SegmentPositions>(&word, &segment, run)? {
+                let file = self.file_number(index, number) as usize;
+                let parts = self.index.parts(file);
+                let is_it = |part: &Part| (part.segment as usize, part.file) == (index, number);
+                match parts {
+                    [_] => positions[file] = found,
+                    _ => cut.extend(parts.iter().position(is_it).map(|part| (file, part, found))),
+                }
+            }
+        }
+        cut.sort_unstable_by_key(|&(file, part, _)| (file, part));
+        for (file, part, found) in cut {
+            let mut before = 0;
+            for part in &self.index.parts(file)[..part] {
+                before += self.segment(part).files()?[part.file as usize].words;
+            }
+            append(&mut positions[file], found, before);
         }
         Ok(positions)
     }
@@ -1126,6 +1235,31 @@ impl CorpusView {
             None => stored,
             Some(edit) => (edit.text).moved_positions(pending.numbering.met(word), stored),
         })
+    }
+
+    /// For each file the positions of a word, given by its number; ascending.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run must end.
+    pub(crate) fn all_positions(&self, word: u32, run: Run<'_>) -> Result<Vec<Vec<u64>>> {
+        let Some(pending) = self.pending() else {
+            return self.stored().all_positions(word, run);
+        };
+        let mut stored = match pending.numbering.source(word) {
+            WordSource::Stored(word) => self.stored().all_positions(word, run)?,
+            WordSource::Fresh(_) => Vec::new(),
+        };
+        let files = 0..self.files().len();
+        let of_files = files.map(|file| {
+            let source = pending.stored_file(file);
+            let found = source.and_then(|source| stored.get_mut(source).map(mem::take));
+            let found = found.unwrap_or_default();
+            match pending.edit(file) {
+                None => found,
+                Some(edit) => (edit.text).moved_positions(pending.numbering.met(word), found),
+            }
+        });
+        Ok(of_files.collect())
     }
 
     /// The offset of the own first byte of a word, given by its position in its file.

@@ -1,46 +1,61 @@
-//! Where spans begin: an automaton that reads the grammar over words backwards, with what is shared read once.
+//! Where spans begin: an automaton that reads a grammar backwards, that over words or with gaps that over tokens, with what is
+//! shared read once.
 //!
 //! Invariant: starts are those of the current text. Files with pending edits are left to the caller, which reads their words. A file
 //! that is cut into parts is read from its last part on, and the state goes from one part to the one before.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use zipfdb_kernels::{
-    Direction, FileEvents, Halted, SpanMemo, SpanPass, SpanWalk, StepTable, TableMachine,
+    Direction, FileEvents, GAP, Halted, SpanMemo, SpanPass, SpanWalk, StepTable, TableMachine,
 };
 
 use super::corpus_view::CorpusView;
 use super::file_index::Part;
+use super::gap_classes::GapClasses;
 use crate::segment::SegmentView;
 use crate::{Error, Result};
 
 /// Bytes of what is kept of a segment's rules for a query.
 const MEMO_BYTES_MAX: usize = 256 << 20;
 
+/// An automaton that reads files backwards as a table over classes of words and, where boundaries of lines or paragraphs decide, of
+/// gaps. An event is a place where a span begins: it happens in the word before the place, as the gap between decides too.
+pub(crate) struct SpanTable {
+    pub(crate) steps: StepTable,
+    /// The state at the end of a file, and that behind most words.
+    pub(crate) start: u32,
+    pub(crate) usual: u32,
+    /// For each state whether a span begins at the start of a file that is reached in it.
+    pub(crate) begins: Vec<bool>,
+    /// The classes of gaps, which follow those of words; none if the grammar over words decides.
+    pub(crate) gaps: Option<GapClasses>,
+    /// The number of classes of words.
+    pub(crate) word_classes: u16,
+}
+
 /// An automaton prepared for the segments of a corpus.
 pub(crate) struct SpanPasses {
-    /// The automaton over classes of words, read backwards: an event is a place where a span begins.
-    table: StepTable,
-    start: u32,
+    table: SpanTable,
     segments: Vec<OnceLock<SegmentPass>>,
 }
 
 /// What a query needs of a segment.
 struct SegmentPass {
     segment: SegmentView,
-    /// For each word of the segment its class.
+    /// For each terminal of the grammar its class.
     classes: Vec<u16>,
     memo: SpanMemo<()>,
 }
 
 impl SpanPasses {
     /// Nothing is read of the segments yet.
-    pub(crate) fn new(view: &CorpusView, table: StepTable, start: u32) -> SpanPasses {
+    pub(crate) fn new(view: &CorpusView, table: SpanTable) -> SpanPasses {
         let segments = view.segments().iter();
         SpanPasses {
             table,
-            start,
             segments: segments.map(|_| OnceLock::new()).collect(),
         }
     }
@@ -50,14 +65,38 @@ impl SegmentPass {
     fn machine<'a>(&'a self, passes: &'a SpanPasses) -> TableMachine<'a> {
         TableMachine {
             classes: &self.classes,
-            table: &passes.table,
+            table: &passes.table.steps,
         }
+    }
+
+    /// The pass of a machine over the grammar that the table reads.
+    fn reading<'a>(
+        &'a self,
+        passes: &SpanPasses,
+        machine: &'a TableMachine<'a>,
+        stop: &'a AtomicBool,
+    ) -> Result<SpanPass<'a, TableMachine<'a>>> {
+        let (view, lengths) = if passes.table.gaps.is_some() {
+            (self.segment.view()?, self.segment.token_words()?)
+        } else {
+            (
+                self.segment.word_grammar()?.view(),
+                self.segment.word_lengths()?,
+            )
+        };
+        Ok(SpanPass {
+            view,
+            lengths,
+            machine,
+            memo: &self.memo,
+            stop,
+        })
     }
 }
 
 impl CorpusView {
-    /// The positions in a file where spans begin, ascending; none if edits are pending in it. `class_of` is the class of a word of
-    /// the corpus.
+    /// The positions in a file where spans begin, ascending, as far as some of its words decide; none if edits are pending in it.
+    /// Where these are not all words, no boundary may decide. `class_of` is the class of a word of the corpus.
     ///
     /// # Errors
     /// If a segment is damaged, or the run must end.
@@ -65,50 +104,48 @@ impl CorpusView {
         &self,
         passes: &SpanPasses,
         class_of: &[u16],
-        file: u32,
+        (file, words): (u32, Range<u64>),
         stop: &AtomicBool,
     ) -> Result<Option<Vec<u64>>> {
         let (Some(stored), None) = self.resolve(file as usize) else {
             return Ok(None);
         };
         let parts = self.stored().index.parts(stored);
-        let mut ends = self.files()[file as usize].words;
-        let mut state = passes.start;
+        let table = &passes.table;
+        let mut end = self.files()[file as usize].words;
+        let mut state = if words.end == end {
+            table.start
+        } else {
+            table.usual
+        };
+        // A start is found in the word before.
+        let read = words.start.saturating_sub(1)..words.end;
         let mut starts = Vec::new();
         for part in parts.iter().rev() {
             let pass = self.segment_pass(passes, part, class_of)?;
-            let words = pass.segment.files()?[part.file as usize].words;
-            let first = ends - words;
-            state = self.read_part(passes, pass, part, (first, state), stop, &mut starts)?;
-            ends = first;
+            let first = end - pass.segment.files()?[part.file as usize].words;
+            let of_part = read.start.max(first)..read.end.min(end);
+            let machine = pass.machine(passes);
+            let reading = pass.reading(passes, &machine, stop)?;
+            let mut walk = if of_part == (first..end) {
+                SpanWalk::of_file(reading, part.file, state)
+            } else if of_part.is_empty() {
+                end = first;
+                continue;
+            } else {
+                let range = of_part.start - first..of_part.end - first;
+                SpanWalk::new(reading, part.file, range, state)
+            };
+            while let Some(event) = walk.next_event().map_err(halted)? {
+                starts.push(first + event.start + 1);
+            }
+            (state, end) = (walk.state(), first);
+        }
+        if words.start == 0 && table.begins[state as usize] {
+            starts.push(0);
         }
         starts.reverse();
         Ok(Some(starts))
-    }
-
-    /// Reads a part of a file backwards, from a state, and appends the starts in it; returns the state before it.
-    fn read_part(
-        &self,
-        passes: &SpanPasses,
-        pass: &SegmentPass,
-        part: &Part,
-        (first, state): (u64, u32),
-        stop: &AtomicBool,
-        starts: &mut Vec<u64>,
-    ) -> Result<u32> {
-        let machine = pass.machine(passes);
-        let reading = SpanPass {
-            view: pass.segment.word_grammar()?.view(),
-            lengths: pass.segment.word_lengths()?,
-            machine: &machine,
-            memo: &pass.memo,
-            stop,
-        };
-        let mut walk = SpanWalk::new(reading, part.file, 0..u64::MAX, state);
-        while let Some(event) = walk.next_event().map_err(halted)? {
-            starts.push(first + event.start);
-        }
-        Ok(walk.state())
     }
 
     /// The number of starts in each of some files; none for a file with pending edits or of several parts.
@@ -135,17 +172,13 @@ impl CorpusView {
             let Some(part) = part else { continue };
             let pass = self.segment_pass(passes, &part, class_of)?;
             let machine = pass.machine(passes);
-            let reading = SpanPass {
-                view: pass.segment.word_grammar()?.view(),
-                lengths: pass.segment.word_lengths()?,
-                machine: &machine,
-                memo: &pass.memo,
-                stop,
-            };
+            let reading = pass.reading(passes, &machine, stop)?;
             let numbers: Vec<u32> = asked.iter().map(|(_, file)| *file).collect();
-            let found = reading.count(&numbers, passes.start).map_err(halted)?;
-            for (&(place, _), FileEvents { events, .. }) in asked.iter().zip(found) {
-                counts[place] = Some(events);
+            let SpanTable { start, usual, .. } = passes.table;
+            let found = reading.count(&numbers, start, usual).map_err(halted)?;
+            for (&(place, _), FileEvents { events, state }) in asked.iter().zip(found) {
+                let begins = passes.table.begins[state as usize];
+                counts[place] = Some(events + u64::from(begins));
             }
         }
         Ok(counts)
@@ -163,16 +196,29 @@ impl CorpusView {
             return Ok(known);
         }
         let segment = self.stored().segment_at(place);
-        let view = segment.word_grammar()?.view();
         let vocabulary = self.stored().vocabulary()?;
-        let classes = (0..view.terminal_count).map(|word| {
+        let class = |word: u32| {
             let stored = vocabulary.number(place, word);
             let pending = self.pending();
             let number = pending.map_or(stored, |pending| pending.numbering.number(stored));
             class_of[number as usize]
-        });
-        let classes = classes.collect();
-        let symbols = view.terminal_count as usize + view.rules();
+        };
+        let (view, classes) = match &passes.table.gaps {
+            None => {
+                let view = segment.word_grammar()?.view();
+                (view, (0..view.terminal_count).map(class).collect())
+            }
+            Some(gaps) => {
+                let (view, dictionary) = (segment.view()?, segment.dictionary()?);
+                let words = segment.word_of()?;
+                let of_token = |token: u32| match words[token as usize] {
+                    GAP => passes.table.word_classes + gaps.class_of(dictionary.token(token)),
+                    word => class(word),
+                };
+                (view, (0..view.terminal_count).map(of_token).collect())
+            }
+        };
+        let symbols = view.symbol_count();
         let made = SegmentPass {
             memo: SpanMemo::new(symbols, Direction::Backward, MEMO_BYTES_MAX),
             classes,

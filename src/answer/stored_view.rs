@@ -59,10 +59,17 @@ pub(super) enum Kept {
     WordTotals,
     FileWords,
     WordFiles,
+    Metadata,
 }
 
 /// The same by name, as `caches()` shows it.
-const KINDS: [&str; 4] = ["vocabulary", "word_totals", "file_words", "word_files"];
+const KINDS: [&str; 5] = [
+    "vocabulary",
+    "word_totals",
+    "file_words",
+    "word_files",
+    "metadata",
+];
 
 /// The most names that are compared to find the most similar one.
 const COMPARED_NAMES_MAX: usize = 10_000;

@@ -327,7 +327,7 @@ fn check_places(snapshot: &Snapshot, files: &[FileWords<'_>], words: &[&[u8]]) {
             offsets_expected.push(offsets);
         }
         assert_eq!(snapshot.search(word).unwrap(), by_file);
-        let count = by_file.iter().map(|(_, o)| o.len() as u64).sum();
+        let count: u64 = by_file.iter().map(|(_, o)| o.len() as u64).sum();
         assert_eq!(snapshot.count(word).unwrap(), count);
         everywhere_expected.push(by_file);
     }

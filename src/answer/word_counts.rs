@@ -16,6 +16,7 @@ use super::placement::{DeviceOperation, PlacementPlan};
 use super::stored_view::{Kept, StoredView};
 use super::vocabulary::Vocabulary;
 use crate::Result;
+use crate::merge::sum_equal;
 use crate::overlay::add_up;
 use crate::overlay::changed_count::changed;
 use crate::runtime::device::OnDevice;
@@ -266,13 +267,11 @@ impl StoredView {
         }
         if parts.len() > 1 {
             counts.sort_unstable_by_key(|&(word, _)| word);
-            counts.dedup_by(|next, kept| {
-                let same = next.0 == kept.0;
-                if same {
-                    kept.1 += next.1;
-                }
-                same
-            });
+            sum_equal(
+                &mut counts,
+                |left, right| left.0 == right.0,
+                |kept, next| kept.1 += next.1,
+            );
         }
         Ok(counts)
     }

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 #[cfg(test)]
 use zipfdb_storage::{Dictionary, Grammar};
 use zipfdb_storage::{
-    FileEntry, IndexHeader, IndexKind, IndexRecord, Segment, SegmentForm, SegmentHeader,
+    FileEntry, IndexHeader, IndexKind, IndexRecord, Segment, SegmentColumn, SegmentForm,
+    SegmentHeader,
 };
 
 use super::build_budget::BuildBudget;
@@ -312,6 +313,15 @@ impl LiveSegment {
             Parts::Stored(segment) | Parts::Text(segment) => Ok(segment.files()?),
             #[cfg(test)]
             Parts::Memory(parts) => Ok(&parts.files),
+        }
+    }
+
+    /// The metadata of the files.
+    pub(crate) fn metadata(&self) -> Result<Vec<SegmentColumn>> {
+        match &self.parts {
+            Parts::Stored(segment) | Parts::Text(segment) => Ok(segment.metadata()?),
+            #[cfg(test)]
+            Parts::Memory(_) => Ok(Vec::new()),
         }
     }
 

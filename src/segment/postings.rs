@@ -21,6 +21,7 @@ use super::segment_view::{SegmentStructure, SegmentView};
 use super::stored_index::IndexContent;
 use super::structure::StructureKind;
 use crate::bisect::gallop;
+use crate::merge::sum_equal;
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
@@ -120,14 +121,12 @@ impl ListIds {
             }
         };
         found.sort_unstable_by_key(|(file, _)| *file);
-        found.dedup_by(|next, first| {
-            let is_same = next.0 == first.0;
-            if is_same {
-                // A word occurs fewer than 2^32 times in a segment.
-                first.1 = first.1.saturating_add(next.1);
-            }
-            is_same
-        });
+        sum_equal(
+            &mut found,
+            |left, right| left.0 == right.0,
+            // A word occurs fewer than 2^32 times in a segment.
+            |kept, next| kept.1 = kept.1.saturating_add(next.1),
+        );
         found
     }
 }

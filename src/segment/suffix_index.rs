@@ -1,13 +1,16 @@
 //! A suffix array on disk: phrases are found in the file, and reading it back is faster than building it.
 //!
-//! Sections: two numbers, the length of the text and the number of words; then, in blocks of numbers, the text, the places, what
-//! neighbours share, and the first rank of each word.
+//! Sections: three numbers, the length of the text, the number of words and the number of words that order places, 0 for all; then, in
+//! blocks of numbers, the text, the places, what neighbours share, and the first rank of each word. Indexes that were written before
+//! places were in order of all words have two numbers, and are read as they were then.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
 use zipfdb_kernels::{
-    NGRAM_WORDS_MAX, SuffixArrays, SuffixSource, WordSuffixes, find_places, find_ranks,
+    LongOrder, LongSuffixes, SuffixArrays, SuffixSource, WordSuffixes, count_places, find_longest,
+    find_next_words, find_ordered, find_places,
 };
 use zipfdb_storage::{IndexKind, IndexReader, IndexRecord, IndexWriter};
 
@@ -16,6 +19,7 @@ use super::live_segment::LiveSegment;
 use super::segment_view::SegmentView;
 use super::stored_index::IndexContent;
 use crate::Result;
+use crate::runtime::interrupt::check;
 
 /// The sections: sizes, and the directory of each array.
 const SIZES_SECTION: usize = 0;
@@ -24,6 +28,15 @@ const PLACES_SECTION: usize = 3;
 const SHARED_SECTION: usize = 5;
 const WORD_OFFSETS_SECTION: usize = 7;
 
+/// Bytes of the section of sizes where eight words order places.
+const SHORT_SIZES_BYTES: u64 = 16;
+
+/// The number of words that order places, where all do.
+const ALL_WORDS: u64 = 0;
+
+/// Words of a text for which one task looks for matches.
+const TASK_WORDS: usize = 16;
+
 /// The directories of the arrays of a suffix array.
 pub(super) struct SuffixIndex {
     files: usize,
@@ -31,6 +44,8 @@ pub(super) struct SuffixIndex {
     places: StoredNumbers,
     shared: StoredNumbers,
     word_offsets: StoredNumbers,
+    /// Whether all words order places.
+    is_fully_ordered: bool,
 }
 
 /// A question for an n-gram, with the blocks that it has read.
@@ -43,8 +58,17 @@ impl IndexContent for SuffixIndex {
     const INDEX: IndexKind = IndexKind::Suffixes;
 
     fn open(live: &LiveSegment, reader: &Arc<IndexReader>) -> Result<SuffixIndex> {
-        let [text, words] = read_sizes(reader, SIZES_SECTION)?;
         let strange = || reader.corrupt("its sizes make no sense");
+        let is_fully_ordered = reader.section_size(SIZES_SECTION) != SHORT_SIZES_BYTES;
+        let [text, words] = if is_fully_ordered {
+            let [text, words, depth] = read_sizes(reader, SIZES_SECTION)?;
+            if depth != ALL_WORDS {
+                return Err(strange().into());
+            }
+            [text, words]
+        } else {
+            read_sizes(reader, SIZES_SECTION)?
+        };
         let size = |size| usize::try_from(size).map_err(|_| strange());
         let (text, words) = (size(text)?, size(words)?);
         let files = live.text_size().1 as usize; // a segment's files are counted by a u32
@@ -56,6 +80,7 @@ impl IndexContent for SuffixIndex {
             places: numbers(PLACES_SECTION, places)?,
             shared: numbers(SHARED_SECTION, places)?,
             word_offsets: numbers(WORD_OFFSETS_SECTION, words.saturating_add(1))?,
+            is_fully_ordered,
         })
     }
 
@@ -73,15 +98,14 @@ impl IndexContent for SuffixIndex {
         let suffixes = segment.pin_until::<WordSuffixes>(stop)?;
         let SuffixArrays {
             text,
-            places,
             word_offsets,
             shared,
         } = suffixes.arrays();
-        write_sizes(writer, &[text.len() as u64, word_offsets.len() as u64 - 1])?;
-        for array in [text, places] {
-            let numbers = array.iter().copied().map(u64::from);
-            write_numbers(writer, numbers, array.len())?;
-        }
+        let sizes = [text.len() as u64, word_offsets.len() as u64 - 1, ALL_WORDS];
+        write_sizes(writer, &sizes)?;
+        write_numbers(writer, text.iter().copied().map(u64::from), text.len())?;
+        let places = segment.ordered_suffixes(stop)?.ranked_places();
+        write_numbers(writer, places.map(u64::from), shared.len())?;
         let low = shared.iter().map(|byte| u64::from(byte & 15));
         write_numbers(writer, low, shared.len())?;
         let numbers = word_offsets.iter().copied().map(u64::from);
@@ -105,6 +129,10 @@ impl SuffixSource for SuffixQuestion<'_> {
         self.read.number(&self.index.places, rank as usize)
     }
 
+    fn is_fully_ordered(&self) -> bool {
+        self.index.is_fully_ordered
+    }
+
     fn first_rank(&self, word: u32) -> zipfdb_storage::Result<u32> {
         let word = word as usize;
         self.read.number(&self.index.word_offsets, word)
@@ -123,8 +151,25 @@ impl SuffixIndex {
     fn suffixes(&self) -> Result<WordSuffixes> {
         let (text, places) = (self.text.all()?, self.places.all()?);
         let (word_offsets, shared) = (self.word_offsets.all()?, self.shared.all()?);
-        let read = WordSuffixes::of_arrays(self.files, text, places, word_offsets, shared);
+        let (files, is_fully_ordered) = (self.files, self.is_fully_ordered);
+        let read =
+            WordSuffixes::of_arrays(files, text, places, word_offsets, shared, is_fully_ordered);
         Ok(read.ok_or_else(|| self.corrupt())?)
+    }
+
+    /// The file of a place, and the number of its word in the file. `starts` are the first places of files, and end with that behind
+    /// the last.
+    fn position_of(&self, starts: &[u64], place: u32) -> Result<(u32, u64)> {
+        let place = u64::from(place);
+        let file = starts.partition_point(|&start| start <= place);
+        // A zero stands behind each file.
+        match (file.checked_sub(1), starts.get(file)) {
+            (Some(file), Some(&end)) if place + 1 < end => {
+                // A segment's files are counted by a u32.
+                Ok((file as u32, place - starts[file]))
+            }
+            _ => Err(self.corrupt().into()),
+        }
     }
 
     fn corrupt(&self) -> zipfdb_storage::Error {
@@ -138,14 +183,7 @@ impl SegmentView {
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn ngram_count_on_disk(&self, words: &[u32]) -> Result<Option<u64>> {
-        self.ask_index(|index: &SuffixIndex| {
-            let question = index.question();
-            if words.len() > NGRAM_WORDS_MAX {
-                return Ok(find_places(&question, words)?.len() as u64);
-            }
-            let ranks = find_ranks(&question, words)?;
-            Ok(u64::from(ranks.end - ranks.start))
-        })
+        self.ask_index(|index: &SuffixIndex| Ok(count_places(&index.question(), words)?))
     }
 
     /// The places of a phrase by a suffix array on disk, none without one: file and number of its first word in it, ascending.
@@ -153,39 +191,91 @@ impl SegmentView {
     /// # Errors
     /// If the segment is damaged.
     pub(crate) fn ngram_places_on_disk(&self, words: &[u32]) -> Result<Option<Vec<(u32, u64)>>> {
-        let files = self.files()?;
+        let starts = self.file_places()?;
         self.ask_index(|index: &SuffixIndex| {
             let question = index.question();
-            let mut places: Vec<u64> = if words.len() > NGRAM_WORDS_MAX {
-                let places = find_places(&question, words)?.into_iter();
-                places.map(u64::from).collect()
-            } else {
-                let ranks = find_ranks(&question, words)?;
-                index
-                    .places
-                    .range(ranks.start as usize..ranks.end as usize)?
+            let mut places: Vec<u32> = match find_ordered(&question, words)? {
+                Some(ranks) => (index.places).range(ranks.start as usize..ranks.end as usize)?,
+                None => find_places(&question, words)?,
             };
             places.sort_unstable();
-            let (mut file, mut start) = (0, 0);
-            let mut found = Vec::with_capacity(places.len());
-            for place in places {
-                // A zero stands behind each file.
-                while let Some(entry) = files.get(file)
-                    && place - start > entry.words
-                {
-                    start += entry.words + 1;
-                    file += 1;
-                }
-                match files.get(file) {
-                    // A segment's files are counted by a u32.
-                    Some(entry) if place - start < entry.words => {
-                        found.push((file as u32, place - start))
-                    }
-                    _ => return Err(index.corrupt().into()),
-                }
-            }
-            Ok(found)
+            let places = places.into_iter();
+            places
+                .map(|place| index.position_of(&starts, place))
+                .collect()
         })
+    }
+
+    /// The words behind a phrase by a suffix array on disk, ascending, each with how often; none without one.
+    ///
+    /// # Errors
+    /// If the segment is damaged.
+    pub(crate) fn next_words_on_disk(&self, words: &[u32]) -> Result<Option<Vec<(u32, u64)>>> {
+        self.ask_index(|index: &SuffixIndex| Ok(find_next_words(&index.question(), words)?))
+    }
+
+    /// For each word of a text the longest match that begins with it, by a suffix array on disk: words, file, and number of its first
+    /// word in it. No words if the first does not occur. None without a suffix array in which all words order places.
+    ///
+    /// # Errors
+    /// If the segment is damaged, or `stop` is set.
+    pub(crate) fn longest_on_disk(
+        &self,
+        words: &[u32],
+        stop: &AtomicBool,
+    ) -> Result<Option<Vec<(usize, u32, u64)>>> {
+        let starts = self.file_places()?;
+        let found = self.ask_index(|index: &SuffixIndex| {
+            if !index.is_fully_ordered {
+                return Ok(None);
+            }
+            let part = |first: usize| {
+                let question = index.question();
+                let end = words.len().min(first + TASK_WORDS);
+                let matches = (first..end).map(|start| {
+                    check(stop)?;
+                    match find_longest(&question, &words[start..])? {
+                        None => Ok((0, 0, 0)),
+                        Some((length, place)) => {
+                            let (file, position) = index.position_of(&starts, place)?;
+                            Ok((length, file, position))
+                        }
+                    }
+                });
+                matches.collect::<Result<Vec<_>>>()
+            };
+            let parts = (0..words.len()).into_par_iter().step_by(TASK_WORDS);
+            let parts = parts.map(part).collect::<Result<Vec<Vec<_>>>>()?;
+            Ok(Some(parts.concat()))
+        })?;
+        Ok(found.flatten())
+    }
+
+    /// The suffix array in order of all words, built if it is missing.
+    ///
+    /// # Errors
+    /// If the segment is damaged, or `stop` is set.
+    pub(crate) fn ordered_suffixes(&self, stop: &AtomicBool) -> Result<LongSuffixes<'_>> {
+        let suffixes = self.pin_until::<WordSuffixes>(stop)?;
+        let order = if suffixes.is_fully_ordered() {
+            None
+        } else {
+            Some(self.pin_until::<LongOrder>(stop)?)
+        };
+        Ok(LongSuffixes::new(suffixes, order, &[]))
+    }
+
+    /// For each file the words and files before it: its first place in a suffix array; at the end the place behind the last file.
+    ///
+    /// # Errors
+    /// If the segment is damaged.
+    pub(crate) fn file_places(&self) -> Result<Vec<u64>> {
+        let mut place = 0;
+        let behind = self.files()?.iter().map(|file| {
+            place += file.words + 1;
+            place
+        });
+        Ok(std::iter::once(0).chain(behind).collect())
     }
 
     /// The suffix array on disk; none without one.

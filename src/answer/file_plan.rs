@@ -1,0 +1,89 @@
+//! The methods that answer questions about the files that have some texts, and the choice among them.
+//!
+//! Invariant: every decision on how files are found is taken here, once; files found on the way are kept in the plan. Which words a
+//! file has how often is a question about words, see [`super::word_plan`].
+
+use zipfdb_kernels::CommonColumns;
+use zipfdb_sql::setting::Strategy;
+
+use super::plan::{AnswerPlan, Candidate};
+use super::question::{Question, TextSet};
+use super::reader::CorpusReader;
+use crate::Result;
+use crate::runtime::interrupt::Interrupt;
+
+/// A method to find files.
+pub(crate) enum FileMethod {
+    /// The files were found beforehand, for many questions at once.
+    Known(Vec<usize>),
+    /// Structures in memory had the files of each segment.
+    Found(Vec<CommonColumns>),
+    /// The files of words are intersected.
+    Intersect(Vec<Vec<u8>>),
+    /// A string of bytes is searched in all files.
+    Search,
+}
+
+impl FileMethod {
+    /// The files with all words of a question, by place.
+    ///
+    /// # Errors
+    /// If a segment is damaged, a demanded device fails, or the statement must end.
+    pub(crate) fn files(self, reader: &CorpusReader, interrupt: &Interrupt) -> Result<Vec<usize>> {
+        match self {
+            FileMethod::Known(files) => Ok(files),
+            FileMethod::Found(found) => Ok(reader.view().files_found(found)),
+            FileMethod::Intersect(words) => reader.intersect(&words, interrupt),
+            FileMethod::Search => unreachable!("a question has words or a string"),
+        }
+    }
+
+    /// The number of files that [`FileMethod::files`] returns.
+    ///
+    /// # Errors
+    /// Those of `files`.
+    pub(crate) fn count(self, reader: &CorpusReader, interrupt: &Interrupt) -> Result<usize> {
+        match self {
+            FileMethod::Found(found) => Ok(found.iter().map(CommonColumns::count).sum()),
+            other => Ok(other.files(reader, interrupt)?.len()),
+        }
+    }
+}
+
+/// Chooses the method that answers a question about files. Where EXPLAIN shows the choice, nothing is answered while planning.
+///
+/// # Errors
+/// If a segment is damaged.
+pub(crate) fn plan_files(
+    question: &Question,
+    reader: &CorpusReader,
+    is_explained: bool,
+) -> Result<AnswerPlan<FileMethod>> {
+    let view = reader.view();
+    match &question.texts {
+        TextSet::Every(words) => {
+            if !is_explained {
+                if let Some(files) = reader.known_files_with(words) {
+                    return Ok(AnswerPlan::answered(FileMethod::Known(files)));
+                }
+                if let Some(found) = view.files_of_all_at_hand(words)? {
+                    return Ok(AnswerPlan::answered(FileMethod::Found(found)));
+                }
+            }
+            AnswerPlan::choose(view, None, || {
+                let plan = view.plan_files_of_all(std::slice::from_ref(words), None)?;
+                let (strategy, method) =
+                    (Strategy::LocalTables, FileMethod::Intersect(words.clone()));
+                Ok(vec![Candidate::planned(strategy, method, &plan)])
+            })
+        }
+        TextSet::Literal(literal) => AnswerPlan::choose(view, None, || {
+            let plan = view.plan_literal(literal)?;
+            let (strategy, method) = (Strategy::LocalTables, FileMethod::Search);
+            Ok(vec![Candidate::planned(strategy, method, &plan)])
+        }),
+        TextSet::All | TextSet::Named { .. } | TextSet::Conditional => {
+            unreachable!("questions about words have a plan of their own")
+        }
+    }
+}
