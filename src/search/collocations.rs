@@ -3,8 +3,6 @@
 //! Invariant: a word counts once for each hit in whose window it stands; a window ends where the file does and does not have the
 //! words of the hit.
 
-use std::collections::HashMap;
-
 use rayon::prelude::*;
 use zipfdb_search::measures::{AssociationMeasure, ContextWidths, Contingency};
 
@@ -38,33 +36,39 @@ pub(crate) fn collocations(
         u64::from(request.window.left),
         u64::from(request.window.right),
     );
-    // Files are numbered by u32. Hits are held for one file at a time.
-    let files = 0..search.view().files().len() as u32;
-    let counts = files.into_par_iter().map(|file| {
-        let hits = search.hits_of(file, run)?;
-        let words = NearWords::around(search.view(), &hits, left, right, run)?;
-        let mut counts: HashMap<u32, u64> = HashMap::new();
-        for hit in &hits {
-            check(run.stop)?;
-            let before = words.get(hit.start.saturating_sub(left)..hit.start);
-            let after = words.get(hit.end..hit.end.saturating_add(right));
-            for &word in before.iter().chain(after) {
-                *counts.entry(word).or_default() += 1;
+    let view = search.view();
+    let word_count = view.vocabulary()?.len();
+    search.prepare_all(run)?;
+    // Files are numbered by u32. Hits are held for one file at a time, and counts of all words for each task.
+    let files = (0..view.files().len() as u32).into_par_iter();
+    let files = files.with_min_len(view.files().len().div_ceil(rayon::current_num_threads()));
+    let counts = files.try_fold(
+        || (0, vec![0; word_count]),
+        |(mut node, mut counts): (u64, Vec<u64>), file| {
+            let hits = search.hits_of(file, run)?;
+            let words = NearWords::around(view, &hits, left, right, run)?;
+            for hit in &hits {
+                check(run.stop)?;
+                let before = words.get(hit.start.saturating_sub(left)..hit.start);
+                let after = words.get(hit.end..hit.end.saturating_add(right));
+                for &word in before.iter().chain(after) {
+                    counts[word as usize] += 1;
+                }
             }
-        }
-        Ok::<_, Error>((hits.len() as u64, counts))
-    });
+            node += hits.len() as u64;
+            Ok::<_, Error>((node, counts))
+        },
+    );
     let (node, counts) = counts.try_reduce(Default::default, |left, right| {
-        let (hits, (mut left, mut right)) = (left.0 + right.0, (left.1, right.1));
+        let (hits, mut left, mut right) = (left.0 + right.0, left.1, right.1);
         if left.len() < right.len() {
             (left, right) = (right, left);
         }
-        for (word, count) in right {
-            *left.entry(word).or_default() += count;
+        for (count, more) in left.iter_mut().zip(right) {
+            *count += more;
         }
         Ok((hits, left))
     })?;
-    let view = search.view();
     let totals = view.totals(run)?;
     let window = if request.has_window_factor {
         request.window.words()
@@ -72,11 +76,13 @@ pub(crate) fn collocations(
         1
     };
     let size = view.total_words();
+    let least = request.minimum.max(1);
     let mut found: Vec<MeasuredWord> = counts
         .into_par_iter()
-        .filter(|&(_, count)| count >= request.minimum)
+        .enumerate()
+        .filter(|&(_, count)| count >= least)
         .map(|(word, count)| {
-            let total = totals[word as usize];
+            let total = totals[word];
             let counts = Contingency {
                 pairs: count,
                 node,
@@ -86,7 +92,8 @@ pub(crate) fn collocations(
             };
             let values = request.measures.iter();
             MeasuredWord {
-                word,
+                // Words are numbered by u32.
+                word: word as u32,
                 count,
                 other_count: total,
                 values: values.map(|measure| measure.value(&counts)).collect(),

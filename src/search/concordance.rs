@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use zipfdb_search::measures::{CountSample, KwicKey, KwicSlot, PercentSample, SampleSize};
 
 use super::context::{NearWords, by_file};
-use super::frequencies::{folded_numbers, reach, words_of_key};
+use super::frequencies::{append_words_of_key, folded_numbers, reach};
 use super::hit::Hit;
 use super::spans::SpanSearch;
 use crate::Result;
@@ -18,22 +18,49 @@ use crate::answer::access_path::Run;
 use crate::answer::{CorpusView, Occurrence, PlaceRanges, WordStream};
 use crate::runtime::interrupt::check;
 
-/// Keeps a sample of hits, in their order.
-pub(crate) fn sample(hits: Vec<Hit>, size: SampleSize, seed: u64) -> Vec<Hit> {
-    match size {
+/// A sample of the hits of a query, in their order. All hits are counted, and those of the files with some of the sample are read.
+///
+/// # Errors
+/// If a segment is damaged, or the run must end.
+pub(crate) fn sample(
+    search: &SpanSearch,
+    size: SampleSize,
+    seed: u64,
+    run: Run<'_>,
+) -> Result<Vec<Hit>> {
+    let files: Vec<u32> = (0..search.view().files().len() as u32).collect();
+    let counts = search.counts(&files, run)?;
+    let all = 0..counts.iter().sum::<u64>();
+    // The numbers of the hits, ascending.
+    let numbers: Vec<u64> = match size {
         SampleSize::Percent(percent) => {
             let sample = PercentSample::new(seed, percent);
-            let hits = (0..).zip(hits);
-            let kept = hits.filter(|(number, _)| sample.contains(*number));
-            kept.map(|(_, hit)| hit).collect()
+            all.filter(|&number| sample.contains(number)).collect()
         }
         SampleSize::Count(count) => {
             let mut sample = CountSample::new(seed, count);
-            (0..hits.len() as u64).for_each(|number| sample.add(number));
-            let kept = sample.finish().into_iter();
-            kept.map(|number| hits[number as usize]).collect()
+            all.for_each(|number| sample.add(number));
+            sample.finish()
         }
+    };
+    let mut rest = &numbers[..];
+    let mut before = 0;
+    let mut asked: Vec<(u32, u64, &[u64])> = Vec::new();
+    for (file, count) in files.into_iter().zip(counts) {
+        let (of_file, later) = rest.split_at(rest.partition_point(|&at| at < before + count));
+        if !of_file.is_empty() {
+            asked.push((file, before, of_file));
+        }
+        (rest, before) = (later, before + count);
     }
+    let of_files = asked.into_par_iter().map(|(file, before, numbers)| {
+        let hits = search.hits_of(file, run)?;
+        let chosen = numbers
+            .iter()
+            .map(|number| hits[(number - before) as usize]);
+        Ok(chosen.collect::<Vec<Hit>>())
+    });
+    Ok(of_files.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Sorts hits by keys.
@@ -54,32 +81,44 @@ pub(crate) fn sort(
         Vec::new()
     };
     let files: Vec<&[Hit]> = by_file(&hits).collect();
-    // Words are in dictionary order, so their numbers sort as their texts do.
+    // Words are in dictionary order, so their numbers sort as their texts do. The keys of a file are one list: for each key of each
+    // hit the number of its words, then these.
     let of_files = files.par_iter().map(|hits| {
         let words = NearWords::around(view, hits, left, right, run)?;
-        let numbers = hits.iter().map(|hit| {
+        let (mut starts, mut numbers) = (Vec::with_capacity(hits.len()), Vec::new());
+        for hit in *hits {
             check(run.stop)?;
-            let of_key = keys.iter().map(|key| {
-                let mut numbers = words_of_key(search, key, hit, &words, run)?;
+            starts.push(numbers.len());
+            for key in keys {
+                let length = numbers.len();
+                numbers.push(0);
+                append_words_of_key(search, key, hit, &words, &mut numbers, run)?;
+                // Files have fewer words than 2^32.
+                numbers[length] = (numbers.len() - length - 1) as u32;
                 if key.ignores_case {
-                    numbers
-                        .iter_mut()
-                        .for_each(|word| *word = folded[*word as usize]);
+                    for word in &mut numbers[length + 1..] {
+                        *word = folded[*word as usize];
+                    }
                 }
-                Ok(numbers)
-            });
-            of_key.collect()
-        });
-        numbers.collect()
+            }
+        }
+        Ok((starts, numbers))
     });
-    let of_files: Vec<Vec<Vec<Vec<u32>>>> = of_files.collect::<Result<_>>()?;
-    let mut keyed: Vec<(Vec<Vec<u32>>, Hit)> = of_files.into_iter().flatten().zip(hits).collect();
+    let of_files: Vec<(Vec<usize>, Vec<u32>)> = of_files.collect::<Result<_>>()?;
+    let mut keyed: Vec<(&[u32], Hit)> = Vec::with_capacity(hits.len());
+    let all_starts = of_files.iter().flat_map(|(starts, numbers)| {
+        let of_hit = move |&start: &usize| &numbers[start..];
+        starts.iter().map(of_hit)
+    });
+    keyed.extend(all_starts.zip(hits.iter().copied()));
     keyed.par_sort_by(|(left, left_hit), (right, right_hit)| {
-        for (index, key) in keys.iter().enumerate() {
+        let (mut left, mut right) = (*left, *right);
+        for key in keys {
+            let (left_words, right_words) = (take_words(&mut left), take_words(&mut right));
             let order = match key.slot {
                 KwicSlot::File => left_hit.file.cmp(&right_hit.file),
                 KwicSlot::Position => left_hit.start.cmp(&right_hit.start),
-                _ => left[index].cmp(&right[index]),
+                _ => left_words.cmp(right_words),
             };
             let order = if key.is_descending {
                 order.reverse()
@@ -93,6 +132,16 @@ pub(crate) fn sort(
         left_hit.cmp(right_hit)
     });
     Ok(keyed.into_iter().map(|(_, hit)| hit).collect())
+}
+
+/// Takes the words of the next key off the keys of a hit.
+fn take_words<'a>(keys: &mut &'a [u32]) -> &'a [u32] {
+    let Some((length, rest)) = keys.split_first() else {
+        return &[];
+    };
+    let (words, rest) = rest.split_at(*length as usize);
+    *keys = rest;
+    words
 }
 
 /// How much context a hit has.

@@ -3,9 +3,10 @@
 //! Invariant: a key is the numbers of words, so texts are made once a group. Keys that ignore case take the first word of the
 //! dictionary that folds to the same.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use zipfdb_search::measures::{KwicKey, KwicSlot};
 
@@ -20,6 +21,20 @@ use crate::{Error, Result};
 
 /// Between the keys of a group. Words are numbered below it.
 const BETWEEN: u32 = u32::MAX;
+
+/// Tasks for each thread, which count groups apart.
+const TASKS_A_THREAD: usize = 4;
+
+/// HitGroups by the words of their keys.
+type HitGroups = HashMap<Vec<u32>, GroupCounts, FixedState>;
+
+#[derive(Default)]
+struct GroupCounts {
+    count: u64,
+    files: u64,
+    /// The last file with a hit of the group.
+    last_file: Option<u32>,
+}
 
 /// A group of hits.
 pub(crate) struct HitGroup {
@@ -62,49 +77,47 @@ pub(crate) fn folded_numbers(view: &CorpusView) -> Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// The words of a key of a hit.
+/// Appends the words of a key of a hit to `to`.
 ///
 /// # Errors
 /// If a segment is damaged, or the run must end.
-pub(crate) fn words_of_key(
+pub(crate) fn append_words_of_key(
     search: &SpanSearch,
     key: &KwicKey,
     hit: &Hit,
     words: &NearWords,
+    to: &mut Vec<u32>,
     run: Run<'_>,
-) -> Result<Vec<u32>> {
+) -> Result<()> {
     let one = |position: Option<u64>| position.and_then(|position| words.word(position));
-    Ok(match &key.slot {
-        KwicSlot::Left(distance) => one(hit.start.checked_sub(u64::from(*distance)))
-            .into_iter()
-            .collect(),
-        KwicSlot::Right(distance) => one(Some(hit.end + u64::from(*distance) - 1))
-            .into_iter()
-            .collect(),
+    match &key.slot {
+        KwicSlot::Left(distance) => {
+            to.extend(one(hit.start.checked_sub(u64::from(*distance))));
+        }
+        KwicSlot::Right(distance) => to.extend(one(Some(hit.end + u64::from(*distance) - 1))),
         KwicSlot::FromStart(number) => {
             let position = hit.start + u64::from(*number) - 1;
-            one((position < hit.end).then_some(position))
-                .into_iter()
-                .collect()
+            to.extend(one((position < hit.end).then_some(position)));
         }
         KwicSlot::FromEnd(number) => {
             let position = hit.end.checked_sub(u64::from(*number));
-            one(position.filter(|position| *position >= hit.start))
-                .into_iter()
-                .collect()
+            to.extend(one(position.filter(|position| *position >= hit.start)));
         }
-        KwicSlot::Hit => words.get(hit.start..hit.end).to_vec(),
+        KwicSlot::Hit => to.extend(words.get(hit.start..hit.end)),
         KwicSlot::Capture(name) => {
             let place = search.captures().iter().position(|known| known == name);
             let captures = search.captures_of(hit, run)?;
             let range = place.and_then(|place| captures.get(place)?.clone());
-            range.map_or_else(Vec::new, |range| words.get(range).to_vec())
+            if let Some(range) = range {
+                to.extend(words.get(range));
+            }
         }
-        KwicSlot::File | KwicSlot::Position => Vec::new(),
-    })
+        KwicSlot::File | KwicSlot::Position => {}
+    }
+    Ok(())
 }
 
-/// Groups the hits of a query by keys; groups come by count, greatest first, then by text.
+/// HitGroups the hits of a query by keys; groups come by count, greatest first, then by text.
 ///
 /// # Errors
 /// If a segment is damaged, or the run must end.
@@ -121,57 +134,65 @@ pub(crate) fn frequencies(
         Vec::new()
     };
     let has_file = keys.iter().any(|key| key.slot == KwicSlot::File);
+    search.prepare_all(run)?;
     // Files are numbered by u32. Hits are held for one file at a time.
-    let files = 0..view.files().len() as u32;
-    let groups = files.into_par_iter().map(|file| {
-        let hits = search.hits_of(file, run)?;
-        let words = NearWords::around(view, &hits, left, right, run)?;
-        let mut groups: HashMap<Vec<u32>, (u64, u64)> = HashMap::new();
-        for hit in &hits {
-            check(run.stop)?;
+    let files = (0..view.files().len() as u32).into_par_iter();
+    let tasks = rayon::current_num_threads() * TASKS_A_THREAD;
+    let groups = files
+        .with_min_len(view.files().len().div_ceil(tasks))
+        .try_fold(HitGroups::default, |mut groups, file| {
+            let hits = search.hits_of(file, run)?;
+            let words = NearWords::around(view, &hits, left, right, run)?;
             let mut group = Vec::new();
-            for (index, key) in keys.iter().enumerate() {
-                if index > 0 {
-                    group.push(BETWEEN);
-                }
-                match key.slot {
-                    KwicSlot::File => group.push(hit.file),
-                    KwicSlot::Position => {
-                        // The halves of the number.
-                        group.extend([(hit.start >> 32) as u32, hit.start as u32]);
+            for hit in &hits {
+                check(run.stop)?;
+                group.clear();
+                for (index, key) in keys.iter().enumerate() {
+                    if index > 0 {
+                        group.push(BETWEEN);
                     }
-                    _ => {
-                        let found = words_of_key(search, key, hit, &words, run)?;
-                        let number = |word: u32| {
+                    match key.slot {
+                        KwicSlot::File => group.push(hit.file),
+                        KwicSlot::Position => {
+                            // The halves of the number.
+                            group.extend([(hit.start >> 32) as u32, hit.start as u32]);
+                        }
+                        _ => {
+                            let first = group.len();
+                            append_words_of_key(search, key, hit, &words, &mut group, run)?;
                             if key.ignores_case {
-                                numbers[word as usize]
-                            } else {
-                                word
+                                for word in &mut group[first..] {
+                                    *word = numbers[*word as usize];
+                                }
                             }
-                        };
-                        group.extend(found.into_iter().map(number));
+                        }
                     }
+                }
+                let counts = groups.entry_ref(&group[..]).or_default();
+                counts.count += 1;
+                if counts.last_file != Some(file) {
+                    counts.last_file = Some(file);
+                    counts.files += 1;
                 }
             }
-            groups.entry(group).or_insert((0, 1)).0 += 1;
-        }
-        Ok::<_, Error>(groups)
-    });
-    let groups = groups.try_reduce(HashMap::new, |mut left, mut right| {
+            Ok::<_, Error>(groups)
+        });
+    let groups = groups.try_reduce(HitGroups::default, |mut left, mut right| {
         if left.len() < right.len() {
             (left, right) = (right, left);
         }
-        for (group, (count, files)) in right {
-            let known = left.entry(group).or_insert((0, 0));
-            known.0 += count;
-            known.1 += files;
+        // Tasks have different files.
+        for (group, counts) in right {
+            let known = left.entry(group).or_default();
+            known.count += counts.count;
+            known.files += counts.files;
         }
         Ok(left)
     })?;
     let text = view.words();
     let mut found: Vec<HitGroup> = groups
         .into_iter()
-        .map(|(group, (count, files))| {
+        .map(|(group, GroupCounts { count, files, .. })| {
             let mut bytes = Vec::new();
             for (index, (key, words)) in keys
                 .iter()

@@ -1,8 +1,9 @@
 //! Search: spans that match a query, files ranked by words, and the statistics of both.
 //!
-//! `words` evaluates the tests of a query once on the dictionary, `places` finds the boundaries of units, `spans` finds
-//! spans, which are of type `Hit`, `context` reads the words around them. The other files each are a table function:
-//! `concordance`, `frequencies`, `collocations`, `keywords`, `dispersion`, `growth`, `ranking`.
+//! `words` evaluates the tests of a query once on the dictionary, `places` finds the boundaries of units, `span_table` makes an automaton
+//! ready for grammars, `spans` finds spans, which are of type `Hit`, `context` reads the words around them. `terms` finds those of a query for files, `ranking` scores
+//! files and units, `excerpt` shows them. The other files each are a table function:
+//! `concordance`, `frequencies`, `collocations`, `keywords`, `dispersion`, `growth`.
 //!
 //! Invariant: answers are those of the current texts. Totals are exact: nothing is sampled unless the caller asks for it.
 
@@ -10,24 +11,29 @@ pub(crate) mod collocations;
 pub(crate) mod concordance;
 mod context;
 pub(crate) mod dispersion;
+pub(crate) mod excerpt;
 pub(crate) mod frequencies;
 pub(crate) mod growth;
 pub(crate) mod hit;
 pub(crate) mod keywords;
 mod places;
 pub(crate) mod ranking;
+mod span_table;
 pub(crate) mod spans;
+mod terms;
 mod words;
 
 use std::fmt::Display;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use zipfdb_search::simple::Tokenize;
+use zipfdb_search::algebra::Stemmer;
+use zipfdb_search::simple::{self, FileQuery, Operator, QueryOptions, Tokenize};
 use zipfdb_sql::search_call::SearchFunction;
 use zipfdb_storage::Tokenizer;
 
 use crate::Error;
+use crate::notice::Notice;
 use crate::tokenize;
 
 /// The error for a query that is wrong.
@@ -48,6 +54,52 @@ pub(crate) fn argument_error(
         subject: format!("{argument} of {}()", function.name()),
         reason: reason.to_string(),
     }
+}
+
+/// How a query in the simple language is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryMode {
+    /// Terms are joined by OR.
+    Any,
+    /// Terms are joined by AND.
+    All,
+    /// What is no query is ignored, with a notice.
+    Lenient,
+}
+
+/// A query in the simple language, and notices on what of it was ignored.
+///
+/// # Errors
+/// If it is no query, unless the mode is lenient.
+pub(crate) fn read_query(
+    text: &str,
+    mode: QueryMode,
+    stemmer: Option<Stemmer>,
+    tokenizer: Tokenizer,
+) -> zipfdb_search::Result<(FileQuery, Vec<Notice>)> {
+    let options = QueryOptions {
+        operator: if mode == QueryMode::All {
+            Operator::And
+        } else {
+            Operator::Or
+        },
+        stemmer,
+        ..QueryOptions::default()
+    };
+    let tokenizer = QueryTokenizer(tokenizer);
+    if mode != QueryMode::Lenient {
+        return Ok((simple::parse(text, &options, &tokenizer)?, Vec::new()));
+    }
+    let read = simple::parse_lenient(text, &options, &tokenizer);
+    let notices = read.notices.iter().map(|error| {
+        let text = format!(
+            "the query is read leniently: {}: {}",
+            error.place(),
+            error.fault()
+        );
+        Notice::new(text, error.hint().map(str::to_owned))
+    });
+    Ok((read.query, notices.collect()))
 }
 
 /// A word with a value for each measure.
@@ -76,7 +128,7 @@ fn sort_by_measure(words: &mut [MeasuredWord]) {
 }
 
 /// Cuts queries into words as the texts of a corpus are cut.
-pub(crate) struct QueryTokenizer(pub(crate) Tokenizer);
+struct QueryTokenizer(Tokenizer);
 
 impl Tokenize for QueryTokenizer {
     fn words(&self, text: &str) -> Vec<Range<usize>> {

@@ -1,31 +1,31 @@
 //! Spans of files that match a query.
 //!
 //! Invariant: hits are those of the current texts, in order of file, start and end. First the places are found where spans may
-//! begin, by one of three ways: near the occurrences of rare words that every span has; by the automaton on the grammar; by the
-//! automaton on words, which pending edits and boundaries of units need. Then the words behind each place are read for its ends.
+//! begin, by one of three ways: near the occurrences of rare words that every span has; by the automaton on the grammar, over words
+//! or with the gaps between them; by the automaton on words, which pending edits, sentences and windows need. Then the words behind
+//! each place are read for its ends.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::iter;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use rayon::prelude::*;
-use zipfdb_kernels::StepTable;
 use zipfdb_search::algebra::{Constraint, Span, SpanQuery, Strategy, Unit, WordTest};
-use zipfdb_search::automaton::{Anchor, DEAD, Dfa, Form, LazyDfa, Letter, Nfa, SpanAutomaton};
+use zipfdb_search::automaton::{Anchor, DEAD, Form, LazyDfa, Letter, Nfa, SpanAutomaton};
 use zipfdb_search::matcher::MatcherLimits;
 use zipfdb_search::naive::{SpanMatcher, TextWindow, UnitPlaces};
 use zipfdb_sql::quote;
 
-use super::context::{self, NEAR_WORDS};
+use super::context::NEAR_WORDS;
 use super::hit::Hit;
-use super::places::Stretch;
+use super::places::{Passage, PassageReader};
 use super::query_error;
+use super::span_table::span_table;
 use super::words::{WordBits, passing};
 use crate::answer::access_path::Run;
-use crate::answer::{CorpusView, Occurrence, PlaceRanges, SpanPasses, WordStream};
+use crate::answer::{CorpusView, SpanPasses};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
 
@@ -60,8 +60,95 @@ pub(crate) struct SpanSearch {
     /// How often each word occurs, if that decides.
     totals: Vec<u64>,
     way: Way,
-    /// The units of the places of the file that was read last: hits of one file are asked for one after another.
-    last_places: Mutex<Option<(u32, Arc<Vec<u64>>)>>,
+    /// The words that are the hits, each occurrence one, if that is so and they are few.
+    only_words: Option<Vec<u32>>,
+}
+
+/// Places of a file where hits may begin.
+struct FilePart {
+    file: u32,
+    places: Range<u64>,
+}
+
+/// Hits of some files, in order, found as they are asked for: those that begin in few words at first.
+#[derive(Clone)]
+pub(crate) struct HitPages {
+    search: Arc<SpanSearch>,
+    files: Arc<[u32]>,
+    /// The number of files that were searched, and the place in the next one.
+    searched: usize,
+    place: u64,
+    /// Words that are searched next.
+    words: u64,
+}
+
+/// Words that are searched for one page of hits, at first and at most.
+const PAGE_WORDS: u64 = 1 << 13;
+const PAGE_WORDS_MAX: u64 = 1 << 24;
+
+/// The most words of a part of a file, which one thread searches.
+const PART_WORDS: u64 = 1 << 18;
+
+/// A page of this many words makes ready to search all files.
+const PREPARED_WORDS: u64 = 1 << 19;
+
+/// A file takes as long as this many words in addition to its own.
+const FILE_WORDS: u64 = 64;
+
+impl HitPages {
+    /// Nothing is searched yet.
+    pub(crate) fn new(search: Arc<SpanSearch>, files: &[u32]) -> HitPages {
+        HitPages {
+            search,
+            files: files.into(),
+            searched: 0,
+            place: 0,
+            words: PAGE_WORDS,
+        }
+    }
+
+    /// The query.
+    pub(crate) fn search(&self) -> &Arc<SpanSearch> {
+        &self.search
+    }
+
+    /// The next hits, perhaps none; nothing behind the last file.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run must end.
+    pub(crate) fn next(&mut self, run: Run<'_>) -> Result<Option<Vec<Hit>>> {
+        let search = self.search.clone();
+        let mut parts = Vec::new();
+        let mut left = self.words;
+        while left > 0
+            && let Some(&file) = self.files.get(self.searched)
+        {
+            let FilePart { places, .. } = search.all_of(file);
+            let mut part = self.place..places.end;
+            if search.is_divisible() {
+                part.end = part.end.min(part.start + left.min(PART_WORDS));
+            }
+            left = left.saturating_sub(part.end - part.start + FILE_WORDS);
+            if part.end == places.end {
+                (self.searched, self.place) = (self.searched + 1, 0);
+            } else {
+                self.place = part.end;
+            }
+            parts.push(FilePart { file, places: part });
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        if self.words >= PREPARED_WORDS {
+            search.prepare_all(run)?;
+        }
+        self.words = (self.words * 4).min(PAGE_WORDS_MAX);
+        let of_parts = (parts.par_iter()).map_init(
+            || Machines::new(&search),
+            |machines, part| search.hits_in(part, machines, run),
+        );
+        Ok(Some(of_parts.collect::<Result<Vec<_>>>()?.concat()))
+    }
 }
 
 /// How the places are found where spans may begin.
@@ -84,6 +171,8 @@ struct AnchorWords {
     count: u64,
     /// For each file how often they occur.
     counts: Vec<u64>,
+    /// For each file where, once all files are searched.
+    positions: OnceLock<Vec<Vec<u64>>>,
 }
 
 /// Anchors with more words than this are none.
@@ -118,9 +207,11 @@ impl SpanSearch {
             return Err(query_error(reason));
         }
         let words = WordBits::new(view, &automaton.tests, run)?;
-        // Words are numbered by u32.
-        let all = 0..view.vocabulary()?.len() as u32;
-        let mut sets: Vec<u64> = all.clone().map(|word| words.of(word)).collect();
+        let word_count = view.vocabulary()?.len();
+        let mut sets: Vec<u64> = words.words().iter().map(|(_, bits)| *bits).collect();
+        if sets.len() < word_count || sets.is_empty() {
+            sets.push(0);
+        }
         sets.sort_unstable();
         sets.dedup();
         if sets.len() > usize::from(u16::MAX) {
@@ -128,8 +219,11 @@ impl SpanSearch {
                 "its tests divide the words into more than 65,535 classes",
             ));
         }
-        let class = |word: u32| sets.binary_search(&words.of(word)).unwrap_or_default() as u16;
-        let class_of = all.map(class).collect();
+        // Words that pass no test are of the first class.
+        let mut class_of = vec![0; word_count];
+        for (word, bits) in words.words() {
+            class_of[*word as usize] = sets.binary_search(bits).unwrap_or_default() as u16;
+        }
         let words_max = query.span.lengths().maximum;
         let (mut units, mut reads_gaps, mut reads_totals) = (Vec::new(), false, false);
         query.span.visit(&mut |span| match span {
@@ -148,28 +242,29 @@ impl SpanSearch {
         let matcher = SpanMatcher::new(&query, MatcherLimits::default()).map_err(query_error)?;
         let letters: Vec<Letter> = sets.iter().copied().map(Letter::Word).collect();
         let backwards = automaton.nfa.reversed();
-        let way = if !units.is_empty() {
-            Way::Words
-        } else if let Some(anchor) = anchor(view, &query, (&automaton.tests, &words), run)? {
-            Way::Anchored(anchor)
-        } else {
-            match Dfa::new(
-                &backwards,
-                &letters,
-                Form::Searching,
-                TABLE_MAX / letters.len().max(1),
-            ) {
-                None => Way::Words,
-                Some(dfa) => {
-                    let table =
-                        StepTable::new(letters.len(), dfa.table(), |state| dfa.is_match(state));
-                    Way::Grammar(SpanPasses::new(view, table, dfa.start()))
-                }
-            }
+        let way = match anchor(
+            view,
+            &query,
+            automaton.is_exact,
+            (&automaton.tests, &words),
+            run,
+        )? {
+            Some(anchor) => Way::Anchored(anchor),
+            None => span_table(&backwards, &automaton.boundaries, &letters, TABLE_MAX)
+                .map_or(Way::Words, |table| {
+                    Way::Grammar(SpanPasses::new(view, table))
+                }),
+        };
+        let only_words = match &query.span {
+            Span::Word(_) if automaton.is_exact => match automaton.tests[..] {
+                [_] => words.few(0, ANCHOR_WORDS_MAX),
+                _ => None,
+            },
+            _ => None,
         };
         Ok(SpanSearch {
             way,
-            last_places: Mutex::default(),
+            only_words,
             view: view.clone(),
             units,
             matcher,
@@ -211,13 +306,34 @@ impl SpanSearch {
         }
     }
 
-    /// Hits of some files, in the order given.
+    /// Makes ready to search all files.
     ///
     /// # Errors
     /// If a segment is damaged, or the run must end.
-    pub(crate) fn hits(&self, files: &[u32], run: Run<'_>) -> Result<Vec<Hit>> {
-        let of_files = files.par_iter().map(|&file| self.hits_of(file, run));
-        Ok(of_files.collect::<Result<Vec<_>>>()?.concat())
+    pub(crate) fn prepare_all(&self, run: Run<'_>) -> Result<()> {
+        let Way::Anchored(anchor) = &self.way else {
+            return Ok(());
+        };
+        if anchor.positions.get().is_some() {
+            return Ok(());
+        }
+        let mut positions = vec![Vec::new(); self.view.files().len()];
+        for &word in &anchor.words {
+            let found = self.view.all_positions(word, run)?;
+            for (all, more) in positions.iter_mut().zip(found) {
+                if all.is_empty() {
+                    *all = more;
+                } else {
+                    all.extend(more);
+                }
+            }
+        }
+        if anchor.words.len() > 1 {
+            positions.iter_mut().for_each(|all| all.sort_unstable());
+        }
+        // Another thread may have been first, with the same.
+        let _ = anchor.positions.set(positions);
+        Ok(())
     }
 
     /// The number of hits in each of some files, in the order given.
@@ -225,6 +341,7 @@ impl SpanSearch {
     /// # Errors
     /// If a segment is damaged, or the run must end.
     pub(crate) fn counts(&self, files: &[u32], run: Run<'_>) -> Result<Vec<u64>> {
+        self.prepare_all(run)?;
         let has_one_end =
             self.query.strategy == Strategy::Shortest || self.query.span.lengths().is_fixed();
         let known = match &self.way {
@@ -233,14 +350,43 @@ impl SpanSearch {
                 .span_counts(passes, &self.class_of, files, run.stop)?,
             _ => vec![None; files.len()],
         };
-        let counts = files
-            .par_iter()
-            .zip(known)
-            .map(|(&file, known)| match known {
+        let counts = (files.par_iter().zip(known)).map_init(
+            || Machines::new(self),
+            |machines, (&file, known)| match known {
                 Some(known) => Ok(known),
-                None => Ok(self.hits_of(file, run)?.len() as u64),
-            });
+                None => Ok(self.hits_in(&self.all_of(file), machines, run)?.len() as u64),
+            },
+        );
         counts.collect()
+    }
+
+    /// The number of all hits, if the counts of some words are that.
+    ///
+    /// # Errors
+    /// If a segment is damaged.
+    pub(crate) fn known_count(&self, run: Run<'_>) -> Result<Option<u64>> {
+        let Some(words) = &self.only_words else {
+            return Ok(None);
+        };
+        let counts = words
+            .iter()
+            .map(|&word| self.view.count(self.view.word(word), run));
+        counts.sum::<Result<u64>>().map(Some)
+    }
+
+    /// All hits.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run must end.
+    pub(crate) fn all_hits(&self, run: Run<'_>) -> Result<Vec<Hit>> {
+        self.prepare_all(run)?;
+        // Files are numbered by u32.
+        let files = (0..self.view.files().len() as u32).into_par_iter();
+        let of_files = files.map_init(
+            || Machines::new(self),
+            |machines, file| self.hits_in(&self.all_of(file), machines, run),
+        );
+        Ok(of_files.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Hits of one file.
@@ -248,17 +394,41 @@ impl SpanSearch {
     /// # Errors
     /// If a segment is damaged, or the run must end.
     pub(crate) fn hits_of(&self, file: u32, run: Run<'_>) -> Result<Vec<Hit>> {
-        check(run.stop)?;
-        let words = self.view.files()[file as usize].words;
-        let places = self.unit_places(file, run)?;
-        let text = SearchedFile {
+        self.hits_in(&self.all_of(file), &mut Machines::new(self), run)
+    }
+
+    /// All places of a file.
+    fn all_of(&self, file: u32) -> FilePart {
+        FilePart {
             file,
-            words,
-            boundaries: self.boundaries(&places, words),
-            places,
+            places: 0..self.view.files()[file as usize].words,
+        }
+    }
+
+    /// Whether the hits that begin in a part of a file can be found alone.
+    fn is_divisible(&self) -> bool {
+        let is_alone = match &self.way {
+            Way::Grammar(_) => self.automaton.boundaries.is_empty(),
+            Way::Anchored(_) | Way::Words => true,
         };
-        let mut machines = Machines::new(self);
-        let starts = self.starts(&text, &mut machines, run)?;
+        // Of the longest spans one may lie in another that begins far before.
+        let is_fixed = self.query.span.lengths().is_fixed();
+        is_alone
+            && self.words_max.is_some()
+            && (is_fixed || self.query.strategy != Strategy::Longest)
+    }
+
+    /// Hits that begin at some places, by the automata of a thread.
+    fn hits_in(
+        &self,
+        part: &FilePart,
+        machines: &mut Machines<'_>,
+        run: Run<'_>,
+    ) -> Result<Vec<Hit>> {
+        check(run.stop)?;
+        let file = part.file;
+        let mut text = SearchedFile::new(self, file);
+        let starts = self.starts(&mut text, &part.places, machines, run)?;
         let lengths = self.query.span.lengths();
         if self.automaton.is_exact && lengths.is_fixed() {
             let length = lengths.minimum;
@@ -269,27 +439,38 @@ impl SpanSearch {
             });
             return Ok(hits.collect());
         }
-        self.hits_from(&text, &starts, &mut machines, run)
+        self.hits_from(&mut text, &starts, machines, run)
     }
 
     /// The places of a file where spans may begin, ascending.
     fn starts(
         &self,
-        text: &SearchedFile,
+        text: &mut SearchedFile<'_>,
+        places: &Range<u64>,
         machines: &mut Machines<'_>,
         run: Run<'_>,
     ) -> Result<Vec<u64>> {
-        let whole = || iter::once(0..text.words).collect();
+        let all = iter::once(places.clone()).collect();
         let ranges: Vec<Range<u64>> = match &self.way {
             Way::Grammar(passes) => {
-                let found = (self.view).span_starts(passes, &self.class_of, text.file, run.stop)?;
-                if let Some(starts) = found {
+                let behind = self.behind(places.end, text.words);
+                let part = (text.file, places.start..behind);
+                let found = (self.view).span_starts(passes, &self.class_of, part, run.stop)?;
+                if let Some(mut starts) = found {
+                    starts.truncate(starts.partition_point(|&start| start < places.end));
                     return Ok(starts);
                 }
-                whole()
+                all
             }
-            Way::Anchored(anchor) => self.ranges_near(anchor, text, run)?,
-            Way::Words => whole(),
+            Way::Anchored(anchor) => {
+                let ranges = self.ranges_near(anchor, text, places, run)?;
+                if self.words_max.is_none() {
+                    // Boundaries end what begins there.
+                    return Ok(ranges.into_iter().flatten().collect());
+                }
+                ranges
+            }
+            Way::Words => all,
         };
         let mut starts = Vec::new();
         for range in ranges {
@@ -298,7 +479,7 @@ impl SpanSearch {
             while first < range.end {
                 check(run.stop)?;
                 let end = (first + stretch).min(range.end);
-                let classes = self.classes(text, first..self.behind(end, text.words), run)?;
+                let classes = text.classes(first..self.behind(end, text.words), run)?;
                 let found = machines.starts(&classes, (end - first) as usize)?;
                 starts.extend(found.into_iter().map(|start| first + start as u64));
                 first = end;
@@ -311,27 +492,37 @@ impl SpanSearch {
     fn ranges_near(
         &self,
         anchor: &AnchorWords,
-        text: &SearchedFile,
+        text: &SearchedFile<'_>,
+        places: &Range<u64>,
         run: Run<'_>,
     ) -> Result<Vec<Range<u64>>> {
-        if anchor.counts[text.file as usize] == 0 {
+        let file = text.file as usize;
+        if anchor.counts[file] == 0 {
             return Ok(Vec::new());
         }
-        let mut positions = Vec::new();
-        for &word in &anchor.words {
-            let found = (self.view).positions_of(text.file as usize, word, run)?;
-            positions.extend(found);
-        }
-        positions.sort_unstable();
+        let mut found = Vec::new();
+        let positions = if let Some(all) = anchor.positions.get() {
+            &all[file]
+        } else {
+            for &word in &anchor.words {
+                found.extend(self.view.positions_of(file, word, run)?);
+            }
+            found.sort_unstable();
+            &found
+        };
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for position in positions {
+        for &position in positions {
             let Some(last) = position.checked_sub(anchor.from) else {
                 continue;
             };
-            let first = position.saturating_sub(anchor.to);
+            let first = position.saturating_sub(anchor.to).max(places.start);
+            let end = (last + 1).min(places.end);
+            if first >= end {
+                continue;
+            }
             match ranges.last_mut() {
-                Some(range) if first <= range.end => range.end = range.end.max(last + 1),
-                _ => ranges.push(first..last + 1),
+                Some(range) if first <= range.end => range.end = range.end.max(end),
+                _ => ranges.push(first..end),
             }
         }
         Ok(ranges)
@@ -340,7 +531,7 @@ impl SpanSearch {
     /// The hits that begin at some places.
     fn hits_from(
         &self,
-        text: &SearchedFile,
+        text: &mut SearchedFile<'_>,
         starts: &[u64],
         machines: &mut Machines<'_>,
         run: Run<'_>,
@@ -355,6 +546,15 @@ impl SpanSearch {
                 hits.push(Hit { file, start, end });
             }
         };
+        if self.automaton.is_exact {
+            let mut behind = WordsBehind::new(text, run);
+            for &start in starts {
+                check(run.stop)?;
+                behind.begin(start);
+                machines.ends(&mut behind, start, strategy, |length| push(start, length))?;
+            }
+            return Ok(hits);
+        }
         let mut rest = starts;
         while let Some(&first) = rest.first() {
             check(run.stop)?;
@@ -369,21 +569,13 @@ impl SpanSearch {
             let (now, later) = rest.split_at(count);
             rest = later;
             let behind = self.behind(now[count - 1] + 1, text.words);
-            if self.automaton.is_exact {
-                let classes = self.classes(text, first..behind, run)?;
-                for &start in now {
-                    let push = |length: usize| push(start, length as u64);
-                    machines.ends(&classes, (start - first) as usize, strategy, push)?;
-                }
-                continue;
-            }
             let range = self.window_of(first..behind, text.words)?;
-            let window = WordWindow::read(self, file, range, &text.places)?;
+            let window = WordWindow::read(text, range)?;
             let window_text = window.text();
             let mut evaluation = self.matcher.on(&window_text, WORK_MAX);
             for &start in now {
                 check(run.stop)?;
-                let found = evaluation.hits_at((start - window.range.start) as usize);
+                let found = evaluation.hits_at((start - window.passage.range.start) as usize);
                 for hit in found.map_err(query_error)? {
                     push(start, hit.range.len() as u64);
                 }
@@ -412,33 +604,18 @@ impl SpanSearch {
         Ok(start..end)
     }
 
-    /// For each place of a file a bit for each unit of the query that has a boundary there; nothing if the query names no unit.
-    fn unit_places(&self, file: u32, run: Run<'_>) -> Result<Arc<Vec<u64>>> {
-        if self.units.is_empty() {
-            return Ok(Arc::default());
-        }
-        if let Some((last, places)) = &*self.last_places.lock()
-            && *last == file
-        {
-            return Ok(places.clone());
-        }
-        let places = Arc::new(unit_places(&self.view, file, &self.units, run)?);
-        *self.last_places.lock() = Some((file, places.clone()));
-        Ok(places)
-    }
-
     /// The captures of a hit, by the names of [`SpanSearch::captures`]: positions in the file.
     ///
     /// # Errors
     /// If a segment is damaged, or the query takes too much work.
     pub(crate) fn captures_of(&self, hit: &Hit, run: Run<'_>) -> Result<Vec<Option<Range<u64>>>> {
-        let words = self.view.files()[hit.file as usize].words;
-        let places = self.unit_places(hit.file, run)?;
-        let range = self.window_of(hit.start..hit.end, words)?;
-        let window = WordWindow::read(self, hit.file, range, &places)?;
+        check(run.stop)?;
+        let mut file = SearchedFile::new(self, hit.file);
+        let range = self.window_of(hit.start..hit.end, file.words)?;
+        let window = WordWindow::read(&mut file, range)?;
         let text = window.text();
         let mut evaluation = self.matcher.on(&text, WORK_MAX);
-        let base = window.range.start;
+        let base = window.passage.range.start;
         let found = evaluation.hits_at((hit.start - base) as usize);
         let mut found = found.map_err(query_error)?.into_iter();
         let found = found.find(|found| base + found.range.end as u64 == hit.end);
@@ -476,38 +653,15 @@ impl SpanSearch {
         self.query.show.is_some()
     }
 
-    /// The words of a file in a range as letters.
-    fn classes<'t>(
-        &self,
-        text: &'t SearchedFile,
-        range: Range<u64>,
-        run: Run<'_>,
-    ) -> Result<Classes<'t>> {
-        let words = context::read(&self.view, text.file, range.clone(), run)?;
-        let classes = words.into_iter().map(|word| self.class_of[word as usize]);
-        let places = text.boundaries.as_ref();
-        Ok(Classes {
-            words: classes.collect(),
-            places: places.map(|places| &places[range.start as usize..=range.end as usize]),
-        })
-    }
-
-    /// For each place of a file the boundaries there; none if the automaton reads none. `places` has a bit for each unit.
-    fn boundaries(&self, places: &[u64], words: u64) -> Option<Vec<u8>> {
-        let wanted = &self.automaton.boundaries;
-        if wanted.is_empty() {
-            return None;
+    /// The boundaries of a place that the automaton reads, of those of the units there.
+    fn boundaries(&self, units: u64, place: u64, words: u64) -> u8 {
+        let mut bits = 0;
+        for (bit, boundary) in self.automaton.boundaries.iter().enumerate() {
+            let unit = self.units.iter().position(|unit| *unit == boundary.unit);
+            let is_there = unit.is_some_and(|unit| units >> unit & 1 == 1);
+            bits |= u8::from(is_there && is_possible(place, words, boundary.is_end)) << bit;
         }
-        let marks = (0..).zip(places).map(|(place, units_here): (u64, _)| {
-            let mut bits = 0;
-            for (bit, boundary) in wanted.iter().enumerate() {
-                let unit = self.units.iter().position(|unit| *unit == boundary.unit);
-                let is_there = unit.is_some_and(|unit| units_here >> unit & 1 == 1);
-                bits |= u8::from(is_there && is_possible(place, words, boundary.is_end)) << bit;
-            }
-            bits
-        });
-        Some(marks.collect())
+        bits
     }
 }
 
@@ -519,65 +673,133 @@ fn is_possible(place: u64, words: u64, is_end: bool) -> bool {
 /// How often a word occurs in the corpus.
 type Frequency<'a> = dyn Fn(&[u8]) -> u64 + 'a;
 
+/// A file that is searched.
+struct SearchedFile<'a> {
+    search: &'a SpanSearch,
+    file: u32,
+    words: u64,
+    /// Reads what decides on all spans.
+    passages: PassageReader<'a>,
+    /// Reads what the automaton decides on.
+    letters: PassageReader<'a>,
+}
+
+impl<'a> SearchedFile<'a> {
+    fn new(search: &'a SpanSearch, file: u32) -> SearchedFile<'a> {
+        let reader = |units| PassageReader::new(&search.view, file, units);
+        // Units that no boundary of the automaton names need not be read.
+        let is_read = !search.automaton.boundaries.is_empty();
+        SearchedFile {
+            search,
+            file,
+            words: search.view.files()[file as usize].words,
+            passages: reader(&search.units),
+            letters: reader(if is_read { &search.units } else { &[] }),
+        }
+    }
+
+    /// The words of a range as letters.
+    fn classes(&mut self, range: Range<u64>, run: Run<'_>) -> Result<Classes> {
+        let mut classes = Classes::default();
+        let mut at = range.start;
+        while at < range.end {
+            check(run.stop)?;
+            let end = (at + STRETCH_WORDS).min(range.end);
+            self.append(&mut classes, at..end, run)?;
+            at = end;
+        }
+        Ok(classes)
+    }
+
+    /// Appends the letters of a range, which begins at the last place of the classes.
+    fn append(&mut self, to: &mut Classes, range: Range<u64>, run: Run<'_>) -> Result<()> {
+        let search = self.search;
+        let (words, places) = self.letters.numbers(range.clone(), run)?;
+        let classes = words.iter().map(|&word| search.class_of[word as usize]);
+        to.words.extend(classes);
+        if !search.automaton.boundaries.is_empty() {
+            to.places.pop();
+            let places = (range.start..).zip(places);
+            let bits = places.map(|(place, units)| search.boundaries(units, place, self.words));
+            to.places.extend(bits);
+        }
+        Ok(())
+    }
+}
+
+/// The words of a file from a place on, read as far as they are asked for.
+struct WordsBehind<'r, 'a> {
+    text: &'r mut SearchedFile<'a>,
+    run: Run<'r>,
+    /// What was read, from the place `first` on.
+    classes: Classes,
+    first: u64,
+    /// Words that are read next.
+    next: u64,
+}
+
+impl<'r, 'a> WordsBehind<'r, 'a> {
+    fn new(text: &'r mut SearchedFile<'a>, run: Run<'r>) -> Self {
+        WordsBehind {
+            text,
+            run,
+            classes: Classes::default(),
+            first: 0,
+            next: 0,
+        }
+    }
+
+    /// Begins at a place behind the one before; words near the last one are read together with it.
+    fn begin(&mut self, start: u64) {
+        let end = self.first + self.classes.words.len() as u64;
+        if start > end + NEAR_WORDS || self.next == 0 {
+            self.classes = Classes::default();
+            self.first = start;
+            let most = self.text.search.words_max.unwrap_or(NEAR_WORDS);
+            self.next = most.clamp(1, STRETCH_WORDS);
+        } else if start - self.first >= STRETCH_WORDS && start <= end {
+            let passed = (start - self.first) as usize;
+            self.classes.words.drain(..passed);
+            if !self.classes.places.is_empty() {
+                self.classes.places.drain(..passed);
+            }
+            self.first = start;
+        }
+    }
+
+    /// Reads on until the word at a position is there; whether the file has it.
+    fn reach(&mut self, position: u64) -> Result<bool> {
+        if position >= self.text.words {
+            return Ok(false);
+        }
+        let mut end = self.first + self.classes.words.len() as u64;
+        while end <= position {
+            check(self.run.stop)?;
+            let to = (end + self.next).min(self.text.words);
+            self.text.append(&mut self.classes, end..to, self.run)?;
+            self.next = (self.next * 2).min(STRETCH_WORDS);
+            end = to;
+        }
+        Ok(true)
+    }
+}
+
 /// Consecutive words of a file with what is between them.
 struct WordWindow<'a> {
     search: &'a SpanSearch,
-    range: Range<u64>,
+    passage: Passage,
     file_words: u64,
-    words: Vec<Occurrence>,
-    /// The text from the end of the word before the window to the start of the word behind it; empty if gaps do not decide.
-    text: Vec<u8>,
-    /// The offset of the text.
-    base: u64,
-    /// The units of each place of the window.
-    places: &'a [u64],
     frequency: Box<Frequency<'a>>,
 }
 
 impl<'a> WordWindow<'a> {
-    fn read(
-        search: &'a SpanSearch,
-        file: u32,
-        range: Range<u64>,
-        places: &'a [u64],
-    ) -> Result<WordWindow<'a>> {
+    fn read(text: &mut SearchedFile<'a>, range: Range<u64>) -> Result<WordWindow<'a>> {
+        let search = text.search;
         let view = &search.view;
-        let summary = &view.files()[file as usize];
-        // One word more on each side, between which the gaps lie.
-        let wide = range.start.saturating_sub(1)..(range.end + 1).min(summary.words);
-        let wanted = PlaceRanges {
-            positions: wide.start..=wide.end - 1,
-            ..PlaceRanges::ALL
-        };
-        let mut stream = WordStream::within(view.clone(), vec![file], wanted, 0);
-        let mut words: Vec<Occurrence> = Vec::new();
-        stream.fill(&mut words, (wide.end - wide.start) as usize)?;
-        words.retain(|word| wide.contains(&word.position));
-        let word_end = |word: &Occurrence| word.offset + view.word(word.word).len() as u64;
-        let base = match words.first() {
-            Some(first) if first.position < range.start => word_end(first),
-            _ => 0,
-        };
-        let end = match words.last() {
-            Some(last) if last.position >= range.end => last.offset,
-            _ => summary.bytes,
-        };
-        words.retain(|word| range.contains(&word.position));
-        let text = if search.reads_gaps {
-            view.extract(file as usize, base, end - base)?
-        } else {
-            Vec::new()
-        };
         Ok(WordWindow {
             search,
-            file_words: summary.words,
-            words,
-            text,
-            base,
-            places: places
-                .get(range.start as usize..=range.end as usize)
-                .unwrap_or_default(),
-            range,
+            passage: text.passages.read(range, search.reads_gaps)?,
+            file_words: text.words,
             frequency: Box::new(|word| {
                 let found = view.vocabulary().and_then(|words| words.find(word));
                 let total = |word: u32| search.totals.get(word as usize).copied();
@@ -587,23 +809,23 @@ impl<'a> WordWindow<'a> {
     }
 
     fn text(&self) -> TextWindow<'_> {
-        let view = &self.search.view;
-        let mut gaps: Vec<&[u8]> = Vec::with_capacity(self.words.len() + 1);
-        let mut at = self.base;
+        let (view, passage) = (&self.search.view, &self.passage);
+        let mut gaps: Vec<&[u8]> = Vec::with_capacity(passage.words.len() + 1);
+        let mut at = passage.base;
         let gap = |from: u64, to: u64| {
-            let range = (from - self.base) as usize..(to - self.base) as usize;
-            self.text.get(range).unwrap_or_default()
+            let range = (from - passage.base) as usize..(to - passage.base) as usize;
+            passage.text.get(range).unwrap_or_default()
         };
-        for word in &self.words {
+        for word in &passage.words {
             gaps.push(gap(at, word.offset));
             at = word.offset + view.word(word.word).len() as u64;
         }
-        gaps.push(gap(at, at.max(self.base + self.text.len() as u64)));
+        gaps.push(gap(at, at.max(passage.base + passage.text.len() as u64)));
         let mut units = HashMap::new();
         for (bit, unit) in self.search.units.iter().enumerate() {
             let mut found = UnitPlaces::default();
-            for (place, bits) in self.places.iter().enumerate() {
-                let in_file = self.range.start + place as u64;
+            for (place, bits) in passage.places.iter().enumerate() {
+                let in_file = passage.range.start + place as u64;
                 if bits >> bit & 1 == 1 {
                     let is_possible = |is_end| is_possible(in_file, self.file_words, is_end);
                     found.starts.extend(is_possible(false).then_some(place));
@@ -613,58 +835,54 @@ impl<'a> WordWindow<'a> {
             units.insert(*unit, found);
         }
         TextWindow {
-            words: (self.words.iter().map(|word| view.word(word.word))).collect(),
+            words: (passage.words.iter().map(|word| view.word(word.word))).collect(),
             gaps,
-            position: self.range.start,
-            offset: self.base,
+            position: passage.range.start,
+            offset: passage.base,
             frequency: &*self.frequency,
             units,
         }
     }
 }
 
-/// A file that is searched.
-struct SearchedFile {
-    file: u32,
-    words: u64,
-    /// The units of each place, if the query names any.
-    places: Arc<Vec<u64>>,
-    /// The boundaries of each place that the automaton reads, if it reads any.
-    boundaries: Option<Vec<u8>>,
-}
+/// A few words, and how often they occur together.
+type FewWords = (Vec<u32>, u64);
 
 /// Rare words of which every span has one, if looking them up takes less time than reading all words. `known` has the words that
 /// pass some tests.
 fn anchor(
     view: &CorpusView,
     query: &SpanQuery,
+    is_exact: bool,
     known: (&[WordTest], &WordBits),
     run: Run<'_>,
 ) -> Result<Option<AnchorWords>> {
-    if query.span.lengths().maximum.is_none() {
+    if query.span.lengths().maximum.is_none() && !(is_exact && is_in_units(&query.span)) {
         return Ok(None);
     }
-    let totals = view.totals(run)?;
-    let few: RefCell<HashMap<WordTest, Option<Vec<u32>>>> = RefCell::default();
+    let few: RefCell<HashMap<WordTest, Option<FewWords>>> = RefCell::default();
     let failed = RefCell::new(None);
+    let find = |test: &WordTest| -> Result<Option<FewWords>> {
+        let (tests, bits) = known;
+        let words = match tests.iter().position(|other| other == test) {
+            Some(number) => bits.few(number, ANCHOR_WORDS_MAX),
+            None => Some(passing(view, test, run)?).filter(|words| words.len() <= ANCHOR_WORDS_MAX),
+        };
+        let Some(words) = words else { return Ok(None) };
+        let counts = words.iter().map(|&word| view.count(view.word(word), run));
+        let count = counts.sum::<Result<u64>>()?;
+        Ok(Some((words, count)))
+    };
     let cost = |test: &WordTest| {
         let mut few = few.borrow_mut();
-        let words = few.entry(test.clone()).or_insert_with(|| {
-            let (tests, bits) = known;
-            let words = match tests.iter().position(|other| other == test) {
-                Some(number) => Ok(bits.passing(number)),
-                None => passing(view, test, run),
-            };
-            match words {
-                Ok(words) => (words.len() <= ANCHOR_WORDS_MAX).then_some(words),
-                Err(error) => {
-                    *failed.borrow_mut() = Some(error);
-                    None
-                }
+        let words = few.entry(test.clone()).or_insert_with(|| match find(test) {
+            Ok(words) => words,
+            Err(error) => {
+                *failed.borrow_mut() = Some(error);
+                None
             }
         });
-        let sum = |words: &Vec<u32>| words.iter().map(|&word| totals[word as usize]).sum();
-        words.as_ref().map_or(u64::MAX >> 1, sum)
+        words.as_ref().map_or(u64::MAX >> 1, |(_, count)| *count)
     };
     let found = query.span.anchor(&cost);
     if let Some(error) = failed.take() {
@@ -683,8 +901,8 @@ fn anchor(
         return Ok(None);
     }
     let few = few.into_inner();
-    let words = tests.iter().filter_map(|test| few.get(test)?.clone());
-    let mut words: Vec<u32> = words.flatten().collect();
+    let words = tests.iter().filter_map(|test| few.get(test)?.as_ref());
+    let mut words: Vec<u32> = words.flat_map(|(words, _)| words.iter().copied()).collect();
     words.sort_unstable();
     words.dedup();
     let texts: Vec<Vec<u8>> = words.iter().map(|&word| view.word(word).to_vec()).collect();
@@ -699,14 +917,36 @@ fn anchor(
         to,
         count: cost,
         counts,
+        positions: OnceLock::new(),
     }))
 }
 
-/// A stretch of a file as letters.
-struct Classes<'a> {
+/// Whether each span is within a unit that is no file, so that it ends soon.
+fn is_in_units(span: &Span) -> bool {
+    match span {
+        Span::Within {
+            container,
+            is_negated: false,
+            ..
+        } if let Span::Unit(unit) = **container
+            && !matches!(unit, Unit::File | Unit::Record) =>
+        {
+            true
+        }
+        Span::Within { span, .. }
+        | Span::WithinWords { span, .. }
+        | Span::Containing { span, .. }
+        | Span::Capture { span, .. } => is_in_units(span),
+        _ => false,
+    }
+}
+
+/// Words of a file as letters.
+#[derive(Default)]
+struct Classes {
     words: Vec<u16>,
-    /// The boundaries of each place, one more than there are words, if any are asked for.
-    places: Option<&'a [u8]>,
+    /// The boundaries of each place, one more than there are words; empty if the automaton reads none.
+    places: Vec<u8>,
 }
 
 /// The automata of one thread.
@@ -726,7 +966,7 @@ impl<'a> Machines<'a> {
     }
 
     /// The places before `end` where spans begin, ascending.
-    fn starts(&mut self, text: &Classes<'_>, end: usize) -> Result<Vec<usize>> {
+    fn starts(&mut self, text: &Classes, end: usize) -> Result<Vec<usize>> {
         let machine = &mut self.backwards;
         let mut starts = Vec::new();
         let mut state = machine.start();
@@ -743,25 +983,32 @@ impl<'a> Machines<'a> {
         Ok(starts)
     }
 
-    /// Calls `push` with the number of words of each span from `start` that the strategy keeps.
+    /// Calls `push` with the number of words of each span from `start` that the strategy keeps. Reads no further than to where no
+    /// span ends any more.
     fn ends(
         &mut self,
-        text: &Classes<'_>,
-        start: usize,
+        text: &mut WordsBehind<'_, '_>,
+        start: u64,
         strategy: Strategy,
-        mut push: impl FnMut(usize),
+        mut push: impl FnMut(u64),
     ) -> Result<()> {
         let machine = &mut self.forwards;
-        let begin = machine.start();
-        let mut state = step_place(machine, begin, text, start)?;
+        let mut state = machine.start();
         let mut longest = None;
-        for (length, &class) in (1..).zip(&text.words[start..]) {
-            state = step(machine, state, u32::from(class))?;
+        let mut position = start;
+        while text.reach(position)? {
+            let place = (position - text.first) as usize;
+            if position == start {
+                state = step_place(machine, state, &text.classes, place)?;
+            }
+            state = step(machine, state, u32::from(text.classes.words[place]))?;
             if state == DEAD {
                 break;
             }
-            state = step_place(machine, state, text, start + length)?;
+            state = step_place(machine, state, &text.classes, place + 1)?;
+            position += 1;
             if machine.is_match(state) {
+                let length = position - start;
                 match strategy {
                     Strategy::Shortest => {
                         push(length);
@@ -785,13 +1032,8 @@ fn step(machine: &mut LazyDfa<'_>, state: u32, letter: u32) -> Result<u32> {
 }
 
 /// The state behind the boundaries of a place.
-fn step_place(
-    machine: &mut LazyDfa<'_>,
-    state: u32,
-    text: &Classes<'_>,
-    place: usize,
-) -> Result<u32> {
-    let boundaries = text.places.map_or(0, |places| places[place]);
+fn step_place(machine: &mut LazyDfa<'_>, state: u32, text: &Classes, place: usize) -> Result<u32> {
+    let boundaries = text.places.get(place).copied().unwrap_or(0);
     let next = machine.step_place(state, u64::from(boundaries));
     next.ok_or_else(too_many_states)
 }
@@ -800,63 +1042,4 @@ fn too_many_states() -> Error {
     query_error(format!(
         "it needs more than {DETERMINISTIC_STATES_MAX} states; hint: use smaller numbers in `{{n,m}}`, or fewer alternatives"
     ))
-}
-
-/// For each place of a file the units that have a boundary there.
-fn unit_places(
-    view: &Arc<CorpusView>,
-    file: u32,
-    units: &[Unit],
-    run: Run<'_>,
-) -> Result<Vec<u64>> {
-    let summary = &view.files()[file as usize];
-    let mut stream = WordStream::within(view.clone(), vec![file], PlaceRanges::ALL, 0);
-    let mut places = vec![0; summary.words as usize + 1];
-    let mut buffer: Vec<Occurrence> = Vec::new();
-    // The first word and the first byte that no stretch has had.
-    let (mut first, mut base) = (0u64, 0u64);
-    let mut has_more = true;
-    while has_more {
-        check(run.stop)?;
-        let wanted = buffer.len() + STRETCH_WORDS as usize;
-        has_more = stream.fill(&mut buffer, wanted)?;
-        let text_end = match buffer.last() {
-            Some(last) if has_more => last.offset,
-            _ => summary.bytes,
-        };
-        let text = view.extract(file as usize, base, text_end - base)?;
-        let count = if has_more {
-            // A sentence begins behind the end of a line, so the first word there begins a stretch that is like the whole text.
-            let line = memchr::memrchr(b'\n', &text).map(|at| base + at as u64);
-            let Some(line) = line else { continue };
-            buffer.partition_point(|word| word.offset < line)
-        } else {
-            buffer.len()
-        };
-        if count == 0 && has_more {
-            continue;
-        }
-        let end = if has_more {
-            buffer[count].offset
-        } else {
-            text_end
-        };
-        let words: Vec<(u64, u32)> = buffer[..count]
-            .iter()
-            .map(|word| (word.offset, view.word(word.word).len() as u32))
-            .collect();
-        let stretch = Stretch {
-            first,
-            file_words: summary.words,
-            text: &text[..(end - base) as usize],
-            base,
-            words: &words,
-        };
-        for (place, bits) in (first as usize..).zip(stretch.boundaries(units)) {
-            places[place] |= bits;
-        }
-        buffer.drain(..count);
-        (first, base) = (first + count as u64, end);
-    }
-    Ok(places)
 }

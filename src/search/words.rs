@@ -1,8 +1,10 @@
 //! Which words of a corpus pass the tests of a query.
 //!
-//! Invariant: bit `i` of a word is set if the word may pass test `i`: exactly, unless the test depends on the place of the word.
+//! Invariant: bit `i` of a word is set if the word may pass test `i`: exactly, unless the test depends on the place of the word. The
+//! work depends on the words that may pass, not on the dictionary, if the tests name texts or prefixes.
 
 use std::borrow::Cow;
+use std::{iter, mem};
 
 use rayon::prelude::*;
 use zipfdb_search::algebra::WordTest;
@@ -17,9 +19,10 @@ use crate::runtime::interrupt::check;
 /// Words of one task.
 const TASK_WORDS: usize = 1 << 12;
 
-/// For each word of a corpus the tests that it passes.
+/// The words of a corpus that pass tests.
 pub(crate) struct WordBits {
-    bits: Vec<u64>,
+    /// Words that pass a test, ascending, with the tests that they pass.
+    passing: Vec<(u32, u64)>,
 }
 
 impl WordBits {
@@ -28,28 +31,42 @@ impl WordBits {
     /// # Errors
     /// If a test is wrong, a segment is damaged, or the run must end.
     pub(crate) fn new(view: &CorpusView, tests: &[WordTest], run: Run<'_>) -> Result<WordBits> {
-        let words = view.vocabulary()?;
-        let mut bits = vec![0; words.len()];
+        let mut bits = WordBits {
+            passing: Vec::new(),
+        };
         for (index, test) in tests.iter().enumerate() {
             check(run.stop)?;
-            let passing = passing(view, test, run)?;
-            passing
-                .iter()
-                .for_each(|&word| bits[word as usize] |= 1 << index);
+            bits.add(&passing(view, test, run)?, 1 << index);
         }
-        Ok(WordBits { bits })
+        Ok(bits)
     }
 
-    /// The tests that a word passes.
-    pub(crate) fn of(&self, word: u32) -> u64 {
-        self.bits[word as usize]
+    /// Sets a bit of some words, which ascend.
+    fn add(&mut self, words: &[u32], bit: u64) {
+        let mut merged = Vec::with_capacity(self.passing.len() + words.len());
+        let mut known = mem::take(&mut self.passing).into_iter().peekable();
+        for &word in words {
+            merged.extend(iter::from_fn(|| known.next_if(|(other, _)| *other < word)));
+            let same = known.next_if(|(other, _)| *other == word);
+            merged.push((word, same.map_or(0, |(_, bits)| bits) | bit));
+        }
+        merged.extend(known);
+        self.passing = merged;
     }
 
-    /// The words that pass a test, ascending. Linear in the dictionary.
-    pub(crate) fn passing(&self, test: usize) -> Vec<u32> {
-        let words = (0..).zip(&self.bits);
-        let passing = words.filter(|(_, bits)| *bits >> test & 1 == 1);
-        passing.map(|(word, _)| word).collect()
+    /// The words that pass a test, ascending, with the tests that they pass; all others pass none.
+    pub(crate) fn words(&self) -> &[(u32, u64)] {
+        &self.passing
+    }
+
+    /// The words that pass a test, ascending, if there are at most `words_max`.
+    pub(crate) fn few(&self, test: usize, words_max: usize) -> Option<Vec<u32>> {
+        let passing = self
+            .passing
+            .iter()
+            .filter(|(_, bits)| bits >> test & 1 == 1);
+        let few: Vec<u32> = passing.map(|(word, _)| *word).take(words_max + 1).collect();
+        (few.len() <= words_max).then_some(few)
     }
 }
 
