@@ -28,7 +28,7 @@ enum DictionaryTexts {
 
 /// Distinct texts made by a query.
 struct MadeTexts {
-    texts: Vec<String>,
+    texts: Arc<Vec<String>>,
     /// The rank of each text in order of bytes.
     ranks: OnceLock<Vec<u32>>,
 }
@@ -50,6 +50,11 @@ impl TextDictionary {
 
     /// A dictionary of distinct texts, fewer than 2^32.
     pub(crate) fn made(texts: Vec<String>) -> TextDictionary {
+        TextDictionary::shared(Arc::new(texts))
+    }
+
+    /// As `made`, of texts that others have too.
+    pub(crate) fn shared(texts: Arc<Vec<String>>) -> TextDictionary {
         let made = MadeTexts {
             texts,
             ranks: OnceLock::new(),

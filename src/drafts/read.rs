@@ -396,8 +396,9 @@ mod tests {
             name: name.to_owned(),
             bytes: content.len() as u64,
             identity: SourceIdentity::of(&fs::metadata(&path).unwrap()),
-            path,
+            path: path.into(),
             decoding: None,
+            unpacked: None,
         }
     }
 

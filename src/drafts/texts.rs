@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::paths::encodings::{Decoded, EncodingWatch, ForeignText, MARK_SIZE_MAX, TextEncoding};
 use crate::paths::sources::{SIZE_UNKNOWN, Source, SourceIdentity};
 use crate::paths::streams;
+use crate::paths::unpacked::UnpackedText;
 
 /// Texts to make segments of, in order of name.
 pub trait Texts: Sync {
@@ -110,7 +111,13 @@ impl SourceTexts {
     fn open_bytes(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
         let source = &self.sources[text];
         if source.bytes == SIZE_UNKNOWN {
-            return Ok(Box::new(Stream(streams::open_to_read(&source.path)?)));
+            return Ok(Box::new(Stream(streams::open_source(&source.path)?)));
+        }
+        if let Some(unpacked) = &source.unpacked {
+            return Ok(Box::new(UnpackedInOrder {
+                unpacked,
+                range: 0..source.bytes,
+            }));
         }
         Ok(Box::new(FileInOrder {
             opened: OpenFile::open(source)?,
@@ -140,7 +147,7 @@ impl Texts for SourceTexts {
     }
 
     fn path(&self, text: usize) -> PathBuf {
-        self.sources[text].path.clone()
+        self.sources[text].path.to_path_buf()
     }
 
     /// Lets the system read files ahead. A failure is met again when the file is opened.
@@ -148,7 +155,7 @@ impl Texts for SourceTexts {
         #[cfg(target_os = "linux")]
         for source in &self.sources[texts] {
             use rustix::fs::{Advice, fadvise};
-            if source.bytes == SIZE_UNKNOWN {
+            if source.bytes == SIZE_UNKNOWN || source.unpacked.is_some() {
                 continue;
             }
             if let Ok(file) = File::open(&source.path) {
@@ -159,8 +166,8 @@ impl Texts for SourceTexts {
         let _ = texts;
     }
 
-    fn may_be_left_out(&self, _text: usize) -> bool {
-        true
+    fn may_be_left_out(&self, text: usize) -> bool {
+        self.sources[text].unpacked.is_none()
     }
 
     fn open(&self, text: usize) -> io::Result<Box<dyn OpenText + '_>> {
@@ -197,8 +204,18 @@ impl Texts for SourceTexts {
         {
             return Ok(None);
         }
-        let opened = OpenFile::open(source)?;
         let mut beginning = Vec::new();
+        if let Some(unpacked) = &source.unpacked {
+            let mut beginning = vec![0; BEGINNING];
+            unpacked.read_at(&mut beginning, 0)?;
+            return Ok(Some(Arc::new(RangedUnpacked {
+                unpacked,
+                beginning,
+                text,
+                foreign: &self.foreign,
+            })));
+        }
+        let opened = OpenFile::open(source)?;
         opened.read_at(0..BEGINNING as u64, &mut beginning)?;
         Ok(Some(Arc::new(RangedFile {
             opened,
@@ -273,6 +290,61 @@ impl RangedText for RangedFile<'_> {
         let start = text.len();
         self.read(range.clone(), text)?;
         self.note(range, &text[start..])?;
+        let mut watch = EncodingWatch::of_part(&self.beginning);
+        watch.see(&text[start..]);
+        if let Some(kind) = watch.verdict() {
+            self.foreign.lock().insert(self.text, kind);
+        }
+        Ok(())
+    }
+}
+
+/// A text of an import that is read from start to end.
+struct UnpackedInOrder<'a> {
+    unpacked: &'a UnpackedText,
+    /// The bytes that were not read.
+    range: Range<u64>,
+}
+
+impl Read for UnpackedInOrder<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.range.end - self.range.start;
+        let size = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        self.unpacked
+            .read_at(&mut buffer[..size], self.range.start)?;
+        self.range.start += size as u64;
+        Ok(size)
+    }
+}
+
+impl OpenText for UnpackedInOrder<'_> {
+    fn finish(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A text of an import that is read in parts.
+#[cfg(unix)]
+struct RangedUnpacked<'a> {
+    unpacked: &'a UnpackedText,
+    beginning: Vec<u8>,
+    text: usize,
+    foreign: &'a Mutex<BTreeMap<usize, ForeignText>>,
+}
+
+#[cfg(unix)]
+impl RangedText for RangedUnpacked<'_> {
+    fn read(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        text.try_reserve_exact(size)?;
+        let start = text.len();
+        text.resize(start + size, 0);
+        self.unpacked.read_at(&mut text[start..], range.start)
+    }
+
+    fn read_part(&self, range: Range<u64>, text: &mut Vec<u8>) -> io::Result<()> {
+        let start = text.len();
+        self.read(range, text)?;
         let mut watch = EncodingWatch::of_part(&self.beginning);
         watch.see(&text[start..]);
         if let Some(kind) = watch.verdict() {

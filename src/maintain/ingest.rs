@@ -102,6 +102,14 @@ pub(crate) enum NewSegment {
 }
 
 impl NewSegment {
+    /// Its files, or parts of files.
+    pub(crate) fn files(&self) -> &[FileEntry] {
+        match self {
+            NewSegment::Grammar(new, _) => &new.files,
+            NewSegment::Text(new) => &new.files,
+        }
+    }
+
     /// Whether no other segment follows.
     pub(crate) fn is_last(&self) -> bool {
         match self {
@@ -230,7 +238,7 @@ fn ingest_within(
     report.unreadable.extend(listing.unreadable);
     report
         .unreadable
-        .sort_unstable_by(|left, right| left.path.cmp(&right.path));
+        .sort_by(|left, right| left.path.cmp(&right.path));
     Ok(report)
 }
 

@@ -15,10 +15,11 @@ use std::sync::atomic::AtomicBool;
 use rayon::ThreadPool;
 use zipfdb_kernels::gompresso::PackedPieces;
 use zipfdb_storage::{
-    CorpusRecord, Publication, SegmentForm, SegmentInfo, SegmentParts, SegmentWriter, TextParts,
+    CorpusRecord, CorpusSettings, FileEntry, MetadataValue, Publication, SegmentColumn,
+    SegmentForm, SegmentInfo, SegmentParts, SegmentWriter, TextParts,
 };
 
-use crate::answer::{CorpusView, StoredView};
+use crate::answer::{CorpusView, StoredView, stored_value};
 use crate::engine::core::Core;
 use crate::ingest::Progress;
 use crate::maintain::device_coder::encode_on_device;
@@ -143,7 +144,13 @@ pub(crate) fn recompress(
     let view = Arc::new(view);
     let full = segment_bytes(&record.settings, core.cache.limit());
     let replaced: Vec<u64> = match scope {
-        Scope::All if !is_edited && is_one_copy(&record, &stored, full) => Vec::new(),
+        Scope::All
+            if !is_edited
+                && is_one_copy(&record, &stored, full)
+                && !has_dropped_columns(&record, &stored)? =>
+        {
+            Vec::new()
+        }
         Scope::All => record.segments.clone(),
         Scope::Due => due(&record, full, &view, std::iter::empty())?,
         Scope::Packed => match few_touched(&record, &view)? {
@@ -183,7 +190,8 @@ pub(crate) fn recompress(
             &meter,
             means,
             &mut |new| {
-                let info = write(core, &mut publication, new)?;
+                let metadata = metadata_of(&view, &record.settings, new.files(), stop)?;
+                let info = write(core, &mut publication, new, &metadata)?;
                 segments.push(info.segment_id);
                 Ok(info)
             },
@@ -225,6 +233,7 @@ pub(crate) fn write(
     core: &Core,
     publication: &mut Publication,
     segment: NewSegment,
+    metadata: &[SegmentColumn],
 ) -> Result<SegmentInfo> {
     let is_last = segment.is_last();
     let (header, path) = publication.next_segment(UNICODE_VERSION, is_last)?;
@@ -236,6 +245,7 @@ pub(crate) fn write(
                 files: &new.files,
                 dictionary: &new.dictionary,
                 grammar: &new.grammar,
+                metadata,
             };
             SegmentWriter::write_with(backend, &path, parts, |grammar, dictionary| {
                 let devices = &core.runtime.devices;
@@ -251,10 +261,40 @@ pub(crate) fn write(
                 files: &new.files,
                 tokens: new.tokens,
                 text: &text,
+                metadata,
             };
             Ok(SegmentWriter::write_text(backend, &path, parts)?)
         }
     }
+}
+
+/// The metadata that files of these names have in a view, but columns in which none has a value. Files that the view lacks have
+/// none.
+pub(crate) fn metadata_of(
+    view: &CorpusView,
+    settings: &CorpusSettings,
+    files: &[FileEntry],
+    stop: &AtomicBool,
+) -> Result<Vec<SegmentColumn>> {
+    let declared = settings.metadata.columns();
+    if declared.is_empty() {
+        return Ok(Vec::new());
+    }
+    let places = files.iter().map(|file| view.find_file(&file.name));
+    let places: Vec<Option<usize>> = places.collect();
+    let mut columns = Vec::new();
+    for column in declared {
+        let known = view.metadata(column, stop)?;
+        let value = |place: &Option<usize>| {
+            let value = place.and_then(|place| stored_value(column.kind, &known.value(place)));
+            value.unwrap_or(MetadataValue::Null)
+        };
+        let values: Vec<MetadataValue> = places.iter().map(value).collect();
+        if values.iter().any(|value| *value != MetadataValue::Null) {
+            columns.push(SegmentColumn::new(column.clone(), &values)?);
+        }
+    }
+    Ok(columns)
 }
 
 /// Whether the segments are those of one COPY of the files, if segments have up to `full` bytes of text.
@@ -282,6 +322,20 @@ fn is_one_copy(record: &CorpusRecord, stored: &StoredView, full: u64) -> bool {
             .all(|pair| pair[0].text_bytes() + pair[1].text_bytes() > full)
 }
 
+/// Whether a segment has a column that the corpus no longer has.
+fn has_dropped_columns(record: &CorpusRecord, stored: &StoredView) -> Result<bool> {
+    let declared = record.settings.metadata.columns();
+    for segment in stored.segments() {
+        let columns = segment.metadata()?;
+        let is_declared =
+            |found: &SegmentColumn| declared.iter().any(|known| known.id == found.column.id);
+        if !columns.iter().all(is_declared) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The segments to replace, if files with the names `going` leave their segments with the edited files, and segments have up to
 /// `full` bytes of text.
 pub(super) fn due<'a>(
@@ -294,7 +348,7 @@ pub(super) fn due<'a>(
     let sizes: Vec<u64> = (stored.segments().iter())
         .map(|segment| segment.text_bytes())
         .collect();
-    let names = view.overlay().files().map(|(name, _)| &**name).chain(going);
+    let names = view.overlay().names().chain(going);
     // The text to be written again: the edited files, and the others of their segments.
     let (mut chosen, bytes) = touched(view, names);
     chosen.extend((0..sizes.len()).filter(|&segment| stored.segments()[segment].is_packed()));
@@ -318,7 +372,7 @@ pub(super) fn due<'a>(
 /// The segments that edits touch, and those with other parts of their files, if they have no more text than is pending.
 fn few_touched(record: &CorpusRecord, view: &CorpusView) -> Result<Option<Vec<u64>>> {
     let stored = view.stored();
-    let names = view.overlay().files().map(|(name, _)| &**name);
+    let names = view.overlay().names();
     let (mut chosen, _) = touched(view, names);
     close(stored, &mut chosen)?;
     let sizes = chosen

@@ -21,7 +21,7 @@ use crate::ingest::Progress;
 use crate::maintain::ingest::{
     Means, Report, ViewTexts, ingest_texts, segment_bytes, segment_form,
 };
-use crate::maintain::recompress::{ViewFiles, due, files_of, write};
+use crate::maintain::recompress::{ViewFiles, due, files_of, metadata_of, write};
 use crate::overlay::Overlay;
 use crate::overlay::edits::Base;
 use crate::paths::sources::{Listing, OnError, Unreadable};
@@ -90,8 +90,8 @@ pub(crate) fn replace(
         go_on()?;
         let left_out: HashSet<&Path> = unreadable.iter().map(|left| left.path.as_path()).collect();
         let mut sources = listing.sources.clone();
-        sources.retain(|source| !left_out.contains(source.path.as_path()));
-        let replacements: HashSet<PathBuf> = (sources.iter())
+        sources.retain(|source| !left_out.contains(&*source.path));
+        let replacements: HashSet<Arc<Path>> = (sources.iter())
             .filter(|source| is_replacement(&source.name))
             .map(|source| source.path.clone())
             .collect();
@@ -127,13 +127,15 @@ pub(crate) fn replace(
                 progress,
                 means,
                 &mut |new| {
-                    let info = write(core, &mut publication, new)?;
+                    // A file that is replaced keeps its metadata.
+                    let metadata = metadata_of(&view, settings, new.files(), stop)?;
+                    let info = write(core, &mut publication, new, &metadata)?;
                     base.push(info.segment_id);
                     Ok(info)
                 },
             )
         })?;
-        let failed = (report.unreadable.iter()).filter(|left| replacements.contains(&left.path));
+        let failed = (report.unreadable.iter()).filter(|left| replacements.contains(&*left.path));
         let failed: Vec<Unreadable> = failed.cloned().collect();
         if !failed.is_empty() {
             unreadable.extend(failed);
@@ -155,7 +157,7 @@ pub(crate) fn replace(
         report.grown = texts.sources.grown();
         report.unreadable.extend(unreadable);
         report.unreadable.extend(listing.unreadable.iter().cloned());
-        (report.unreadable).sort_unstable_by(|left, right| left.path.cmp(&right.path));
+        (report.unreadable).sort_by(|left, right| left.path.cmp(&right.path));
         return Ok(Some(report));
     }
 }

@@ -14,6 +14,7 @@ use super::operation::Operation;
 use super::splices::{ByteSource, StretchPart, Stretches, Version};
 use crate::Result;
 use crate::bisect::gallop;
+use crate::merge::sum_equal;
 use crate::overlay::CHARACTER_BYTES;
 use crate::tokenize::{self, Sink, has_glued_space, word_edge};
 
@@ -433,15 +434,13 @@ fn edge_after(tokenizer: Tokenizer, text: &[u8], is_end: bool) -> Option<usize> 
 impl Changes {
     /// Sorts and merges changes, which come in any order.
     pub(super) fn new(mut changes: Vec<Change>) -> Changes {
-        changes.par_sort_unstable_by_key(|change| (change.word, change.place, change.edits));
-        changes.dedup_by(|next, kept| {
-            let key = |change: &Change| (change.word, change.place, change.edits);
-            let is_same = key(next) == key(kept);
-            if is_same {
-                kept.more += next.more;
-            }
-            is_same
-        });
+        let key = |change: &Change| (change.word, change.place, change.edits);
+        changes.par_sort_unstable_by_key(key);
+        sum_equal(
+            &mut changes,
+            |left, right| key(left) == key(right),
+            |kept, next| kept.more += next.more,
+        );
         changes.retain(|change| change.more != 0);
         let steps = changes.iter();
         let mut sums: Vec<(u32, i64)> = steps

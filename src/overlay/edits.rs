@@ -364,6 +364,10 @@ pub(crate) fn encode(
             let files = until(files, |_| 0, interrupt);
             LogRecord::delete(corpus, files.map(|file| &**file))
         }
+        EditBatch::Set(rows) => {
+            let rows = until(rows, |_| 0, interrupt);
+            LogRecord::set(corpus, rows.map(|(file, values)| (&**file, &values[..])))
+        }
     };
     // The iterator may have ended early: a batch that lacks rows is not used.
     interrupt.check()?;
@@ -392,9 +396,10 @@ pub(crate) fn decode(record: &LogRecord<'_>) -> Result<EditBatch> {
     let mut inserted = Vec::new();
     let mut replaced = Vec::new();
     let mut deleted = Vec::new();
+    let mut set = Vec::new();
     let texts = shared_texts(record.edits().map(|edit| match edit {
         Edit::Insert { text, .. } | Edit::Replace { text, .. } => text,
-        Edit::Delete { .. } => &[],
+        Edit::Delete { .. } | Edit::Set { .. } => &[],
     }))?;
     for (edit, text) in record.edits().zip(texts) {
         match edit {
@@ -405,6 +410,7 @@ pub(crate) fn decode(record: &LogRecord<'_>) -> Result<EditBatch> {
             }),
             Edit::Replace { file, .. } => replaced.push((names.shared(file), text)),
             Edit::Delete { file } => deleted.push(names.shared(file)),
+            Edit::Set { file, values } => set.push((names.shared(file), values.to_vec())),
         }
     }
     // A record has edits of one kind.
@@ -412,6 +418,8 @@ pub(crate) fn decode(record: &LogRecord<'_>) -> Result<EditBatch> {
         EditBatch::Replace(replaced)
     } else if !deleted.is_empty() {
         EditBatch::Delete(deleted)
+    } else if !set.is_empty() {
+        EditBatch::Set(set)
     } else {
         EditBatch::Insert(inserted)
     })

@@ -9,6 +9,7 @@
 
 pub(crate) mod changed_count;
 pub(crate) mod edits;
+mod metadata;
 mod pieces;
 mod regions;
 
@@ -18,16 +19,18 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use imbl::OrdMap;
 use zipfdb_sql::quote;
+use zipfdb_storage::MetadataValue;
 
 use crate::{Error, Result};
 
+pub(crate) use metadata::FileMetadata;
 pub(crate) use pieces::{Piece, Pieces};
 pub(crate) use regions::{
     CHARACTER_BYTES, Region, RegionPlace, RegionWord, Regions, StoredText, add_up,
 };
 
 /// Edits of a corpus that are made together. Each row sees the text before all of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EditBatch {
     /// Texts to insert. Equal offsets keep the order of rows.
     Insert(Vec<Insertion>),
@@ -35,7 +38,12 @@ pub(crate) enum EditBatch {
     Replace(Vec<(Arc<str>, Bytes)>),
     /// Files to delete.
     Delete(Vec<Arc<str>>),
+    /// Values of files, by the numbers of columns; the last row of a name and column counts.
+    Set(Vec<FileValues>),
 }
+
+/// Values of a file, by the numbers of columns.
+pub(crate) type FileValues = (Arc<str>, Vec<(u32, MetadataValue)>);
 
 /// A text to insert into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +88,8 @@ pub(crate) struct EditedFile {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     files: OrdMap<Arc<str>, FileState>,
+    /// The files whose metadata is not as stored.
+    metadata: OrdMap<Arc<str>, Arc<FileMetadata>>,
     pending_bytes: u64,
     /// The segments that the edits rest on, ascending.
     base: Arc<[u64]>,
@@ -91,14 +101,16 @@ const EDIT_BYTES: u64 = 64;
 impl EditBatch {
     /// The files that it names; a name may come several times.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<str>> {
-        let (inserted, replaced, deleted) = match self {
-            EditBatch::Insert(rows) => (&rows[..], &[][..], &[][..]),
-            EditBatch::Replace(rows) => (&[][..], &rows[..], &[][..]),
-            EditBatch::Delete(files) => (&[][..], &[][..], &files[..]),
+        let (inserted, replaced, deleted, set) = match self {
+            EditBatch::Insert(rows) => (&rows[..], &[][..], &[][..], &[][..]),
+            EditBatch::Replace(rows) => (&[][..], &rows[..], &[][..], &[][..]),
+            EditBatch::Delete(files) => (&[][..], &[][..], &files[..], &[][..]),
+            EditBatch::Set(rows) => (&[][..], &[][..], &[][..], &rows[..]),
         };
         let inserted = inserted.iter().map(|row| &row.file);
         let replaced = replaced.iter().map(|(file, _)| file);
-        inserted.chain(replaced).chain(deleted)
+        let set = set.iter().map(|(file, _)| file);
+        inserted.chain(replaced).chain(deleted).chain(set)
     }
 
     /// Whether it has no rows.
@@ -164,7 +176,12 @@ impl EditedFile {
 impl Overlay {
     /// Whether every file is as stored.
     pub(crate) fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        !self.edits_texts() && self.metadata.is_empty()
+    }
+
+    /// Whether the text of a file is not as stored.
+    pub(crate) fn edits_texts(&self) -> bool {
+        !self.files.is_empty()
     }
 
     /// An overlay without edits on these segments, which ascend.
@@ -182,10 +199,16 @@ impl Overlay {
 
     /// Whether it is a clone of the other.
     pub(crate) fn is_same(&self, other: &Overlay) -> bool {
-        (self.is_empty() && other.is_empty()) || self.files.ptr_eq(&other.files)
+        (self.is_empty() && other.is_empty())
+            || (self.files.ptr_eq(&other.files) && self.metadata.ptr_eq(&other.metadata))
     }
 
-    /// The files that are not as stored, in order of name.
+    /// The number of files whose text is not as stored.
+    pub(crate) fn edited_files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The files whose text is not as stored, in order of name.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<str>, &FileState)> {
         self.files.iter()
     }
@@ -228,6 +251,7 @@ impl Overlay {
             EditBatch::Insert(rows) => edited.insert(rows, stored, go_on)?,
             EditBatch::Replace(rows) => edited.replace(rows, stored, go_on)?,
             EditBatch::Delete(files) => edited.delete(files, stored, go_on)?,
+            EditBatch::Set(rows) => edited.set(rows, stored, go_on)?,
         }
         *self = edited;
         Ok(())
@@ -340,9 +364,11 @@ impl Overlay {
                 Some(bytes) => {
                     self.pending_bytes += bytes + EDIT_BYTES;
                     self.files.insert(name.clone(), FileState::Deleted);
+                    self.forget_metadata(name, true);
                 }
                 None => {
                     self.files.remove(name);
+                    self.forget_metadata(name, false);
                 }
             }
         }

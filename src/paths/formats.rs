@@ -19,6 +19,12 @@ pub(crate) const SIGNATURE_END: usize = 262;
 
 const DECOMPRESS: Option<&str> = Some("decompress them first");
 const UNPACK: Option<&str> = Some("unpack them first, and copy the directory");
+/// The remedy for what COPY unpacks where it is asked to.
+const AUTO: Option<&str> = if cfg!(feature = "formats") {
+    Some("COPY ... WITH (format = 'auto') unpacks them")
+} else {
+    Some("unpack them first, and copy the directory")
+};
 const EXTRACT: Option<&str> = Some("extract their text first, as `pdftotext` does of PDF");
 const ZIP: Option<&str> =
     Some("unpack them first, or save them as plain text if they are documents");
@@ -37,21 +43,21 @@ const fn format(
 
 /// All known formats.
 pub(crate) static ALL: &[FileFormat] = &[
-    format("gzip", DECOMPRESS, &[(0, b"\x1f\x8b\x08")]),
-    format("Zstandard", DECOMPRESS, &[(0, b"\x28\xb5\x2f\xfd")]),
-    format("xz", DECOMPRESS, &[(0, b"\xfd7zXZ\0")]),
+    format("gzip", AUTO, &[(0, b"\x1f\x8b\x08")]),
+    format("Zstandard", AUTO, &[(0, b"\x28\xb5\x2f\xfd")]),
+    format("xz", AUTO, &[(0, b"\xfd7zXZ\0")]),
     format("lzip", DECOMPRESS, &[(0, b"LZIP\x01")]),
-    format("LZ4", DECOMPRESS, &[(0, b"\x04\x22\x4d\x18")]),
+    format("LZ4", AUTO, &[(0, b"\x04\x22\x4d\x18")]),
     format("compress", DECOMPRESS, &[(0, b"\x1f\x9d\x90")]),
     // The mark of a block, or of the end of an empty file, behind the size of blocks.
-    format("bzip2", DECOMPRESS, &[(0, b"BZh"), (4, b"1AY&SY")]),
-    format("bzip2", DECOMPRESS, &[(0, b"BZh"), (4, b"\x17rE8P\x90")]),
+    format("bzip2", AUTO, &[(0, b"BZh"), (4, b"1AY&SY")]),
+    format("bzip2", AUTO, &[(0, b"BZh"), (4, b"\x17rE8P\x90")]),
     format(
         "text packed by `zipf pack`",
         Some("`zipf unpack` unpacks them"),
         &[(0, b"\x89ZDBPAK\n")],
     ),
-    format("tar", UNPACK, &[(257, b"ustar")]),
+    format("tar", AUTO, &[(257, b"ustar")]),
     format("zip", ZIP, &[(0, b"PK\x03\x04")]),
     format("zip", ZIP, &[(0, b"PK\x05\x06")]),
     format("7z", UNPACK, &[(0, b"7z\xbc\xaf\x27\x1c")]),

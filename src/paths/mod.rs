@@ -8,6 +8,7 @@ pub(crate) mod formats;
 pub(crate) mod renamed;
 pub(crate) mod sources;
 pub(crate) mod streams;
+pub(crate) mod unpacked;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -42,6 +43,22 @@ fn unescaped(path: &Path) -> Option<PathBuf> {
 #[cfg(not(unix))]
 fn unescaped(_path: &Path) -> Option<PathBuf> {
     None
+}
+
+/// The name in a corpus of a path that an archive has, part by part as of paths on disk.
+#[cfg(feature = "formats")]
+pub(crate) fn name_of_bytes(path: &[u8]) -> String {
+    let parts: Vec<Cow<'_, str>> = (path.split(|&byte| byte == b'/'))
+        .map(zipfdb_storage::escaped)
+        .collect();
+    parts.join("/")
+}
+
+/// The path that a name in a corpus stands for; `name_of_bytes` of it is the name.
+#[cfg(feature = "formats")]
+pub(crate) fn bytes_of_name(name: &str) -> Vec<u8> {
+    let parts: Vec<Cow<'_, [u8]>> = name.split('/').map(zipfdb_storage::restored).collect();
+    parts.join(&b'/')
 }
 
 /// A path without symbolic links, `.` and `..`. Components that do not exist stay as they are.

@@ -7,6 +7,7 @@
 
 use crate::overlay::check_name;
 use crate::paths::encodings::{Decoding, MARK_SIZE_MAX, TextEncoding};
+use crate::paths::unpacked::UnpackedText;
 use crate::paths::{database_around, is_database, meant, renamed, streams};
 use crate::runtime::interrupt::check;
 use crate::{Error, Result};
@@ -18,6 +19,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
@@ -29,14 +31,16 @@ use zipfdb_storage::{IoReason, PathText};
 pub struct Source {
     /// Its name in the corpus.
     pub name: String,
-    /// Its path.
-    pub path: PathBuf,
+    /// Its path; texts that were unpacked from one file share it.
+    pub path: Arc<Path>,
     /// Its size when it was listed, or [`SIZE_UNKNOWN`].
     pub bytes: u64,
     /// Its identity, to detect that another file has taken its place; none where the system has none.
     pub(crate) identity: Option<SourceIdentity>,
     /// Its decoding, if it has one that is known before it is read.
     pub(crate) decoding: Option<Decoding>,
+    /// Its text, if it was unpacked from the file at the path.
+    pub(crate) unpacked: Option<UnpackedText>,
 }
 
 /// The identity of a file: its device, its number, and when it was created, as numbers are used again.
@@ -110,6 +114,9 @@ pub struct Listing {
     pub encoding: TextEncoding,
 }
 
+/// The name of the text of standard input.
+const STANDARD_INPUT_NAME: &str = "stdin";
+
 /// The most symbolic links to directories that one listing follows: links that cross can make a few directories look like an
 /// endless tree.
 const LINKS_MAX: usize = 1 << 16;
@@ -139,6 +146,17 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
         ..Walk::default()
     };
     let path = &*meant(path);
+    if streams::is_standard(path) {
+        walk.listing.sources.push(Source {
+            name: STANDARD_INPUT_NAME.to_owned(),
+            path: path.into(),
+            bytes: SIZE_UNKNOWN,
+            identity: None,
+            decoding: None,
+            unpacked: None,
+        });
+        return Ok(walk.listing);
+    }
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             refuse_database(path, database)?;
@@ -153,10 +171,11 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
                 Some(name) if streams::is_stream(metadata.file_type()) => {
                     walk.listing.sources.push(Source {
                         name: name.into_owned(),
-                        path: path.to_owned(),
+                        path: path.into(),
                         bytes: SIZE_UNKNOWN,
                         identity: None,
                         decoding: None,
+                        unpacked: None,
                     });
                 }
                 Some(name) => walk.file(name.into_owned(), path.to_owned(), &metadata),
@@ -176,10 +195,7 @@ pub fn list_sources(path: &Path, database: Option<&Path>, stop: &AtomicBool) -> 
         Err(error) => return Err(cannot_open(path, error)),
     }
     let mut listing = walk.listing;
-    listing
-        .sources
-        .sort_by(|left, right| (&left.name, &left.path).cmp(&(&right.name, &right.path)));
-    listing.refuse_equal_names();
+    listing.sort_by_name();
     listing
         .unreadable
         .sort_unstable_by(|left, right| left.path.cmp(&right.path));
@@ -217,13 +233,14 @@ impl Listing {
             check(stop)?;
             // A file that cannot be opened is an error when it is read.
             if source.bytes != SIZE_UNKNOWN
+                && source.unpacked.is_none()
                 && let Ok(beginning) = beginning(&source.path)
             {
                 match encoding.decoding(&beginning) {
                     Ok(decoding) => source.decoding = decoding,
                     Err(reason) => {
                         self.unreadable.push(Unreadable {
-                            path: source.path,
+                            path: source.path.to_path_buf(),
                             reason: reason.to_owned(),
                         });
                         continue;
@@ -233,7 +250,7 @@ impl Listing {
             self.sources.push(source);
         }
         self.unreadable
-            .sort_unstable_by(|left, right| left.path.cmp(&right.path));
+            .sort_by(|left, right| left.path.cmp(&right.path));
         Ok(self)
     }
 
@@ -260,7 +277,7 @@ impl Listing {
                 Err(error) => {
                     let (path, error) = (PathText(&path), IoReason(&error));
                     let reason = format!("its name in {path} cannot be used: {error}");
-                    let path = source.path.clone();
+                    let path = source.path.to_path_buf();
                     refused.push(Unreadable { path, reason });
                     false
                 }
@@ -270,7 +287,13 @@ impl Listing {
         self.unreadable.append(&mut refused);
     }
 
-    /// Keeps one of the files that have the same name.
+    /// Puts the files in order of name, and keeps one of those that have the same name.
+    pub(crate) fn sort_by_name(&mut self) {
+        self.sources
+            .sort_by(|left, right| (&left.name, &left.path).cmp(&(&right.name, &right.path)));
+        self.refuse_equal_names();
+    }
+
     fn refuse_equal_names(&mut self) {
         let unreadable = &mut self.unreadable;
         self.sources.dedup_by(|second, first| {
@@ -281,7 +304,7 @@ impl Listing {
                     quote(&first.name),
                     PathText(&first.path)
                 );
-                let path = second.path.clone();
+                let path = second.path.to_path_buf();
                 unreadable.push(Unreadable { path, reason });
             }
             is_equal
@@ -620,10 +643,11 @@ impl Walk {
             };
             self.listing.sources.push(Source {
                 name,
-                path,
+                path: path.into(),
                 bytes,
                 identity: SourceIdentity::of(metadata),
                 decoding: None,
+                unpacked: None,
             });
         } else {
             self.refuse(path, "not a regular file");

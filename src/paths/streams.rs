@@ -16,6 +16,15 @@ pub(crate) fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Opens the source of an import: standard input for `-`.
+pub(crate) fn open_source(path: &Path) -> io::Result<File> {
+    if is_standard(path) {
+        standard_input()
+    } else {
+        open_to_read(path)
+    }
+}
+
 /// Standard input of the process, which must not be buffered elsewhere.
 #[cfg(unix)]
 pub(crate) fn standard_input() -> io::Result<File> {
