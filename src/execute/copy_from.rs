@@ -4,11 +4,14 @@
 //! again. Other writers continue meanwhile: only the last step takes the lock, and checks that the files can still be added.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use zipfdb_sql::plan::RecordOptions;
 use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition};
 
 use crate::execute::copy_notices;
+use crate::execute::select::SpillDirectory;
+use crate::execute::unpack::{LeftFields, Unpacking, unpack};
 use crate::handles::corpus::Corpus;
 use crate::handles::opened::Writing;
 use crate::handles::shared::Shared;
@@ -38,6 +41,9 @@ pub struct CopyOptions<'a> {
     /// If set, only files with names from the first of these to the second are imported: so several imports can share the result
     /// of [`crate::Database::list_files`].
     pub names: Option<(&'a str, &'a str)>,
+    /// How compressed files, archives and files of records are read: by default a file or glob whose name ends in the extension of
+    /// one is unpacked and cut into records. Needs the feature `formats`.
+    pub records: &'a RecordOptions,
     /// Receives the progress of the import.
     pub progress: &'a dyn Progress,
 }
@@ -50,6 +56,7 @@ impl Default for CopyOptions<'_> {
             encoding: TextEncoding::default(),
             ingest: None,
             names: None,
+            records: &RecordOptions::NONE,
             progress: &NoProgress,
         }
     }
@@ -64,6 +71,7 @@ impl fmt::Debug for CopyOptions<'_> {
             .field("encoding", &self.encoding)
             .field("ingest", &self.ingest)
             .field("names", &self.names)
+            .field("records", &self.records)
             .finish_non_exhaustive()
     }
 }
@@ -117,8 +125,17 @@ fn import(
 ) -> Result<Report> {
     let shared = corpus.shared();
     let directory = shared.directory();
-    let mut listing = interrupt.watch(&shared.runtime.pool, |stop| {
-        list_sources(path, directory.as_deref(), stop)?.read_in(options.encoding, stop)
+    let spill = SpillDirectory::beside(directory.as_deref());
+    let (mut listing, left_fields) = interrupt.watch(&shared.runtime.pool, |stop| {
+        let listing = list_sources(path, directory.as_deref(), stop)?;
+        let unpacking = Unpacking {
+            records: options.records,
+            encoding: options.encoding,
+            on_error: options.on_error,
+            directory: &spill,
+        };
+        let (listing, left) = unpack(listing, path, &unpacking, stop)?;
+        Ok((listing.read_in(options.encoding, stop)?, left))
     })?;
     if let Some((first, last)) = options.names {
         let is_named = |source: &Source| first <= &source.name[..] && &source.name[..] <= last;
@@ -142,14 +159,14 @@ fn import(
                     replace(writing, corpus.name(), new, progress, stop, &go_on)
                 })?;
                 match replaced {
-                    Some(report) => return Ok(with_notices(report, &left)),
+                    Some(report) => return Ok(with_notices(report, &left, &left_fields)),
                     // The files have been deleted meanwhile.
                     None => continue,
                 }
             }
         }
         match add(corpus, writing, &listing, options, interrupt)? {
-            Some(report) => return Ok(with_notices(report, &left)),
+            Some(report) => return Ok(with_notices(report, &left, &left_fields)),
             // A file of one of the names has come meanwhile. Sources that cannot be read again replace nothing.
             None if (listing.sources.iter()).any(|source| source.bytes == SIZE_UNKNOWN) => {
                 let known = known_names(corpus, &listing, interrupt)?;
@@ -188,7 +205,7 @@ fn add(
             progress,
             means,
             &mut |new| {
-                let info = write(writing, &mut publication, new)?;
+                let info = write(writing, &mut publication, new, &[])?;
                 added.push(info.segment_id);
                 Ok(info)
             },
@@ -264,11 +281,12 @@ fn turn(
     }
 }
 
-/// A report with notices; `left` are the files that stay as they are.
-fn with_notices(mut report: Report, left: &[String]) -> Report {
+/// A report with notices; `left_fields` are the fields without a column, `left` are the files that stay as they are.
+fn with_notices(mut report: Report, left: &[String], left_fields: &LeftFields) -> Report {
     report.notices = copy_notices::of_foreign(&report.foreign);
     (report.notices).extend(copy_notices::of_grown(&report.grown));
     report.notices.extend(copy_notices::of_conflicts(left));
+    (report.notices).extend(copy_notices::of_fields(left_fields));
     report
 }
 
@@ -293,7 +311,7 @@ fn file_exists(corpus: &Corpus, listing: &Listing, known: &[String]) -> Error {
     Error::FileExists {
         corpus: corpus.name().to_owned(),
         file,
-        path: source.map(|source| source.path.clone()).unwrap_or_default(),
+        path: source.map_or_else(PathBuf::new, |source| source.path.to_path_buf()),
         others: others.iter().take(NAMED_MAX).cloned().collect(),
         more: others.len(),
     }
@@ -302,7 +320,6 @@ fn file_exists(corpus: &Corpus, listing: &Listing, known: &[String]) -> Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::path::PathBuf;
     use std::time::Duration;
 
     use super::*;

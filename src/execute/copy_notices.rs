@@ -2,6 +2,9 @@
 //!
 //! Invariant: all files are counted, the first few are named.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use zipfdb_sql::shorten;
 use zipfdb_storage::PathText;
 
@@ -85,6 +88,17 @@ pub(super) fn of_conflicts(names: &[String]) -> Option<Notice> {
         listed(names)
     );
     (!names.is_empty()).then(|| Notice::new(text, None))
+}
+
+/// A notice on fields of records that the corpus has no column for.
+pub(super) fn of_fields(left: &BTreeMap<Arc<str>, u64>) -> Option<Notice> {
+    let records = left.values().max()?;
+    let names: Vec<String> = left.keys().map(|name| name.to_string()).collect();
+    let text = format!(
+        "fields of {records} records were left out, as the corpus has no columns for them: {}",
+        listed(&names)
+    );
+    Some(Notice::new(text, None))
 }
 
 /// The statement `what` on files, if there are any.

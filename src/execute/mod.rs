@@ -7,6 +7,7 @@ mod check;
 mod copy_from;
 mod copy_notices;
 mod copy_to;
+mod copy_to_archive;
 mod edit;
 mod export;
 #[cfg(test)]
@@ -18,13 +19,15 @@ mod parameter_sets;
 mod recompress;
 mod sandboxed_dir;
 pub(crate) mod select;
+mod unpack;
 
 use std::sync::Arc;
 
 use zipfdb_sql::plan::{Encoding, Ingest, OnConflict as PlanOnConflict, OnError as PlanOnError};
 use zipfdb_sql::{Plan, quote};
-use zipfdb_storage::{CorpusSettings, IngestMode, PathText, Tokenizer};
+use zipfdb_storage::{CorpusSettings, IngestMode, MetadataSchema, PathText, Tokenizer};
 
+use crate::handles::record::metadata_kind;
 use crate::handles::rows::Rows;
 use crate::handles::session::Session;
 use crate::ingest::Progress;
@@ -38,6 +41,7 @@ pub(crate) use check::check;
 pub use copy_from::CopyOptions;
 pub(crate) use copy_from::{copy_from, list_files};
 pub(crate) use copy_to::copy_to;
+use copy_to_archive::copy_to_archive;
 pub(crate) use export::ExportFile;
 pub(crate) use parameter_sets::execute_many;
 pub(crate) use recompress::recompress;
@@ -65,7 +69,9 @@ fn execute_until(
     }
     let _writing = match &plan {
         // They read what they change.
-        Plan::Insert { .. } | Plan::Delete { .. } => Some(session.shared().writing(interrupt)?),
+        Plan::Insert { .. } | Plan::Update { .. } | Plan::Delete { .. } => {
+            Some(session.shared().writing(interrupt)?)
+        }
         _ => None,
     };
     match plan {
@@ -76,16 +82,22 @@ fn execute_until(
             segment_size,
             recompress_threshold,
             ingest,
+            columns,
         } => {
             if if_not_exists && session.corpus(&name).is_ok() {
                 return Ok(Rows::none());
             }
             let defaults = CorpusSettings::default();
+            let mut metadata = MetadataSchema::default();
+            for (name, kind) in &columns {
+                metadata.add(name, metadata_kind(*kind))?;
+            }
             let settings = CorpusSettings {
                 tokenizer: tokenizer.map_or(defaults.tokenizer, stored_tokenizer),
                 segment_size: segment_size.unwrap_or(defaults.segment_size),
                 recompress_threshold: recompress_threshold.unwrap_or(defaults.recompress_threshold),
                 ingest: ingest.map_or(defaults.ingest, ingest_mode),
+                metadata,
                 ..defaults
             };
             session.create_corpus_until(&name, settings, interrupt)?;
@@ -105,6 +117,7 @@ fn execute_until(
             on_conflict,
             encoding,
             ingest,
+            records,
         } => {
             let options = CopyOptions {
                 on_error: match on_error {
@@ -119,6 +132,7 @@ fn execute_until(
                 encoding: text_encoding(encoding)?,
                 ingest: ingest.map(ingest_mode),
                 names: None,
+                records: &records,
                 progress,
             };
             let corpus = session.corpus(&corpus)?;
@@ -132,6 +146,15 @@ fn execute_until(
         Plan::CopyTo { corpus, directory } => {
             let corpus = session.corpus(&corpus)?;
             let files = copy_to(&corpus, directory.as_ref(), progress, interrupt)?;
+            Ok(Rows::none().with_changed(files))
+        }
+        Plan::CopyToArchive {
+            corpus,
+            path,
+            compression,
+        } => {
+            let corpus = session.corpus(&corpus)?;
+            let files = copy_to_archive(&corpus, path.as_ref(), compression, progress, interrupt)?;
             Ok(Rows::none().with_changed(files))
         }
         Plan::Check { corpus } => {
@@ -196,15 +219,31 @@ fn execute_until(
             }
             Ok(Rows::none())
         }
+        Plan::AddColumn { corpus, name, kind } => {
+            let corpus = session.corpus(&corpus)?;
+            let kind = metadata_kind(kind);
+            corpus.change_metadata_until(interrupt, |metadata| metadata.add(&name, kind))?;
+            Ok(Rows::none())
+        }
+        Plan::DropColumn { corpus, name } => {
+            let corpus = session.corpus(&corpus)?;
+            // Another statement may have dropped it.
+            corpus.change_metadata_until(interrupt, |metadata| {
+                metadata.remove(&name);
+                Ok(())
+            })?;
+            Ok(Rows::none())
+        }
         Plan::CopyQuery {
             query,
             path,
             format,
+            compression,
         } => {
             let shared = session.shared();
             let target = ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
-            let notices = export::export(rows, target, format, &shared.runtime.pool)?;
+            let notices = export::export(rows, target, format, compression, &shared.runtime.pool)?;
             Ok(Rows::none().with_notices(notices))
         }
         Plan::Insert {
@@ -222,6 +261,11 @@ fn execute_until(
             },
             interrupt,
         ),
+        Plan::Update {
+            corpus,
+            columns,
+            query,
+        } => edit::update(session, &corpus, &columns, query, interrupt),
         Plan::Delete { corpus, query } => edit::delete(session, &corpus, query, interrupt),
         Plan::Begin => {
             session.begin(interrupt)?;

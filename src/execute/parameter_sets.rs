@@ -23,7 +23,12 @@ pub(crate) fn execute_many(
     plans: Vec<Plan>,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let is_edit = |plan: &Plan| matches!(plan, Plan::Insert { .. } | Plan::Delete { .. });
+    let is_edit = |plan: &Plan| {
+        matches!(
+            plan,
+            Plan::Insert { .. } | Plan::Update { .. } | Plan::Delete { .. }
+        )
+    };
     if plans.iter().any(is_edit) && !session.is_in_transaction() {
         // All sets together are one change; a session of its own leaves the caller's transaction alone.
         let session = Arc::new(Session::new(session.shared().clone()));

@@ -1,5 +1,5 @@
 //! Dates and times in texts and numbers: `date`, `time`, `datetime`, `julianday`, `unixepoch` and `strftime`, as in SQLite
-//! (lang_datefunc.html).
+//! (lang_datefunc.html); `year`, `month`, `day` and `date_trunc`.
 //!
 //! Invariant: arguments that are no date, or outside of the years -4713 to 9999, give NULL. There are no time zones except
 //! offsets: `localtime` and `utc` are refused. Formats and modifiers may be as long as other values: results made of them are
@@ -32,10 +32,12 @@ pub(super) fn call(
     pace: &mut Pace,
 ) -> Result<Value> {
     let (pattern, arguments) = match (function, arguments.split_first()) {
-        (Function::Strftime, Some((pattern, rest))) => match to_bytes(pattern) {
-            Some(pattern) => (pattern, rest),
-            None => return Ok(Value::Null),
-        },
+        (Function::Strftime | Function::DateTrunc, Some((pattern, rest))) => {
+            match to_bytes(pattern) {
+                Some(pattern) => (pattern, rest),
+                None => return Ok(Value::Null),
+            }
+        }
         _ => (Cow::default(), arguments),
     };
     let Some(mut moment) = moment(arguments, memory)? else {
@@ -47,12 +49,55 @@ pub(super) fn call(
         Function::JulianDay => Value::Real(julian as f64 / DAY as f64),
         Function::UnixEpoch if moment.has_fraction => Value::Real((julian - EPOCH) as f64 / 1000.0),
         Function::UnixEpoch => Value::Integer((julian / 1000) - EPOCH / 1000),
+        Function::Year => Value::Integer(moment.civil_date().0),
+        Function::Month => Value::Integer(moment.civil_date().1),
+        Function::Day => Value::Integer(moment.civil_date().2),
+        Function::DateTrunc => Value::Text(truncated(&pattern, moment, julian)?),
         Function::Date => Value::Text(moment.date_text()),
         Function::Time => Value::Text(moment.time_text()),
         Function::DateTime => Value::Text(format!("{} {}", moment.date_text(), moment.time_text())),
         _ => {
             let formatted = moment.formatted(&pattern, memory, pace)?;
             formatted.map_or(Value::Null, text_or_blob)
+        }
+    })
+}
+
+/// The beginning of the part of time that has a moment: a date, or of parts of days a date and a time.
+///
+/// # Errors
+/// If there is no such part.
+fn truncated(part: &[u8], mut moment: DateMoment, julian: i64) -> Result<String> {
+    let (year, month, day) = moment.civil_date();
+    let (hour, minute, second) = moment.civil_time();
+    let date = |month: i64, day: i64| format!("{year:04}-{month:02}-{day:02}");
+    Ok(match part.to_ascii_lowercase().as_slice() {
+        b"year" => date(1, 1),
+        b"quarter" => date((month - 1) / 3 * 3 + 1, 1),
+        b"month" => date(month, 1),
+        b"week" => {
+            // Julian day 0 is a Monday, and days begin at noon.
+            let days = (julian + DAY / 2) / DAY % 7;
+            let mut monday = DateMoment {
+                julian: Some(julian - days * DAY),
+                ..DateMoment::default()
+            };
+            monday.date_text()
+        }
+        b"day" => date(month, day),
+        b"hour" => format!("{} {hour:02}:00:00", date(month, day)),
+        b"minute" => format!("{} {hour:02}:{minute:02}:00", date(month, day)),
+        // Below 60.
+        b"second" => format!(
+            "{} {hour:02}:{minute:02}:{:02}",
+            date(month, day),
+            second as u8
+        ),
+        _ => {
+            return Err(Error::Invalid {
+                subject: format!("the part '{}' of date_trunc", shorten(part)),
+                reason: "there is none; hint: parts are year, quarter, month, week, day, hour, minute and second".into(),
+            });
         }
     })
 }

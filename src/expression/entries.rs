@@ -193,7 +193,7 @@ mod tests {
     fn values_stay_within_their_memory_and_belong_to_one_dictionary() {
         let texts = |prefix: &str| {
             let texts = (0..100).map(|number| format!("{prefix}{number}"));
-            TextDictionary::made(texts.collect())
+            TextDictionary::made(texts.collect::<Vec<_>>())
         };
         let (first, second) = (texts("a"), texts("b"));
         let mut known = KnownEntries::new(2, 4000);

@@ -75,10 +75,14 @@ pub(crate) fn call(
         }
         Function::Date
         | Function::DateTime
+        | Function::DateTrunc
+        | Function::Day
         | Function::JulianDay
+        | Function::Month
         | Function::Strftime
         | Function::Time
-        | Function::UnixEpoch => date::call(function, arguments, memory, pace)?,
+        | Function::UnixEpoch
+        | Function::Year => date::call(function, arguments, memory, pace)?,
         // The second argument of replace may decide before the third is read.
         Function::Replace => text::replace(first, second, arguments.get(2).copied(), memory, pace)?,
         // The following functions return NULL if an argument is NULL.
@@ -119,7 +123,10 @@ pub(crate) fn call(
         | Function::IfNull
         | Function::Iif
         | Function::RegexpExtract
-        | Function::RegexpReplace => memory.copy(first)?,
+        | Function::RegexpReplace
+        // These are columns of the scan.
+        | Function::Highlight
+        | Function::Snippet => memory.copy(first)?,
     };
     Ok(value)
 }

@@ -3,13 +3,15 @@
 //! `output` formats rows, `target` writes them. Threads of the pool format batches while the next ones are made. Invariant: the
 //! output does not depend on threads.
 
+mod packed;
 mod target;
 
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use zipfdb_sql::plan::RowFormat;
+use zipfdb_sql::plan::{Compression, RowFormat};
 
+pub(crate) use self::packed::PackedOutput;
 pub(crate) use self::target::ExportFile;
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
@@ -27,12 +29,14 @@ pub(crate) fn export(
     mut rows: Rows,
     target: ExportFile,
     format: RowFormat,
+    compression: Option<Compression>,
     pool: &Arc<ThreadPool>,
 ) -> Result<Vec<Notice>> {
     let names = rows.columns().iter().map(Column::name);
-    let mut writer = RowWriter::new(format, names, &target);
-    let notices = [rows.notices(), writer.notices()].concat();
     let failed = |error| target.failed(error);
+    let output = PackedOutput::new(compression, &target, failed)?;
+    let mut writer = RowWriter::new(format, names, output);
+    let notices = [rows.notices(), writer.notices()].concat();
     let mut formatted = Prefetch::new(pool, target.interrupt());
     loop {
         let batch = rows.next_batch(BATCH_ROWS)?;
@@ -51,7 +55,8 @@ pub(crate) fn export(
             None => break,
         }
     }
-    writer.finish().map_err(failed)?;
+    let output = writer.finish().map_err(failed)?;
+    output.finish().map_err(failed)?;
     target.finish()?;
     Ok(notices)
 }
@@ -81,7 +86,7 @@ mod tests {
     fn export_to(path: &Path, rows: Rows, format: RowFormat) -> Result<Vec<Notice>> {
         let interrupt = Interrupts::default().begin(20_000);
         let target = ExportFile::open(path, None, &interrupt)?;
-        export(rows, target, format, &pool())
+        export(rows, target, format, None, &pool())
     }
 
     fn rows(values: Vec<Result<Vec<Value>>>) -> Rows {
@@ -204,7 +209,7 @@ mod tests {
         let target = ExportFile::open(&path, None, &interrupt).unwrap();
         let text = "x".repeat(300_000);
         let row = Ok(vec![Value::from(text.as_str()), Value::Null]);
-        let error = export(rows(vec![row]), target, RowFormat::Tsv, &pool()).unwrap_err();
+        let error = export(rows(vec![row]), target, RowFormat::Tsv, None, &pool()).unwrap_err();
         assert!(matches!(error, Error::Timeout { .. }), "{error}");
     }
 

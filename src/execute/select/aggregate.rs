@@ -15,7 +15,7 @@ use super::group::{CollectedArgument, Group, GroupRecord, read_part};
 use super::group_index::RowSteps;
 use super::groups::{BATCHES_APART, Groups};
 use super::row::{Input, LateError, Operator, RowCollector};
-use super::spill::{Merge, Record, SpilledRuns, spill_error_in};
+use super::spill::{Merge, SpilledRecord, SpilledRuns, spill_error_in};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::expression::Program;
@@ -42,7 +42,7 @@ enum AggregateState {
     Merged {
         merge: Merge,
         /// The first record of the next group.
-        next: Option<Record>,
+        next: Option<SpilledRecord>,
     },
     Done,
 }
@@ -132,7 +132,11 @@ impl Aggregate {
     }
 
     /// Merges the records of the group that begins with `record`, which becomes the first record of the next group.
-    fn merge_group(&mut self, merge: &mut Merge, record: &mut Option<Record>) -> Result<Group> {
+    fn merge_group(
+        &mut self,
+        merge: &mut Merge,
+        record: &mut Option<SpilledRecord>,
+    ) -> Result<Group> {
         let of = (&self.aggregation, &*self.program);
         let mut group: Option<(Vec<u8>, Group)> = None;
         // The argument that is taken once all equal ones have come, with its key.
@@ -176,7 +180,7 @@ impl Aggregate {
     fn merge_groups(
         &mut self,
         merge: &mut Merge,
-        next: &mut Option<Record>,
+        next: &mut Option<SpilledRecord>,
         rows_max: usize,
         rows: &mut RowCollector,
     ) -> Result<()> {

@@ -210,6 +210,7 @@ impl Builder<'_> {
         )?;
         let width = request.columns.len();
         let scan = (self.open)(self.session, request, &self.context)?;
+        (scan.notices().into_iter()).for_each(|notice| self.notices.add(notice));
         let (properties, fetch, about) = (scan.properties(), scan.fetch(), scan.description());
         Ok(Ready {
             input: (self.plan).add_described(scan.into_operator(), |_| about),

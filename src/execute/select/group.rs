@@ -13,7 +13,7 @@ use super::accumulate::{Accumulator, needs_order};
 use super::codec::{Decoder, damaged};
 use super::context::Context;
 use super::key::tie;
-use super::spill::Record;
+use super::spill::SpilledRecord;
 use crate::expression::Program;
 use crate::{Result, Value};
 
@@ -154,7 +154,7 @@ impl CollectedArgument {
 /// Splits a record: the group's key and its part of the group.
 pub(super) fn read_part<'a>(
     (aggregation, program): (&Aggregation, &Program),
-    record: &'a Record,
+    record: &'a SpilledRecord,
 ) -> io::Result<(&'a [u8], GroupRecord)> {
     let mut decoder = Decoder { bytes: &record.1 };
     let length = usize::try_from(decoder.number()?).map_err(|_| damaged())?;

@@ -5,15 +5,13 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::{FilesColumn, Query, Relation, Source, WordsColumn};
+use zipfdb_sql::query::{FilesColumn, Query, Relation, Source};
 use zipfdb_sql::substr_range;
 
 use super::context::{Context, KnownLookups};
-use super::scan::{ScanColumn, ScanRequest, request};
-use crate::answer::CorpusReader;
-use crate::answer::LookupCache;
+use super::scan::{self, ScanColumn, ScanRequest, request};
 use crate::answer::access_path::Run;
-use crate::answer::lookups_cost;
+use crate::answer::{CorpusReader, LookupCache, Lookups, lookups_cost};
 use crate::expression::ColumnFilter;
 use crate::handles::session::Session;
 use crate::{Result, Value};
@@ -26,19 +24,6 @@ const SETS_MIN: usize = 16;
 
 /// Known answers take at most this part of the query's memory: 1/`MEMORY_SHARE`.
 const MEMORY_SHARE: usize = 4;
-
-/// Bytes of a known occurrence.
-const OCCURRENCE_BYTES: u64 = size_of::<u64>() as u64;
-
-/// The questions of sets: names of files, and words or ranges.
-#[derive(Default)]
-struct Questions {
-    counts: Vec<(String, Vec<u8>)>,
-    searches: Vec<(String, Vec<u8>)>,
-    extracts: Vec<(String, u64, u64)>,
-    /// For each set the number of questions of each kind so far.
-    ends: Vec<[usize; 3]>,
-}
 
 /// Answers the look-ups of the first queries of one statement, up to the memory limit; the first query has number
 /// `context.binding`. None if no device takes them.
@@ -62,55 +47,32 @@ pub(super) fn batch(
         return Ok(None);
     }
     let reader = session.reader(corpus, &context.interrupt)?;
-    let mut questions = Questions::default();
+    let mut lookups = Lookups::default();
     for (number, query) in (context.binding..).zip(queries) {
         if let [block] = &query.blocks[..]
             && let Source::Relation(relation) = &block.source
             && corpus_of(query) == Some(corpus)
         {
-            questions.add(
-                &reader,
-                &request(block, relation, number, &context.interrupt, &context.values)?.request,
-            );
+            let asked = request(block, relation, number, &context.interrupt, &context.values)?;
+            match relation {
+                Relation::Files { .. } => extracts(&mut lookups, &reader, &asked.request),
+                _ => scan::lookups(&mut lookups, &reader, asked.request, context)?,
+            }
         }
-        let Questions {
-            counts,
-            searches,
-            extracts,
-            ends,
-        } = &mut questions;
-        ends.push([counts.len(), searches.len(), extracts.len()]);
+        lookups.end_question();
     }
-    let all = questions.ends.last().map_or(0, |ends| ends.iter().sum());
+    let all = lookups.len();
     if all < SETS_MIN || !reader.view().stored().takes_lookups(all as u64) {
         return Ok(None);
     }
     let view = reader.view();
-    let interrupt = &context.interrupt;
-    let occurrences = interrupt.watch(reader.pool(), |stop| {
-        view.count_many(&questions.searches, Run::until(stop))
-    })?;
-    let memory = context.memory / MEMORY_SHARE;
     // Sizes are below 2^64.
-    let sets = questions.keep(&occurrences, memory as u64);
-    let Questions {
-        counts,
-        searches,
-        extracts,
-        ..
-    } = questions;
-    let (counted, found, extracted) = interrupt.watch(reader.pool(), |stop| {
+    let memory = (context.memory / MEMORY_SHARE) as u64;
+    let (sets, known) = (context.interrupt).watch(reader.pool(), |stop| {
         let run = Run::until(stop);
-        let counted = view.count_many(&counts, run)?;
-        let found = view.search_many(&searches, run)?;
-        Ok((counted, found, view.extract_many(&extracts, run)?))
+        let sets = lookups.keep(view, memory, run)?;
+        Ok((sets, lookups.answer(view, run)?))
     })?;
-    let known = LookupCache::new(
-        view,
-        (counted, counts),
-        (found, searches),
-        (extracted, extracts),
-    );
     Ok(Some(KnownLookups {
         corpus: corpus.to_owned(),
         reader: reader.knowing(known),
@@ -176,93 +138,21 @@ fn corpus_of(query: &Query) -> Option<&str> {
     }
 }
 
-impl Questions {
-    /// Keeps the questions of the first sets whose answers take at most `memory` bytes, and returns the number of these sets. If
-    /// even those of the first set take more, it has none: its rows are made one by one.
-    fn keep(&mut self, occurrences: &[u64], memory: u64) -> u64 {
-        let mut bytes = 0u64;
-        let mut before = [0; 3];
-        let fits = |ends: &&[usize; 3]| {
-            let found = occurrences[before[1]..ends[1]].iter().sum::<u64>();
-            let extracts = self.extracts[before[2]..ends[2]].iter();
-            let extracted = extracts.map(|(.., length)| length).sum::<u64>();
-            bytes = bytes.saturating_add(found.saturating_mul(OCCURRENCE_BYTES));
-            bytes = bytes.saturating_add(extracted);
-            before = **ends;
-            bytes <= memory
-        };
-        let sets = self.ends.iter().take_while(fits).count();
-        let last = sets.checked_sub(1).map(|last| self.ends[last]);
-        let [counts, searches, extracts] = last.unwrap_or_default();
-        self.counts.truncate(counts);
-        self.searches.truncate(searches);
-        self.extracts.truncate(extracts);
-        sets.max(1) as u64
-    }
-
-    /// Adds the look-ups of a scan, if names and words define them.
-    fn add(&mut self, reader: &CorpusReader, request: &ScanRequest) {
-        let values = |column: usize| {
-            let mut filters = request.filters.iter();
-            let found = filters.find(|filter| filter.column() == column);
-            found.and_then(ColumnFilter::values)
-        };
-        // Both relations have names of files first.
-        let Some(names) = values(WordsColumn::File as usize) else {
-            return;
-        };
-        let files = reader.view().files();
-        let names = names.iter().filter_map(|name| match name {
-            Value::Text(name) => Some(&files[reader.view().find_file(name)?]),
-            _ => None,
-        });
-        let columns = request.columns.iter();
-        if matches!(request.relation, Relation::Files { .. }) {
-            let ranges = columns.filter_map(|requested| match requested.column {
-                ScanColumn::Substr { start, length } => Some((start, length)),
-                ScanColumn::Column(_) => None,
-            });
-            let ranges: Vec<_> = ranges.collect();
-            for file in names {
-                for &(start, length) in &ranges {
-                    let range = substr_range(start, length, file.bytes);
-                    let length = range.end - range.start;
-                    self.extracts.push((file.name.clone(), range.start, length));
-                }
-            }
-            return;
-        }
-        let Some(words) = values(WordsColumn::Word as usize) else {
-            return;
-        };
-        let is_place = |column: usize| {
-            let places = [WordsColumn::Position as usize, WordsColumn::Offset as usize];
-            places.contains(&column)
-        };
-        let mut columns = columns.map(|requested| requested.column);
-        let asks_place = !request.merge
-            || columns.any(|column| matches!(column, ScanColumn::Column(c) if is_place(c)))
-            || request
-                .filters
-                .iter()
-                .any(|filter| is_place(filter.column()));
-        let questions = if asks_place {
-            &mut self.searches
-        } else {
-            &mut self.counts
-        };
-        for file in names {
-            for word in words {
-                let word = match word {
-                    Value::Text(text) => text.as_bytes().to_vec(),
-                    Value::Blob(bytes) => bytes.clone(),
-                    Value::Null | Value::Integer(_) | Value::Real(_) => continue,
-                };
-                questions.push((file.name.clone(), word));
+/// Adds the ranges of bytes that a scan of named files reads.
+fn extracts(lookups: &mut Lookups, reader: &CorpusReader, request: &ScanRequest) {
+    let mut filters = request.filters.iter();
+    let names = filters.find(|filter| filter.column() == FilesColumn::File as usize);
+    let names = names.and_then(ColumnFilter::values).unwrap_or_default();
+    let files = names.iter().filter_map(|name| match name {
+        Value::Text(name) => reader.view().find_file(name),
+        _ => None,
+    });
+    for file in files {
+        let bytes = reader.view().files()[file].bytes;
+        for requested in &request.columns {
+            if let ScanColumn::Substr { start, length } = requested.column {
+                lookups.add_extract(file, substr_range(start, length, bytes));
             }
         }
     }
 }
-
-/// Names of files come first in both relations.
-const _: () = assert!(WordsColumn::File as usize == FilesColumn::File as usize);

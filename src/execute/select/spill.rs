@@ -56,6 +56,25 @@ impl SpillDirectory {
         }
     }
 
+    /// Creates a file for other uses than runs, which has no name where the system allows it.
+    #[cfg(feature = "formats")]
+    pub(crate) fn temporary_file(&self) -> io::Result<std::fs::File> {
+        let mut failure = None;
+        for directory in self.directories.iter() {
+            match tempfile::tempfile_in(directory) {
+                Ok(file) => return Ok(file),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    /// The error of a temporary file.
+    #[cfg(feature = "formats")]
+    pub(crate) fn failed(&self, source: io::Error) -> Error {
+        spill_error_in(self, source)
+    }
+
     /// Creates a file.
     fn create(&self) -> Result<SpillFile> {
         let mut failure = None;
@@ -76,7 +95,7 @@ pub(super) fn spill_error_in(directory: &SpillDirectory, source: io::Error) -> E
 }
 
 /// A key and its payload.
-pub(super) type Record = (Vec<u8>, Vec<u8>);
+pub(super) type SpilledRecord = (Vec<u8>, Vec<u8>);
 
 /// The runs of one operator, the oldest first.
 #[derive(Debug)]
@@ -203,7 +222,7 @@ impl SpilledRuns {
 }
 
 fn copy(merge: &mut Merge, writer: &mut RunWriter, pace: &mut Pace) -> Result<()> {
-    let (mut key, mut payload) = Record::default();
+    let (mut key, mut payload) = SpilledRecord::default();
     while merge.read_next(&mut key, &mut payload)? {
         pace.step()?;
         writer.push(&[&key], &payload)?;
@@ -231,8 +250,8 @@ impl Merge {
     }
 
     /// The next record; none at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Record>> {
-        let (mut key, mut payload) = Record::default();
+    pub(super) fn next(&mut self) -> Result<Option<SpilledRecord>> {
+        let (mut key, mut payload) = SpilledRecord::default();
         let is_there = self.read_next(&mut key, &mut payload)?;
         Ok(is_there.then_some((key, payload)))
     }
@@ -251,7 +270,7 @@ mod tests {
         Interrupts::default().begin(0)
     }
 
-    fn all(mut merge: Merge) -> Vec<Record> {
+    fn all(mut merge: Merge) -> Vec<SpilledRecord> {
         std::iter::from_fn(|| merge.next().unwrap()).collect()
     }
 
@@ -291,7 +310,7 @@ mod tests {
         let mut expected = Vec::new();
         for run in 0..7_u8 {
             let sizes = [0, 1, 900, 1024, 1025, 4096, 9000, 70_000];
-            let mut records: Vec<Record> = sizes
+            let mut records: Vec<SpilledRecord> = sizes
                 .iter()
                 .flat_map(|&key| sizes.map(|payload| (vec![b'k'; key], vec![run; payload])))
                 .collect();

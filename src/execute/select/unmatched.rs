@@ -83,7 +83,8 @@ impl UnmatchedNotices {
         }
     }
 
-    fn add(&mut self, notice: Notice) {
+    /// Adds a notice, unless it is known or there are enough.
+    pub(super) fn add(&mut self, notice: Notice) {
         if self.notices.len() < NOTICES_MAX && !self.notices.contains(&notice) {
             self.notices.push(notice);
         }

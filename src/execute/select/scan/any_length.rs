@@ -1,14 +1,15 @@
-//! The scans of `next_words()`, `longest_matches()`, `attribute()`, `overlap()` and `duplicates()`: words of any length.
+//! The scans of `phrase()`, `next_words()`, `longest_matches()`, `attribute()`, `overlap()` and `duplicates()`: words of any length.
 //!
 //! Invariant: rows come in the order of the answer, most frequent or largest first, or by the place in the text. The question is
-//! asked when the first row is; repeated passages are read some at a time.
+//! asked when the first row is; offsets of a phrase and repeated passages are read some at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use zipfdb_sql::query::{
     AttributeColumn, DuplicatesColumn, LongestMatchesColumn, NextWordsColumn, OverlapColumn,
-    Relation,
+    PhraseColumn, Relation,
 };
 use zipfdb_storage::Tokenizer;
 
@@ -16,7 +17,7 @@ use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{BatchRest, Operator, RowCollector};
 use super::boundary::{Scan, ScanColumn, ScanRequest, passes};
-use crate::answer::{CorpusReader, LongestMatch, RepeatedPassages};
+use crate::answer::{CorpusReader, LongestMatch, PhrasePlace, RepeatedPassages};
 use crate::batch::{Batch, text_or_blob};
 use crate::expression::from_count;
 use crate::runtime::interrupt::Interrupt;
@@ -37,6 +38,11 @@ enum AnyLengthAnswer {
     Nothing,
     Rows(BatchRest),
     Passages(Box<RepeatedPassages>),
+    Places {
+        places: std::vec::IntoIter<PhrasePlace>,
+        /// The words of the phrase.
+        words: usize,
+    },
 }
 
 /// A row of the relation.
@@ -59,6 +65,7 @@ impl AnyLengthScan {
             Relation::NextWords { context, .. } => {
                 ("next words", format!("behind {} bytes", context.len()))
             }
+            Relation::Phrase { text, .. } => ("phrase", format!("of {} bytes", text.len())),
             Relation::LongestMatches { text, .. } => {
                 ("longest matches", format!("of {} bytes", text.len()))
             }
@@ -112,6 +119,7 @@ impl AnyLengthScan {
                 });
                 rows.collect()
             }
+            Relation::Phrase { text, .. } => return self.find_phrase(cut(text).words),
             Relation::LongestMatches { text, .. } => {
                 let words = cut(text);
                 let found = self.matches(&words, 1)?.into_iter().map(|found| {
@@ -196,6 +204,72 @@ impl AnyLengthScan {
         Ok(AnyLengthAnswer::Rows(BatchRest::of(collected.finish())))
     }
 
+    /// Finds the places of a phrase, or only their number if no more is wanted.
+    fn find_phrase(&self, text: Vec<Vec<u8>>) -> Result<AnyLengthAnswer> {
+        let (words, description) = (text.len(), self.description.clone());
+        if self.request.columns.is_empty() && self.request.filters.is_empty() {
+            let count = self.reader.ask(&self.interrupt, move |view, stop| {
+                view.count_of_phrase(&text, description.until(stop))
+            })?;
+            let counted = (count > 0).then(|| Batch::new(Vec::new(), 1, Some(vec![count])));
+            return Ok(AnyLengthAnswer::Rows(BatchRest::of(counted)));
+        }
+        let places = self.reader.ask(&self.interrupt, move |view, stop| {
+            view.places_of_phrase(&text, description.until(stop))
+        })?;
+        Ok(AnyLengthAnswer::Places {
+            places: places.into_iter(),
+            words,
+        })
+    }
+
+    /// Reads the next places of a phrase.
+    fn read_places(&mut self, rows_max: usize) -> Result<Option<Batch>> {
+        let view = self.reader.view().clone();
+        let requested = self.request.columns.iter().map(|column| column.column);
+        let filtered = self.request.filters.iter();
+        let mut columns =
+            requested.chain(filtered.map(|filter| ScanColumn::Column(filter.column())));
+        let of_span = [PhraseColumn::Offset, PhraseColumn::Length].map(|column| column as usize);
+        let reads_span = columns.any(
+            |column| matches!(column, ScanColumn::Column(column) if of_span.contains(&column)),
+        );
+        let mut rows = RowCollector::default();
+        while !rows.is_full(rows_max) {
+            self.interrupt.check()?;
+            let AnyLengthAnswer::Places { places, words } = &mut self.found else {
+                break;
+            };
+            let taken: Vec<PhrasePlace> = places.take(PLACES_MAX.min(rows_max)).collect();
+            if taken.is_empty() {
+                break;
+            }
+            let words = *words;
+            let span = |place: &PhrasePlace| {
+                if reads_span {
+                    view.span(place.file, place.position, words)
+                } else {
+                    Ok((0, 0))
+                }
+            };
+            let spans = || taken.par_iter().map(span).collect::<Result<Vec<_>>>();
+            let spans = self.reader.pool().install(spans)?;
+            for (place, (offset, length)) in taken.iter().zip(spans) {
+                let value = |column: &PhraseColumn| match column {
+                    PhraseColumn::File => {
+                        Value::Text(view.files()[place.file as usize].name.clone())
+                    }
+                    PhraseColumn::Position => from_count(place.position),
+                    PhraseColumn::Offset => from_count(offset),
+                    PhraseColumn::Length => from_count(length),
+                };
+                let row: RelationRow = PhraseColumn::ALL.iter().map(value).collect();
+                self.push(&mut rows, &row)?;
+            }
+        }
+        Ok(rows.finish())
+    }
+
     fn matches(&self, text: &TextWords, words_min: usize) -> Result<Vec<LongestMatch>> {
         let (words, description) = (text.words.clone(), self.description.clone());
         self.reader.ask(&self.interrupt, move |view, stop| {
@@ -210,7 +284,7 @@ impl AnyLengthScan {
             let columns = self.request.columns.iter();
             rows.push(columns.map(|requested| match requested.column {
                 ScanColumn::Column(column) => value(column),
-                ScanColumn::Substr { .. } => Value::Null,
+                ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => Value::Null,
             }));
         }
         Ok(())
@@ -248,6 +322,9 @@ impl AnyLengthScan {
 /// Passages that are read at a time.
 const PASSAGES_MAX: usize = 1 << 10;
 
+/// Places whose offsets are read at a time.
+const PLACES_MAX: usize = 1 << 10;
+
 impl Operator for AnyLengthScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         if let AnyLengthAnswer::Nothing = self.found {
@@ -255,6 +332,7 @@ impl Operator for AnyLengthScan {
         }
         match &mut self.found {
             AnyLengthAnswer::Rows(rows) => Ok(rows.take(rows_max)),
+            AnyLengthAnswer::Places { .. } => self.read_places(rows_max),
             _ => self.read(rows_max),
         }
     }

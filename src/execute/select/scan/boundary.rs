@@ -2,20 +2,30 @@
 
 use std::sync::Arc;
 
-use zipfdb_sql::query::Relation;
+use zipfdb_sql::query::{ExpressionId, MetadataColumn, Relation};
 
 use crate::answer::Top;
 use crate::execute::select::explain::Describe;
 use crate::execute::select::row::Operator;
-use crate::expression::ColumnFilter;
+use crate::expression::{ColumnFilter, Program};
+use crate::notice::Notice;
+use crate::search::excerpt::ExcerptStyle;
 use crate::{Result, Value};
 
 /// The needs of a block from its relation.
 #[derive(Debug)]
 pub(crate) struct ScanRequest {
     pub(crate) relation: Relation,
+    /// The metadata of files, whose columns stand behind those of the relation.
+    pub(crate) metadata: Vec<MetadataColumn>,
+    /// Conditions on several columns of files, decided for each file before the scan is opened.
+    pub(crate) file_conditions: Option<FileConditions>,
+    /// The files that rows may be of, ascending; none for all. Only of relations whose rows name a file.
+    pub(crate) files: Option<Arc<[u32]>>,
     /// The columns of the rows, in this order.
     pub(crate) columns: Vec<RequestedColumn>,
+    /// The excerpts among the columns.
+    pub(crate) excerpts: Vec<ExcerptStyle>,
     /// Conditions that must all be true, also on columns that are not requested.
     pub(crate) filters: Vec<ColumnFilter>,
     /// Whether merging equal rows saves work above: rows are grouped or made distinct.
@@ -29,12 +39,21 @@ pub(crate) struct ScanRequest {
     pub(crate) top: Option<Top>,
 }
 
+/// Conditions that must all be true, on metadata and names of files.
+#[derive(Debug)]
+pub(crate) struct FileConditions {
+    /// The columns that `program` reads, by index in the relation, in order of its rows.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) program: Arc<Program>,
+    pub(crate) conjuncts: Vec<ExpressionId>,
+}
+
 /// A requested column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestedColumn {
     pub(crate) column: ScanColumn,
     /// Not read before sorting and LIMIT: the scan may return any value from which its `Fetch` can make the requested one. Only
-    /// values made from content are deferred.
+    /// values made from content and excerpts are deferred.
     pub(crate) is_deferred: bool,
 }
 
@@ -45,6 +64,8 @@ pub(crate) enum ScanColumn {
     Column(usize),
     /// `substr(content, start, length)` of files.
     Substr { start: i64, length: Option<i64> },
+    /// An excerpt of a row of `search()`, by its number in [`ScanRequest::excerpts`].
+    Excerpt(usize),
 }
 
 /// A key of the order of rows.
@@ -99,6 +120,11 @@ pub(crate) trait Scan: Operator {
     /// The promises, fixed before the first row.
     fn properties(&self) -> Properties {
         Properties::default()
+    }
+
+    /// Notices on the relation, known when the scan opens.
+    fn notices(&self) -> Vec<Notice> {
+        Vec::new()
     }
 
     /// The reader of deferred columns; none if the scan defers nothing.

@@ -49,7 +49,7 @@ impl RowsScan {
             let columns = request.columns.iter();
             rows.push(columns.map(|requested| match requested.column {
                 ScanColumn::Column(column) => value(row, column),
-                ScanColumn::Substr { .. } => Value::Null,
+                ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => Value::Null,
             }));
             passing += 1;
         }

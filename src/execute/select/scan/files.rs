@@ -20,8 +20,7 @@ use super::boundary::{
     Fetch, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
 };
 use crate::answer::CorpusReader;
-use crate::answer::FileSummary;
-use crate::answer::access_path::about;
+use crate::answer::{FileSummary, Question, TextSet, plan_files};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::{Interrupt, check};
@@ -123,9 +122,10 @@ impl FilesScan {
             .iter()
             .find(|filter| column_of(filter.column()) == Some(FilesColumn::File))
             .and_then(ColumnFilter::values);
-        let files: Vec<usize> = match names {
-            None => (0..reader.view().files().len()).collect(),
-            Some(names) => {
+        let mut files: Vec<usize> = match (names, &request.files) {
+            (None, Some(among)) => among.iter().map(|&file| file as usize).collect(),
+            (None, None) => (0..reader.view().files().len()).collect(),
+            (Some(names), _) => {
                 let found = names.iter().filter_map(|name| match name {
                     Value::Text(name) => reader.view().find_file(name),
                     _ => None,
@@ -133,6 +133,10 @@ impl FilesScan {
                 found.collect()
             }
         };
+        if let Some(among) = &request.files {
+            // Files are numbered by u32.
+            files.retain(|&file| among.binary_search(&(file as u32)).is_ok());
+        }
         let names_count = names.map(<[_]>::len);
         let is_costly =
             |filter: &ColumnFilter| column_of(filter.column()) == Some(FilesColumn::Content);
@@ -143,12 +147,11 @@ impl FilesScan {
             literal: Arc::new(Literal::new(&needed.bytes, needed.ignores_case)),
             is_enough: needed.is_enough && costly.len() == 1,
         });
-        let mut lines = Vec::new();
-        if let Some(SoughtLiteral { literal, .. }) = &literal {
-            let plan = reader.view().plan_literal(literal)?;
-            let (paths, cost) = (plan.paths(), about(plan.cost()));
-            lines.push(format!("path: {paths} ({cost}) to files that may pass"));
-        }
+        let plan = |sought: &SoughtLiteral| {
+            let texts = TextSet::Literal(sought.literal.clone());
+            plan_files(&Question::of_files(reader.view(), texts), &reader, true)
+        };
+        let plan = literal.as_ref().map(plan).transpose()?;
         let count = files.len() as u64;
         let description = || {
             let detail = match names_count {
@@ -156,7 +159,7 @@ impl FilesScan {
                 None => "all files".to_owned(),
             };
             Description {
-                lines,
+                lines: plan.map_or_else(Vec::new, |plan| plan.lines(None)),
                 ..Description::new("files", detail, Some(count))
             }
         };
@@ -531,6 +534,7 @@ impl Content {
 fn content_range(file: &FileSummary, column: ScanColumn) -> Option<Range<u64>> {
     match column {
         ScanColumn::Substr { start, length } => Some(substr_range(start, length, file.bytes)),
+        ScanColumn::Excerpt(_) => None,
         ScanColumn::Column(column) => {
             let is_content = column_of(column) == Some(FilesColumn::Content);
             is_content.then_some(0..file.bytes)

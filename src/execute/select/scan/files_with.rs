@@ -1,6 +1,7 @@
 //! The scan of `files_with('corpus', 'word', ...)`: the files that have all of some words.
 //!
-//! Invariant: rows come in order of file. The words are searched when the first row is asked for, not before.
+//! Invariant: rows come in order of file. Files that structures in memory know are found while planning; else the words are
+//! searched when the first row is asked for.
 
 use std::sync::Arc;
 
@@ -8,8 +9,7 @@ use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{BatchRest, Operator};
 use super::boundary::{Scan, ScanRequest, passes};
-use crate::answer::CorpusReader;
-use crate::answer::access_path::about;
+use crate::answer::{CorpusReader, FileMethod, Question, TextSet, plan_files};
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::Interrupt;
@@ -17,11 +17,14 @@ use crate::{Result, Value};
 
 pub(super) struct FilesWithScan {
     reader: CorpusReader,
-    words: Vec<Vec<u8>>,
+    /// None once it was used.
+    method: Option<FileMethod>,
     /// The number of columns, all of which are the file.
     columns: usize,
     filters: Vec<ColumnFilter>,
     /// None before the search.
+    /// The files that rows may be of, ascending; none for all.
+    among: Option<Arc<[u32]>>,
     rows: Option<BatchRest>,
     interrupt: Interrupt,
     is_explained: bool,
@@ -35,31 +38,31 @@ impl FilesWithScan {
         request: ScanRequest,
         context: &Context,
     ) -> Result<FilesWithScan> {
-        let mut lines = Vec::new();
-        if context.is_explained {
-            let plan = (reader.view()).plan_files_of_all(std::slice::from_ref(&words), None)?;
-            lines.push(format!("path: {} ({})", plan.paths(), about(plan.cost())));
-            lines.push(plan.device_line().into_owned());
-        }
-        let detail = format!("{} words", words.len());
+        let question = Question::of_files(reader.view(), TextSet::Every(words));
+        let plan = plan_files(&question, &reader, context.is_explained)?;
         let description = || Description {
-            lines,
-            ..Description::new("files with", detail, None)
+            lines: plan.lines(None),
+            ..Description::new("files with", question.texts.detail().into_owned(), None)
         };
         Ok(FilesWithScan {
             description: Answered::new(context.is_explained, description),
             columns: request.columns.len(),
+            among: request.files,
             filters: request.filters,
             rows: None,
             interrupt: context.interrupt.clone(),
             is_explained: context.is_explained,
-            words,
+            method: Some(plan.into_method()),
             reader,
         })
     }
 
-    fn find(&self) -> Result<BatchRest> {
+    fn find(&mut self) -> Result<BatchRest> {
         let mut files = self.files()?;
+        if let Some(among) = &self.among {
+            // Files are numbered by u32.
+            files.retain(|&file| among.binary_search(&(file as u32)).is_ok());
+        }
         if !self.filters.is_empty() {
             let names = self.reader.view().files();
             let mut passed = Vec::new();
@@ -83,11 +86,13 @@ impl FilesWithScan {
     }
 
     /// The files, by place.
-    fn files(&self) -> Result<Vec<usize>> {
-        if !self.is_explained {
-            return self.reader.files_with(&self.words, &self.interrupt);
-        }
-        let (words, description) = (self.words.clone(), self.description.clone());
+    fn files(&mut self) -> Result<Vec<usize>> {
+        let words = match self.method.take() {
+            Some(FileMethod::Intersect(words)) if self.is_explained => words,
+            Some(method) => return method.files(&self.reader, &self.interrupt),
+            None => return Ok(Vec::new()),
+        };
+        let description = self.description.clone();
         self.reader.ask(&self.interrupt, move |view, stop| {
             let mut found = view.files_of_all(&[&words[..]], description.until(stop))?;
             Ok(found.pop().unwrap_or_default())

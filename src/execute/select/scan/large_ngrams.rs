@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zipfdb_kernels::{NGRAM_WORDS_MAX, give_back_free_memory};
 
 use super::super::explain::Answered;
-use super::super::spill::{Merge, Record, RunWriter, SpilledRuns};
+use super::super::spill::{Merge, RunWriter, SpilledRecord, SpilledRuns};
 use super::ngram_matcher::NgramMatcher;
 use super::ngram_rows::{NgramRowPayload, rows_of_tables};
 use super::rows::{RowCursor, SequenceRows, SequenceTask};
@@ -267,13 +267,13 @@ struct MergedRows {
     /// The key of the rows that are being added up.
     key: Vec<u8>,
     /// The next record, if there is one.
-    next: Record,
+    next: SpilledRecord,
     has_next: bool,
 }
 
 impl MergedRows {
     fn new(mut merge: Merge, n: usize) -> Result<MergedRows> {
-        let mut next = Record::default();
+        let mut next = SpilledRecord::default();
         let has_next = merge.read_next(&mut next.0, &mut next.1)?;
         Ok(MergedRows {
             merge,

@@ -12,6 +12,7 @@ mod files;
 mod files_with;
 mod joined_ngrams;
 mod large_ngrams;
+mod metadata;
 mod ngram_cursor;
 mod ngram_marks;
 mod ngram_matcher;
@@ -21,6 +22,7 @@ mod nothing;
 mod occurrences;
 mod odd_ngrams;
 mod ordered_ngrams;
+mod ranked;
 #[cfg(test)]
 mod reference;
 mod request;
@@ -40,6 +42,7 @@ mod words;
 use std::sync::Arc;
 
 use zipfdb_sql::query::Relation;
+use zipfdb_sql::search_call::SearchFunction;
 
 use super::context::Context;
 use crate::Result;
@@ -48,9 +51,21 @@ use crate::handles::session::Session;
 pub(crate) use boundary::{Fetch, OrderKey, Properties, Scan, ScanColumn, ScanRequest};
 pub(crate) use nothing::Nothing;
 pub(super) use request::{Sourced, request, row_order};
+pub(super) use words::lookups;
 
 /// Starts the scan of a relation.
 pub(super) fn open(
+    session: &Arc<Session>,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<Box<dyn Scan>> {
+    metadata::open(session, request, context, |request| {
+        open_plain(session, request, context)
+    })
+}
+
+/// Starts the scan of a relation without metadata.
+fn open_plain(
     session: &Arc<Session>,
     request: ScanRequest,
     context: &Context,
@@ -101,14 +116,19 @@ pub(super) fn open(
             let reference = (call.reference.as_ref())
                 .map(|corpus| context.reader(session, corpus))
                 .transpose()?;
-            let tokenizer = session.corpus(&call.corpus)?.settings()?.tokenizer;
+            if call.function == SearchFunction::Search {
+                let tokenizer = session.corpus(&call.corpus)?.settings()?.tokenizer;
+                let scan = ranked::RankedScan::new(reader, tokenizer, &call, request, context)?;
+                return Ok(Box::new(scan));
+            }
             Box::new(search::SearchScan::new(
-                reader, reference, tokenizer, call, request, context,
+                reader, reference, call, request, context,
             )?)
         }
         Relation::Devices => Box::new(catalog::devices(session, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::NextWords { corpus, .. }
+        | Relation::Phrase { corpus, .. }
         | Relation::LongestMatches { corpus, .. }
         | Relation::Attribute { corpus, .. }
         | Relation::Overlap { corpus, .. }

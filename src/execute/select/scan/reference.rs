@@ -145,7 +145,7 @@ fn push(
         let columns = request.columns.iter();
         let values = columns.map(|requested| match requested.column {
             ScanColumn::Column(column) => value(column),
-            ScanColumn::Substr { .. } => Value::Null,
+            ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => Value::Null,
         });
         rows.push_back(values.collect());
     }

@@ -4,18 +4,24 @@
 //! only shown is fetched for the rows that are shown. Invariant: the returned expressions refer to columns by their index in the
 //! request, and mean the same.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use zipfdb_sql::query::Collation;
 use zipfdb_sql::query::{
     Block, Expression, ExpressionId, FilesColumn, Function, Relation, SortKey,
 };
 
-use super::boundary::{OrderKey, RequestedColumn, RowOrder, ScanColumn, ScanRequest};
+use super::boundary::{
+    FileConditions, OrderKey, RequestedColumn, RowOrder, ScanColumn, ScanRequest,
+};
 use super::top::{is_count, top_of};
 use crate::Result;
 use crate::Value;
 use crate::expression::{FilterSplit, Layout, Program, operands, to_integer};
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
+use crate::search::excerpt::ExcerptStyle;
 
 /// A block with the request to its relation.
 pub(in super::super) struct Sourced {
@@ -38,8 +44,15 @@ pub(in super::super) fn request(
     memory: &ValueMemory,
 ) -> Result<Sourced> {
     let expressions = &block.expressions;
-    let split = FilterSplit::new(expressions, &block.filter, binding, interrupt, memory)?;
-    let computed = computed_columns(expressions, relation, binding, interrupt, memory)?;
+    let mut split = FilterSplit::new(expressions, &block.filter, binding, interrupt, memory)?;
+    let file_conditions = file_conditions(block, relation, &mut split.rest, |layout| {
+        Program::new(expressions, layout, binding, interrupt, memory)
+    })?;
+    let excerpts = excerpts(expressions);
+    let computed = match relation {
+        Relation::Search(_) => excerpt_columns(expressions, &excerpts),
+        _ => computed_columns(block, relation, binding, interrupt, memory)?,
+    };
     let is_plain = block.aggregation.is_none() && !block.distinct;
 
     let mut early: Vec<ExpressionId> = split.rest.clone();
@@ -83,7 +96,8 @@ pub(in super::super) fn request(
         if columns.iter().all(|known| known.column != column) {
             columns.push(RequestedColumn {
                 column,
-                is_deferred: is_content(relation, column),
+                is_deferred: is_content(relation, column)
+                    || matches!(column, ScanColumn::Excerpt(_)),
             });
         }
     }
@@ -106,7 +120,11 @@ pub(in super::super) fn request(
     Ok(Sourced {
         request: ScanRequest {
             relation: relation.clone(),
+            metadata: block.metadata.clone(),
+            file_conditions,
+            files: None,
             columns,
+            excerpts,
             filters: split.columns,
             merge: !is_plain,
             wanted_order,
@@ -118,14 +136,135 @@ pub(in super::super) fn request(
     })
 }
 
+/// Takes the conditions that depend on metadata and names of files alone.
+fn file_conditions(
+    block: &Block,
+    relation: &Relation,
+    rest: &mut Vec<ExpressionId>,
+    program: impl FnOnce(&Layout) -> Result<Program>,
+) -> Result<Option<FileConditions>> {
+    let Some((own, file)) = relation.columns_of_files() else {
+        return Ok(None);
+    };
+    if block.metadata.is_empty() {
+        return Ok(None);
+    }
+    let columns_of = |id: ExpressionId| {
+        let used = used(
+            &block.expressions,
+            &vec![None; block.expressions.len()],
+            &[id],
+        );
+        let used = block.expressions.iter().zip(used);
+        used.filter_map(|(expression, used)| match expression {
+            Expression::Column(column) if used => Some(*column),
+            _ => None,
+        })
+        .collect::<BTreeSet<usize>>()
+    };
+    let mut columns = BTreeSet::new();
+    let is_of_files = |columns: &BTreeSet<usize>| {
+        let mut all = columns.iter();
+        columns.last() >= Some(&own) && all.all(|&column| column >= own || column == file)
+    };
+    let (conjuncts, others): (Vec<_>, Vec<_>) = rest.iter().partition(|&&id| {
+        let used = columns_of(id);
+        let is_of_files = is_of_files(&used);
+        if is_of_files {
+            columns.extend(used);
+        }
+        is_of_files
+    });
+    if conjuncts.is_empty() {
+        return Ok(None);
+    }
+    *rest = others;
+    let columns: Vec<usize> = columns.into_iter().collect();
+    let width = own + block.metadata.len();
+    let layout = Layout {
+        columns: (0..width)
+            .map(|column| columns.iter().position(|&used| used == column))
+            .collect(),
+        keys: 0,
+    };
+    Ok(Some(FileConditions {
+        program: Arc::new(program(&layout)?),
+        columns,
+        conjuncts,
+    }))
+}
+
+/// The excerpts that expressions ask for, each once.
+fn excerpts(expressions: &[Expression]) -> Vec<ExcerptStyle> {
+    let mut excerpts = Vec::new();
+    for style in expressions
+        .iter()
+        .filter_map(|one| excerpt(expressions, one))
+    {
+        if !excerpts.contains(&style) {
+            excerpts.push(style);
+        }
+    }
+    excerpts
+}
+
+/// For each expression on rows of search the column that has its value.
+fn excerpt_columns(
+    expressions: &[Expression],
+    excerpts: &[ExcerptStyle],
+) -> Vec<Option<ScanColumn>> {
+    let columns = expressions.iter().map(|expression| match expression {
+        Expression::Column(column) => Some(ScanColumn::Column(*column)),
+        other => {
+            let style = excerpt(expressions, other)?;
+            let number = excerpts.iter().position(|known| *known == style);
+            number.map(ScanColumn::Excerpt)
+        }
+    });
+    columns.collect()
+}
+
+/// The excerpt that an expression is, if it is one. Its arguments behind the column are literals.
+fn excerpt(expressions: &[Expression], expression: &Expression) -> Option<ExcerptStyle> {
+    let Expression::Call {
+        function: function @ (Function::Snippet | Function::Highlight),
+        arguments,
+        ..
+    } = expression
+    else {
+        return None;
+    };
+    let argument = |number: usize| match &expressions[arguments.get(number)?.0 as usize] {
+        Expression::Value(value) => Some(&**value),
+        _ => None,
+    };
+    let text = |number: usize, default: String| match argument(number) {
+        Some(Value::Text(text)) => text.clone(),
+        _ => default,
+    };
+    let style = ExcerptStyle::default();
+    let words = match argument(4) {
+        // Binding has bounded it.
+        Some(Value::Integer(words)) => Some(*words as u64),
+        _ => style.words_max,
+    };
+    Some(ExcerptStyle {
+        before: text(1, style.before),
+        after: text(2, style.after),
+        ellipsis: text(3, style.ellipsis),
+        words_max: words.filter(|_| *function == Function::Snippet),
+    })
+}
+
 /// For each expression the column of a scan that has its value, if one does.
 fn computed_columns(
-    expressions: &[Expression],
+    block: &Block,
     relation: &Relation,
     binding: u64,
     interrupt: &Interrupt,
     memory: &ValueMemory,
 ) -> Result<Vec<Option<ScanColumn>>> {
+    let expressions = &block.expressions;
     let plain = |expression: &Expression| match expression {
         Expression::Column(column) => Some(ScanColumn::Column(*column)),
         _ => None,
@@ -138,7 +277,7 @@ fn computed_columns(
         return Ok(expressions.iter().map(plain).collect());
     }
     // Only the constant arguments matter here.
-    let width = FilesColumn::ALL.len();
+    let width = FilesColumn::ALL.len() + block.metadata.len();
     let layout = Layout::whole(width, 0);
     let program = Program::new(expressions, &layout, binding, interrupt, memory)?;
     let integer = |id: ExpressionId| match program.constant(id) {
@@ -189,6 +328,7 @@ fn is_content(relation: &Relation, column: ScanColumn) -> bool {
     is_files
         && match column {
             ScanColumn::Substr { .. } => true,
+            ScanColumn::Excerpt(_) => false,
             ScanColumn::Column(column) => {
                 FilesColumn::ALL.get(column) == Some(&FilesColumn::Content)
             }

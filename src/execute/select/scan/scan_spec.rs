@@ -86,7 +86,7 @@ impl ScanSpec {
     ) -> Result<ScanSpec> {
         let column_of = |requested: &RequestedColumn| match requested.column {
             ScanColumn::Column(column) => schema.get(column).copied(),
-            ScanColumn::Substr { .. } => None,
+            ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => None,
         };
         let columns: Vec<SequenceColumn> = request.columns.iter().filter_map(column_of).collect();
         let (mut file_filters, mut text_filters, mut place_filters) = Default::default();
@@ -115,7 +115,7 @@ impl ScanSpec {
         let asked = Question {
             n,
             granularity,
-            files: files_that_pass(reader.view(), &file_filters)?,
+            files: files_that_pass(reader.view(), &file_filters, request.files.as_deref())?,
             texts: texts_that_pass(&schema, text, &text_filters)?,
             places: PlaceSet {
                 ranges: places(&place_filters, index_of(position), index_of(offset)),

@@ -1,4 +1,4 @@
-//! The scan of table functions of search.
+//! The scan of table functions of search but `search()`.
 //!
 //! Invariant: the text of a query in CQL is read when the scan opens, so its errors come before the first row. The query is prepared
 //! for the corpus when that row is asked for. `hits` and `concordance` without an order then find the hits of some files at a time;
@@ -15,11 +15,9 @@ use zipfdb_search::algebra::{Pattern, Span, SpanQuery, Strategy, TextTest, WordT
 use zipfdb_search::cql;
 use zipfdb_search::matcher::{MatcherLimits, TextMatcher};
 use zipfdb_search::measures::{
-    AssociationMeasure, Bm25, ContextWidths, KeynessMeasure, KwicKey, SampleSize,
+    AssociationMeasure, ContextWidths, KeynessMeasure, KwicKey, SampleSize,
 };
-use zipfdb_search::simple::{self, Operator as QueryOperator, QueryOptions};
 use zipfdb_sql::search_call::{SearchCall, SearchFunction};
-use zipfdb_storage::Tokenizer;
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
@@ -31,6 +29,8 @@ use crate::answer::{CorpusReader, CorpusView};
 use crate::batch::{Batch, BatchColumn, TextDictionary, text_or_blob};
 use crate::expression::{ColumnFilter, from_count};
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::memory::Held;
+use crate::search::argument_error;
 use crate::search::collocations::{CollocationRequest, collocations};
 use crate::search::concordance::{ConcordanceLine, HitContext, line, sample, sort};
 use crate::search::dispersion::{CorpusParts, dispersion, distribution};
@@ -38,17 +38,15 @@ use crate::search::frequencies::frequencies;
 use crate::search::growth::vocabulary_growth;
 use crate::search::hit::Hit;
 use crate::search::keywords::{Reference, keywords};
-use crate::search::ranking::rank;
-use crate::search::spans::SpanSearch;
-use crate::search::{QueryTokenizer, argument_error};
+use crate::search::spans::{HitPages, SpanSearch};
+use crate::segment::cache::Reservation;
 use crate::{Error, Result, Value};
-
-/// Files whose hits are found at a time, at first and at most.
-const FILES_FIRST: usize = 4;
-const FILES_MAX: usize = 1024;
 
 /// Words on each side of a hit in a concordance.
 const CONTEXT_WORDS: i64 = 5;
+
+/// Bytes of a hit and its keys while hits are sorted, about.
+const SORTED_HIT_BYTES: u64 = 96;
 
 /// Slices of `distribution`, and steps of `vocabulary_growth`.
 const SLICES: i64 = 100;
@@ -65,7 +63,6 @@ type RowValues = Vec<Value>;
 pub(super) struct SearchScan {
     reader: CorpusReader,
     reference: Option<CorpusReader>,
-    tokenizer: Tokenizer,
     call: SearchCall,
     request: ScanRequest,
     /// Conditions on the file of hits, which `request` has no more.
@@ -81,6 +78,9 @@ pub(super) struct SearchScan {
     /// Offsets or texts of hits are wanted.
     reads_text: bool,
     source: SearchRows,
+    /// What is held of sorted hits, for the limits of values and of the cache.
+    held: Held,
+    taken: Reservation,
     interrupt: Interrupt,
     late: LateError,
     description: Arc<Description>,
@@ -90,13 +90,9 @@ pub(super) struct SearchScan {
 enum SearchRows {
     /// Nothing was asked for yet.
     Unopened,
-    /// Files whose hits are to be found.
-    Files {
-        search: Arc<SpanSearch>,
-        files: Vec<u32>,
-        /// The number of files that were read, and that are read next.
-        read: usize,
-        next: usize,
+    /// Hits that are found as they are asked for.
+    Pages {
+        pages: HitPages,
         hits: std::vec::IntoIter<Hit>,
     },
     /// Hits in an order of their own.
@@ -111,7 +107,6 @@ impl SearchScan {
     pub(super) fn new(
         reader: CorpusReader,
         reference: Option<CorpusReader>,
-        tokenizer: Tokenizer,
         call: SearchCall,
         mut request: ScanRequest,
         context: &Context,
@@ -123,7 +118,6 @@ impl SearchScan {
             (of_files, request.filters) = all.partition(|filter| filter.column() == 0);
         }
         let query = match (function, call.text("query")) {
-            (SearchFunction::Search, _) => None,
             (_, Some(text)) => {
                 let wrong = |error| argument_error(function, "query", error);
                 Some(cql::parse(text).map_err(wrong)?)
@@ -158,12 +152,13 @@ impl SearchScan {
             prepared: None,
             reader,
             reference,
-            tokenizer,
             call,
             request,
             of_files,
             query,
             source: SearchRows::Unopened,
+            held: context.values.hold(),
+            taken: context.reservation(),
             interrupt: context.interrupt.clone(),
             late: LateError::default(),
             description: Arc::new(Description::new(function.name(), String::new(), None)),
@@ -200,25 +195,17 @@ impl SearchScan {
         self.ask(move |view, run| SpanSearch::new(view, query, run).map(Arc::new))
     }
 
-    fn all_hits(&self, search: &Arc<SpanSearch>) -> Result<Vec<Hit>> {
-        let search = search.clone();
-        self.ask(move |view, run| {
-            let files: Vec<u32> = (0..view.files().len() as u32).collect();
-            search.hits(&files, run)
-        })
-    }
-
-    fn open(&self) -> Result<SearchRows> {
-        let call = &self.call;
-        let rows = match call.function {
+    fn open(&mut self) -> Result<SearchRows> {
+        let rows = match self.call.function {
             SearchFunction::Hits => return self.open_files(),
             SearchFunction::Concordance => {
-                if call.has_hits_by_file() {
+                if self.call.has_hits_by_file() {
                     return self.open_files();
                 }
                 return self.open_sorted();
             }
-            SearchFunction::Search => self.ranked()?,
+            // It has a scan of its own.
+            SearchFunction::Search => Vec::new(),
             SearchFunction::Frequencies => self.frequency_rows()?,
             SearchFunction::Collocations => self.collocation_rows()?,
             SearchFunction::Keywords => self.keyword_rows()?,
@@ -244,28 +231,34 @@ impl SearchScan {
         let columns = self.request.columns.iter();
         columns.map(|requested| match requested.column {
             ScanColumn::Column(column) => row[column].clone(),
-            ScanColumn::Substr { .. } => Value::Null,
+            ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => Value::Null,
         })
     }
 
     fn open_files(&self) -> Result<SearchRows> {
         let search = self.search()?;
-        let files = files_that_pass(self.reader.view(), &self.of_files)?;
+        let files = files_that_pass(
+            self.reader.view(),
+            &self.of_files,
+            self.request.files.as_deref(),
+        )?;
         if self.is_counted {
             return self.counted(search, files.numbers().to_vec());
         }
-        Ok(SearchRows::Files {
-            search,
-            files: files.numbers().to_vec(),
-            read: 0,
-            next: FILES_FIRST,
+        Ok(SearchRows::Pages {
+            pages: HitPages::new(search, files.numbers()),
             hits: Vec::new().into_iter(),
         })
     }
 
     /// The files with hits, each as often as it has some.
     fn counted(&self, search: Arc<SpanSearch>, mut files: Vec<u32>) -> Result<SearchRows> {
+        let is_sum = self.request.columns.is_empty() && self.of_files.is_empty();
         let (mut times, mut files) = self.ask(move |_, run| {
+            if is_sum && let Some(count) = search.known_count(run)? {
+                files.truncate(1);
+                return Ok((vec![count], files));
+            }
             let counts = search.counts(&files, run)?;
             let mut counts = counts.into_iter();
             let mut times = Vec::new();
@@ -292,19 +285,26 @@ impl SearchScan {
         Ok(SearchRows::Rows(BatchRest::of(Some(batch))))
     }
 
-    fn open_sorted(&self) -> Result<SearchRows> {
+    fn open_sorted(&mut self) -> Result<SearchRows> {
         let search = self.search()?;
-        let mut hits = self.all_hits(&search)?;
         let seed = self.call.integer("seed").unwrap_or(0) as u64;
-        if let Some(size) = self.call.argument("sample") {
+        let work = search.clone();
+        let mut hits = if let Some(size) = self.call.argument("sample") {
             let size = match size {
                 Value::Text(text) => text.to_string(),
                 Value::Integer(count) => count.to_string(),
                 _ => String::new(),
             };
             let size = SampleSize::from_str(&size).map_err(|error| self.wrong("sample", error))?;
-            hits = sample(hits, size, seed);
-        }
+            self.ask(move |_, run| sample(&work, size, seed, run))?
+        } else {
+            self.ask(move |_, run| work.all_hits(run))?
+        };
+        // Hits are held until their rows are made.
+        let bytes = hits.len() as u64 * SORTED_HIT_BYTES;
+        self.held.reserve("the hits to sort", bytes)?;
+        self.taken
+            .cover(usize::try_from(bytes).unwrap_or(usize::MAX));
         if let Some(keys) = self.call.text("sort") {
             let keys = self.keys(&search, "sort", keys)?;
             let search = search.clone();
@@ -360,31 +360,25 @@ impl SearchScan {
             self.interrupt.check()?;
             let wanted = rows_max.max(1) - count;
             let (search, some): (Arc<SpanSearch>, Vec<Hit>) = match &mut source {
-                SearchRows::Files {
-                    search,
-                    files,
-                    read,
-                    next,
-                    hits,
-                } => {
+                SearchRows::Pages { pages, hits } => {
                     if hits.len() == 0 {
-                        if *read == files.len() {
-                            break;
-                        }
-                        let end = (*read + *next).min(files.len());
-                        let (work, asked) = (search.clone(), files[*read..end].to_vec());
-                        *hits = self.ask(move |_, run| work.hits(&asked, run))?.into_iter();
-                        *read = end;
-                        *next = (*next * 2).min(FILES_MAX);
+                        let mut work = pages.clone();
+                        let (work, found) = self.ask(move |_, run| {
+                            let found = work.next(run)?;
+                            Ok((work, found))
+                        })?;
+                        *pages = work;
+                        let Some(found) = found else { break };
+                        *hits = found.into_iter();
                     }
-                    (search.clone(), hits.take(wanted).collect())
+                    (pages.search().clone(), hits.take(wanted).collect())
                 }
                 SearchRows::Hits { search, hits } => (search.clone(), hits.take(wanted).collect()),
                 SearchRows::Unopened | SearchRows::Rows(_) => break,
             };
             if some.is_empty() {
                 match source {
-                    SearchRows::Files { .. } => continue,
+                    SearchRows::Pages { .. } => continue,
                     _ => break,
                 }
             }
@@ -401,55 +395,6 @@ impl SearchScan {
         }
         self.source = source;
         Ok(collector.finish())
-    }
-
-    fn ranked(&self) -> Result<Vec<RowValues>> {
-        let call = &self.call;
-        let text = call.text("query").unwrap_or_default();
-        let options = QueryOptions {
-            operator: match call.text("mode") {
-                None | Some("any" | "lenient") => QueryOperator::Or,
-                Some("all") => QueryOperator::And,
-                Some(other) => {
-                    let reason =
-                        format!("no such mode `{other}`; hint: modes are any, all, lenient");
-                    return Err(self.wrong("mode", reason));
-                }
-            },
-            ..QueryOptions::default()
-        };
-        if let Some(unit) = call.text("unit").filter(|unit| *unit != "file") {
-            return Err(self.wrong(
-                "unit",
-                format!("no such unit `{unit}`; hint: units are file"),
-            ));
-        }
-        let tokenizer = QueryTokenizer(self.tokenizer);
-        let query = if call.text("mode") == Some("lenient") {
-            simple::parse_lenient(text, &options, &tokenizer).query
-        } else {
-            simple::parse(text, &options, &tokenizer).map_err(|error| self.wrong("query", error))?
-        };
-        let (k1, b) = (
-            call.number("k1").unwrap_or(1.2),
-            call.number("b").unwrap_or(0.75),
-        );
-        let bm25 = Bm25::new(k1, b).map_err(|error| self.wrong("k1 and b", error))?;
-        let found = self.ask(move |view, run| rank(view, &query, bm25, run))?;
-        let files = self.reader.view().files();
-        let rows = found.into_iter().map(|ranked| {
-            let file = &files[ranked.file as usize];
-            vec![
-                Value::Text(file.name.clone()),
-                Value::Real(ranked.score),
-                from_count(ranked.hits),
-                Value::Integer(0),
-                from_count(file.words),
-                Value::Integer(0),
-                from_count(file.bytes),
-            ]
-        });
-        Ok(rows.collect())
     }
 
     fn frequency_rows(&self) -> Result<Vec<RowValues>> {
@@ -577,8 +522,7 @@ impl SearchScan {
     fn dispersion_rows(&self) -> Result<Vec<RowValues>> {
         let parts = self.parts(CorpusParts::Files)?;
         let search = self.search()?;
-        let hits = self.all_hits(&search)?;
-        let (by_parts, by_places) = self.ask(move |view, _| Ok(dispersion(view, &hits, parts)))?;
+        let (by_parts, by_places) = self.ask(move |_, run| dispersion(&search, parts, run))?;
         Ok(vec![vec![
             from_count(by_parts.hits),
             from_count(by_parts.parts),
@@ -598,8 +542,7 @@ impl SearchScan {
     fn distribution_rows(&self) -> Result<Vec<RowValues>> {
         let parts = self.parts(CorpusParts::Slices(SLICES as u64))?;
         let search = self.search()?;
-        let hits = self.all_hits(&search)?;
-        let found = self.ask(move |view, _| Ok(distribution(view, &hits, parts)))?;
+        let found = self.ask(move |_, run| distribution(&search, parts, run))?;
         let files = self.reader.view().files();
         let rows = (1..).zip(found).map(|(number, part): (u64, _)| {
             vec![

@@ -13,38 +13,48 @@ use crate::expression::{ColumnFilter, ColumnMatcher};
 use crate::runtime::interrupt::{Interrupt, NEVER, check};
 use crate::{Error, Result, Value};
 
-/// The files whose names pass conditions.
-pub(super) fn files_that_pass(view: &CorpusView, filters: &[ColumnFilter]) -> Result<FileSet> {
+/// The files whose names pass conditions, of all files or `among` some, which ascend.
+pub(super) fn files_that_pass(
+    view: &CorpusView,
+    filters: &[ColumnFilter],
+    among: Option<&[u32]>,
+) -> Result<FileSet> {
+    if filters.is_empty() && among.is_none() {
+        return Ok(FileSet::all(view));
+    }
     let all = view.files();
-    let mut files: Vec<u32> = match filters.iter().find_map(ColumnFilter::values) {
-        // Files are numbered by u32.
-        None => (0..all.len() as u32).collect(),
+    let files: Vec<u32> = match filters.iter().find_map(ColumnFilter::values) {
+        None => match among {
+            Some(among) => among.to_vec(),
+            None => view.file_numbers().to_vec(),
+        },
         Some(values) => {
             let found = values.iter().filter_map(|value| match value {
                 Value::Text(name) => view.find_file(name),
                 _ => None,
             });
+            // Files are numbered by u32.
             let mut found: Vec<u32> = found.map(|file| file as u32).collect();
             found.sort_unstable();
             found.dedup();
+            if let Some(among) = among {
+                found.retain(|file| among.binary_search(file).is_ok());
+            }
             found
         }
     };
-    if !filters.is_empty() {
-        let mut passing = Vec::with_capacity(files.len());
-        for file in files {
-            let name = Value::Text(all[file as usize].name.clone());
-            let mut filters = filters.iter();
-            let passes = filters.try_fold(true, |passes, filter| {
-                Ok::<_, Error>(passes && filter.matches(&name)?)
-            });
-            if passes? {
-                passing.push(file);
-            }
+    let mut passing = Vec::with_capacity(files.len());
+    for file in files {
+        let name = Value::Text(all[file as usize].name.clone());
+        let mut filters = filters.iter();
+        let passes = filters.try_fold(true, |passes, filter| {
+            Ok::<_, Error>(passes && filter.matches(&name)?)
+        });
+        if passes? {
+            passing.push(file);
         }
-        files = passing;
     }
-    Ok(FileSet::new(view, files))
+    Ok(FileSet::new(view, passing))
 }
 
 /// The places that pass; `position` and `offset` are their columns.

@@ -49,7 +49,7 @@ impl TermVectorsScan {
         let file = TermVectorsColumn::File as usize;
         let (of_files, filters) =
             (request.filters.into_iter()).partition::<Vec<_>, _>(|filter| filter.column() == file);
-        let files = files_that_pass(reader.view(), &of_files)?;
+        let files = files_that_pass(reader.view(), &of_files, request.files.as_deref())?;
         let view = reader.view();
         let words = files.words(view);
         let plan = plan_term_vectors(view, &files, limit_of(k), context.plan_settings())?;
@@ -59,7 +59,7 @@ impl TermVectorsScan {
         let columns = request.columns.iter();
         let columns = columns.filter_map(|requested| match requested.column {
             ScanColumn::Column(column) => TermVectorsColumn::ALL.get(column).copied(),
-            ScanColumn::Substr { .. } => None,
+            ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => None,
         });
         let rows = (files.len() as u64).saturating_mul(k).min(words);
         let description = || {

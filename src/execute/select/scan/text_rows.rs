@@ -10,7 +10,7 @@ use zipfdb_sql::query::Collation;
 
 use super::super::external_sort::{ExternalSort, SortedRows};
 use super::super::key::{KeyOrder, push_key};
-use super::super::spill::Record;
+use super::super::spill::SpilledRecord;
 use super::counted::CountedNgram;
 use super::rows::{RowCursor, SequenceRows};
 use super::scan_spec::ScanSpec;
@@ -60,8 +60,8 @@ type TakeRow<'a> = dyn FnMut((&[u32], u32, u64)) -> Result<()> + 'a;
 pub(super) struct TextRows {
     sorted: Option<SortedRows>,
     /// Records that were read, and the next one.
-    read: std::vec::IntoIter<Record>,
-    next: Option<Record>,
+    read: std::vec::IntoIter<SpilledRecord>,
+    next: Option<SpilledRecord>,
 }
 
 impl TextRows {
@@ -111,7 +111,7 @@ impl TextRows {
     }
 
     /// The record behind the next one; none at the end.
-    fn read(&mut self) -> Result<Option<Record>> {
+    fn read(&mut self) -> Result<Option<SpilledRecord>> {
         if self.read.len() == 0
             && let Some(sorted) = &mut self.sorted
             && let Some(batch) = sorted.next_batch(BATCH_ROWS)?
@@ -122,7 +122,7 @@ impl TextRows {
                 bytes
             };
             let records = (0..batch.len()).map(|row| (bytes(0, row), bytes(1, row)));
-            self.read = records.collect::<Vec<Record>>().into_iter();
+            self.read = records.collect::<Vec<SpilledRecord>>().into_iter();
         }
         Ok(self.read.next())
     }

@@ -180,7 +180,7 @@ impl TextSpansScan {
         let is_of_file = |filter: &ColumnFilter| value_of(filter.column()) == Some(SpanValue::File);
         let (of_files, filters): (Vec<_>, Vec<_>) =
             request.filters.into_iter().partition(is_of_file);
-        let files = files_that_pass(reader.view(), &of_files)?;
+        let files = files_that_pass(reader.view(), &of_files, request.files.as_deref())?;
         let columns = request.columns.iter().filter_map(|requested| {
             let ScanColumn::Column(column) = requested.column else {
                 return None;

@@ -17,13 +17,14 @@ use super::counted::{CountedCursor, CountedWord, add_up, merge, stored_totals};
 use super::occurrences::{LookupCursor, NumberCursor, SoughtWords, WindowCursor, WordWindows};
 use super::rows::{RowCursor, SequenceScan, SequenceTask};
 use super::scan_spec::{ScanSpec, SequenceColumn};
-use super::selection::is_text;
+use super::selection::{bytes_of, is_text};
 use super::word_tables::{FilePartCursor, LARGE, TableCursor};
 use crate::Result;
 use crate::answer::access_path::Run;
 use crate::answer::{
-    CorpusReader, Granularity, MergedOrder, PlaceRanges, TextSet, WordMethod, plan_words,
+    CorpusReader, Granularity, Lookups, MergedOrder, PlaceRanges, WordMethod, plan_words,
 };
+use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::check;
 
 /// Plans the scan.
@@ -35,24 +36,13 @@ pub(super) fn scan(
     request: ScanRequest,
     context: &Context,
 ) -> Result<SequenceScan> {
-    let schema = WordsColumn::ALL.iter().map(|column| match column {
-        WordsColumn::File => SequenceColumn::File,
-        WordsColumn::Word => SequenceColumn::Word,
-        WordsColumn::Position => SequenceColumn::Position,
-        WordsColumn::Offset => SequenceColumn::Offset,
-        WordsColumn::Length => SequenceColumn::Length,
-    });
-    let question = ScanSpec::new(reader, 1, schema.collect(), request, context)?;
+    let question = spec(reader, request, context)?;
     let (asked, reader) = (&question.asked, &question.reader);
     let plan = plan_words(asked, reader, context.plan_settings(), &context.interrupt)?;
     let is_large = matches!(plan.method(), WordMethod::FileParts);
     let order = (asked.wanted_order).filter(|order| !is_large && order.of_text().is_some());
     let task = SequenceTask::new(question, order, |question| {
-        let words = match &question.asked.texts {
-            TextSet::All => "all words".to_owned(),
-            TextSet::Named { count, .. } => format!("{count} words"),
-            TextSet::Conditional => "words by a condition on the dictionary".to_owned(),
-        };
+        let words = question.asked.texts.detail();
         let files = &question.asked.files;
         let of_files = if files.is_all() {
             "all files".to_owned()
@@ -66,6 +56,38 @@ pub(super) fn scan(
     });
     let method = plan.into_method();
     Ok(SequenceScan::new(task, move |task| start(task, method)))
+}
+
+fn spec(reader: CorpusReader, request: ScanRequest, context: &Context) -> Result<ScanSpec> {
+    let schema = WordsColumn::ALL.iter().map(|column| match column {
+        WordsColumn::File => SequenceColumn::File,
+        WordsColumn::Word => SequenceColumn::Word,
+        WordsColumn::Position => SequenceColumn::Position,
+        WordsColumn::Offset => SequenceColumn::Offset,
+        WordsColumn::Length => SequenceColumn::Length,
+    });
+    ScanSpec::new(reader, 1, schema.collect(), request, context)
+}
+
+/// Adds the look-ups of the scan, if names of files and words define them.
+///
+/// # Errors
+/// If a condition fails.
+pub(in super::super) fn lookups(
+    lookups: &mut Lookups,
+    reader: &CorpusReader,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<()> {
+    let is_of_files = |filter: &ColumnFilter| {
+        filter.column() == WordsColumn::File as usize && filter.values().is_some()
+    };
+    if request.filters.iter().any(is_of_files) {
+        let question = spec(reader.clone(), request, context)?;
+        let words = question.values().unwrap_or_default().iter();
+        lookups.add(&question.asked, words.filter_map(bytes_of));
+    }
+    Ok(())
 }
 
 fn start(task: &SequenceTask, method: WordMethod) -> Result<Box<dyn RowCursor>> {

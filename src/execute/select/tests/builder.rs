@@ -15,6 +15,7 @@ impl BlockBuilder {
     pub(super) fn from(source: Source) -> BlockBuilder {
         BlockBuilder(Block {
             source,
+            metadata: Vec::new(),
             expressions: Vec::new(),
             filter: Vec::new(),
             aggregation: None,

@@ -52,7 +52,9 @@ impl MadeUp {
                 _ => None,
             });
             let texts: BTreeSet<String> = texts.collect();
-            dictionaries.push(TextDictionary::made(texts.iter().rev().cloned().collect()));
+            dictionaries.push(TextDictionary::made(
+                texts.iter().rev().cloned().collect::<Vec<_>>(),
+            ));
             dictionaries.push(TextDictionary::made(texts.into_iter().collect()));
         }
         MadeUp {
@@ -141,7 +143,7 @@ fn open(_: &Arc<Session>, request: ScanRequest, _: &Context) -> Result<Box<dyn S
             .iter()
             .map(|requested| match requested.column {
                 ScanColumn::Column(column) => row[column].clone(),
-                ScanColumn::Substr { .. } => panic!("there is no content"),
+                ScanColumn::Substr { .. } | ScanColumn::Excerpt(_) => panic!("there is no content"),
             });
         if passes {
             rows.push((values.collect(), times));
