@@ -238,6 +238,15 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// The error for what only a build with the feature `formats` does.
+#[cfg(not(feature = "formats"))]
+pub(crate) fn needs_formats(subject: &str) -> Error {
+    Error::Invalid {
+        subject: subject.to_owned(),
+        reason: "this program was built without it; hint: build it with the feature `formats` of the crate `zipfdb`".to_owned(),
+    }
+}
+
 /// A function that makes an [`Error::Io`] of an error of the system.
 pub(crate) fn io_error(
     action: &'static str,

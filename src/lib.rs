@@ -51,6 +51,7 @@
 //! | statements and their values | [`Database::query`], [`Database::execute`], [`Statement`], [`params!`], [`Row::get`] |
 //! | edits | [`Transaction`], [`Corpus::append`] |
 //! | questions without SQL | [`Snapshot`], [`answers`] |
+//! | files by rank, spans, excerpts | [`query`] |
 //! | one state for many statements and threads | [`Reader`] |
 //! | imports | [`ingest`] |
 //! | many questions and edits at once | [`mixed`], [`Statement::query_many`] |
@@ -106,6 +107,7 @@ pub use api::statement::Statement;
 pub use api::transaction::Transaction;
 pub use error::{Error, Result};
 pub use handles::corpus::Corpus;
+pub use handles::record::Record;
 pub use handles::row::{Column, FromValue, Row, RowIndex};
 pub use handles::rows::Rows;
 pub use handles::snapshot::Snapshot;
@@ -113,7 +115,9 @@ pub use notice::Notice;
 pub use runtime::interrupt::InterruptHandle;
 pub use zipfdb_sql::setting::Durability;
 pub use zipfdb_sql::{Value, ValueKind};
-pub use zipfdb_storage::{CorpusSettings, IngestMode, Tokenizer};
+pub use zipfdb_storage::{
+    CorpusSettings, IngestMode, MetadataColumn, MetadataKind, MetadataSchema, Tokenizer,
+};
 
 /// Answers of a [`Snapshot`] about all words, n-grams or files at once.
 pub mod answers {
@@ -176,6 +180,7 @@ pub mod ingest {
     pub use crate::paths::encodings::TextEncoding;
     pub use crate::paths::sources::{OnConflict, OnError, Unreadable};
     pub use crate::runtime::progress::{NoProgress, Progress};
+    pub use zipfdb_sql::plan::RecordOptions;
 }
 
 /// For the crates of this workspace and their tests: no part of the interface.
@@ -211,6 +216,15 @@ pub mod memory {
 pub mod pack {
     pub use crate::packed_files::{PackedSizes, pack_file, unpack_file};
     pub use zipfdb_kernels::gompresso::{Elimination, PackCodec, PackOptions, PackedError};
+}
+
+/// Queries in the languages of search: [`Snapshot::ranked`] takes a [`Query`](query::Query) for files or units, best first,
+/// [`Snapshot::spans`] one in CQL for spans.
+pub mod query {
+    pub use crate::handles::queries::{
+        Query, QueryUnit, RankedMatch, RankedMatches, SpanContext, SpanMatch, SpanMatches,
+    };
+    pub use crate::search::excerpt::ExcerptStyle;
 }
 
 /// A new database of what can be read of a damaged one.

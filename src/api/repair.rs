@@ -8,14 +8,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zipfdb_storage::{PathText, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader};
+use zipfdb_storage::{
+    FileEntry, PathText, RepairTarget, Salvage, SalvagedCorpus, SegmentForm, SegmentReader,
+};
 
 use crate::api::database::Database;
 use crate::api::transaction::Transaction;
 use crate::execute::recompress;
 use crate::ingest::Progress;
 use crate::overlay::edits::decode;
-use crate::overlay::{EditBatch, Insertion};
+use crate::overlay::{EditBatch, FileValues, Insertion};
 use crate::runtime::interrupt::{Interrupt, InterruptHandle};
 use crate::runtime::start_pool;
 use crate::segment::TextBlocks;
@@ -292,7 +294,33 @@ impl<'a> Rescue<'a> {
                 size = 0;
             }
         }
-        self.append(&rows)
+        self.append(&rows)?;
+        self.copy_metadata(reader, entries)
+    }
+
+    /// Copies the metadata of the files of a segment that are there now.
+    fn copy_metadata(&mut self, reader: &SegmentReader, entries: &[FileEntry]) -> Result<()> {
+        let columns = match reader.metadata() {
+            Ok(columns) => columns,
+            Err(error) => {
+                self.lost.push(format!(
+                    "metadata of files of corpus \"{}\": {error}",
+                    self.corpus.name
+                ));
+                return Ok(());
+            }
+        };
+        let mut rows: Vec<FileValues> = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let values = columns.iter().map(|of| (of.column.id, of.value(index)));
+            let values: Vec<_> = values.collect();
+            if self.present.contains(&entry.name) && !values.is_empty() {
+                rows.push((entry.name.as_str().into(), values));
+            }
+        }
+        let mut edits = self.begin()?;
+        edits.edit(&self.corpus.name, EditBatch::Set(rows), self.interrupt)?;
+        edits.commit()
     }
 
     fn append(&self, rows: &[(String, Vec<u8>)]) -> Result<()> {
@@ -327,7 +355,8 @@ impl<'a> Rescue<'a> {
                         self.corpus.name
                     ));
                 }
-                EditBatch::Insert(_) => {}
+                EditBatch::Set(_) if !self.present.contains(&*file) => continue, // it was lost
+                EditBatch::Insert(_) | EditBatch::Set(_) => {}
                 EditBatch::Replace(_) | EditBatch::Delete(_) => {
                     self.lost_files.remove(&*file);
                     let parts = self.parts.remove(&*file).unwrap_or_default();
@@ -379,6 +408,16 @@ fn by_file(batch: &EditBatch) -> BTreeMap<Arc<str>, EditBatch> {
             let files = files.iter().cloned();
             files
                 .map(|file| (file.clone(), EditBatch::Delete(vec![file])))
+                .collect()
+        }
+        EditBatch::Set(rows) => {
+            let mut files: BTreeMap<Arc<str>, Vec<FileValues>> = BTreeMap::new();
+            for row in rows {
+                files.entry(row.0.clone()).or_default().push(row.clone());
+            }
+            let files = files.into_iter();
+            files
+                .map(|(file, rows)| (file, EditBatch::Set(rows)))
                 .collect()
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::api::params::Params;
 use crate::api::statement::Statement;
+use crate::handles::record::Record;
 use crate::handles::row::Row;
 use crate::handles::rows::Rows;
 use crate::handles::session::Session;
@@ -154,6 +155,28 @@ impl Transaction {
         T: AsRef<[u8]>,
     {
         (self.session).with_transaction(|edits| edits.append_many(corpus, rows))
+    }
+
+    /// Appends texts to files and sets their metadata. A file that is not there is created; a record without a name makes a file
+    /// whose name is a number.
+    ///
+    /// # Errors
+    /// As [`Transaction::append_many`], and if a column is not declared or cannot hold a value.
+    pub fn append_records(&mut self, corpus: &str, records: &[Record]) -> Result<()> {
+        (self.session).with_transaction(|edits| edits.append_records(corpus, records))
+    }
+
+    /// Sets values of a file in declared columns: pairs of a name and a value. NULL takes a value back.
+    ///
+    /// # Errors
+    /// If there is no such corpus, file or column, a column cannot hold a value, or the database cannot be written.
+    pub fn set_metadata(
+        &mut self,
+        corpus: &str,
+        file: &str,
+        values: &[(&str, Value)],
+    ) -> Result<()> {
+        (self.session).with_transaction(|edits| edits.set_metadata(corpus, file, values))
     }
 
     /// Inserts texts into files: a name, the byte of the file before which to insert, and a text. Offsets are those before

@@ -6,11 +6,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use zipfdb_storage::{CorpusRecord, CorpusSettings, IngestMode, Segment, SegmentInfo};
+use zipfdb_storage::{
+    CorpusRecord, CorpusSettings, IngestMode, MetadataSchema, Segment, SegmentInfo,
+};
 
-use crate::Result;
 use crate::answer::{CorpusReader, CorpusView, FileSummary, StoredView};
 use crate::engine::core::Core;
+use crate::handles::record::Record;
 use crate::handles::shared::Shared;
 use crate::handles::snapshot::Snapshot;
 use crate::handles::transaction::WriteTransaction;
@@ -18,6 +20,7 @@ use crate::mixed::{Answer, Operation};
 use crate::overlay::Overlay;
 use crate::runtime::interrupt::Interrupt;
 use crate::tokenize::word_ranges;
+use crate::{Result, Value};
 
 /// A corpus of a database; made by [`crate::Database::corpus`] or
 /// [`crate::Database::create_corpus`].
@@ -138,6 +141,17 @@ impl Corpus {
         let writing = self.shared.writing(interrupt)?;
         let _turn = self.shared.runtime.turn(interrupt)?;
         Ok(writing.store.set_ingest(&self.name, mode)?)
+    }
+
+    /// Changes the columns of the files, for a statement.
+    pub(crate) fn change_metadata_until(
+        &self,
+        interrupt: &Interrupt,
+        change: impl FnOnce(&mut MetadataSchema) -> zipfdb_storage::Result<()>,
+    ) -> Result<()> {
+        let writing = self.shared.writing(interrupt)?;
+        let _turn = self.shared.runtime.turn(interrupt)?;
+        Ok(writing.store.change_metadata(&self.name, change)?)
     }
 
     /// The facts of each segment: sizes, rules, and where the bytes are. Decodes nothing.
@@ -291,6 +305,32 @@ impl Corpus {
         T: AsRef<[u8]>,
     {
         self.edit(|edits| edits.append_many(&self.name, rows))
+    }
+
+    /// Appends texts to files and sets their metadata, in one step. A file that is not there is created; a record without a name
+    /// makes a file whose name is a number.
+    ///
+    /// # Errors
+    /// As [`Corpus::append_many`], and if a column is not declared or cannot hold a value.
+    pub fn append_records(&self, records: &[Record]) -> Result<()> {
+        self.edit(|edits| edits.append_records(&self.name, records))
+    }
+
+    /// Sets values of a file in declared columns: pairs of a name and a value. NULL takes a value back.
+    ///
+    /// # Errors
+    /// If there is no such file or column, a column cannot hold a value, or the database cannot be written.
+    pub fn set_metadata(&self, file: &str, values: &[(&str, Value)]) -> Result<()> {
+        self.edit(|edits| edits.set_metadata(&self.name, file, values))
+    }
+
+    /// The values of a file in all declared columns, with the names of these.
+    ///
+    /// # Errors
+    /// If there is no such file, or as [`Corpus::snapshot`].
+    pub fn metadata(&self, file: &str) -> Result<Vec<(String, Value)>> {
+        let schema = self.settings()?.metadata;
+        self.snapshot()?.metadata(file, &schema)
     }
 
     /// Inserts texts into files, in one step: a name, the byte before which to insert, and a text. Offsets are those before

@@ -6,6 +6,8 @@ mod any_length;
 pub(crate) mod corpus;
 pub(crate) mod memory_share;
 pub(crate) mod opened;
+pub(crate) mod queries;
+pub(crate) mod record;
 pub(crate) mod row;
 pub(crate) mod rows;
 pub(crate) mod session;

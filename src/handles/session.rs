@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use zipfdb_sql::query::MetadataColumn;
 use zipfdb_sql::setting::Setting;
 use zipfdb_sql::{Schema, ViewDefinition, quote};
 use zipfdb_storage::{CorpusSettings, PathText, Section, ViewRecord};
 
 use crate::answer::CorpusReader;
 use crate::handles::corpus::Corpus;
+use crate::handles::record::value_kind;
 use crate::handles::shared::Shared;
 use crate::handles::transaction::WriteTransaction;
 use crate::overlay::EditBatch;
@@ -340,12 +342,29 @@ impl Session {
     }
 
     /// Makes edits in the session's transaction, or in one of their own.
-    pub(crate) fn edit(&self, corpus: &str, batch: EditBatch, interrupt: &Interrupt) -> Result<()> {
+    pub(crate) fn edit(
+        &self,
+        corpus: &str,
+        batches: Vec<EditBatch>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        self.edit_with(corpus, interrupt, |_| Ok(batches))
+    }
+
+    /// As `edit`, of batches that depend on the files of the corpus: `make` sees them while no other writer changes them.
+    pub(crate) fn edit_with(
+        &self,
+        corpus: &str,
+        interrupt: &Interrupt,
+        make: impl FnOnce(&mut WriteTransaction) -> Result<Vec<EditBatch>>,
+    ) -> Result<()> {
         if let Some(transaction) = &mut *self.transaction.lock() {
-            return transaction.edit(corpus, batch, interrupt);
+            let batches = make(transaction)?;
+            return transaction.edit_all(corpus, batches, interrupt);
         }
         let mut edits = WriteTransaction::begin(&self.shared, Some(corpus), interrupt)?;
-        edits.edit(corpus, batch, interrupt)?;
+        let batches = make(&mut edits)?;
+        edits.edit_all(corpus, batches, interrupt)?;
         edits.commit_until(interrupt)
     }
 
@@ -378,6 +397,20 @@ fn begun_already() -> Error {
 impl Schema for Session {
     fn corpora(&self) -> Vec<String> {
         Session::corpora(self)
+    }
+
+    fn metadata(&self, corpus: &str) -> Vec<MetadataColumn> {
+        let settings = self.corpus(corpus).and_then(|corpus| corpus.settings());
+        let metadata = settings
+            .map(|settings| settings.metadata)
+            .unwrap_or_default();
+        let columns = metadata.columns().iter();
+        let columns = columns.map(|column| MetadataColumn {
+            id: column.id,
+            name: column.name.clone(),
+            kind: value_kind(column.kind),
+        });
+        columns.collect()
     }
 
     fn missing_database(&self) -> Option<String> {

@@ -14,15 +14,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zipfdb_kernels::{FileOrder, NGRAM_WORDS_MAX};
+use zipfdb_storage::MetadataSchema;
 
 use crate::answer::access_path::Run;
 use crate::answer::batch_results::FileOffsets;
 use crate::answer::{
-    CorpusReader, CorpusView, FileCounts, FileSummary, NgramCounts, NgramRequest, TermVectors,
-    WordCounts,
+    CorpusReader, CorpusView, FileCounts, FileMethod, FileSummary, NgramCounts, NgramRequest,
+    Question, TermVectors, TextSet, WordCounts, plan_files,
 };
 use crate::runtime::interrupt::check;
-use crate::{Error, Result};
+use crate::{Error, Result, Value};
 
 /// An unchanging view of a corpus; made by [`crate::Corpus::snapshot`].
 ///
@@ -76,7 +77,6 @@ impl Snapshot {
     }
 
     /// The reader that answers questions.
-    #[cfg(test)]
     pub(crate) fn reader(&self) -> &CorpusReader {
         &self.reader
     }
@@ -111,6 +111,22 @@ impl Snapshot {
         work: impl FnOnce(&CorpusView, Run<'_>) -> Result<A> + Send,
     ) -> Result<A> {
         self.reader.watched(|run| work(self.view(), run))
+    }
+
+    /// The values of a file in some columns, with their names.
+    pub(super) fn metadata(
+        &self,
+        file: &str,
+        schema: &MetadataSchema,
+    ) -> Result<Vec<(String, Value)>> {
+        self.watched(|view, run| {
+            let file = view.find(file)?;
+            let values = schema.columns().iter().map(|column| {
+                let value = view.metadata(column, run.stop)?.value(file);
+                Ok((column.name.clone(), value))
+            });
+            values.collect()
+        })
     }
 
     /// All files, in order of name.
@@ -278,7 +294,8 @@ impl Snapshot {
     where
         W: AsRef<[u8]> + Sync,
     {
-        let found = self.reader.files_with(words, &self.reader.interrupt())?;
+        let method = self.method_of_files_with(words)?;
+        let found = method.files(&self.reader, &self.reader.interrupt())?;
         Ok(self.names_of(found))
     }
 
@@ -290,10 +307,14 @@ impl Snapshot {
     where
         W: AsRef<[u8]> + Sync,
     {
-        match self.view().count_of_all_at_hand(words)? {
-            Some(count) => Ok(count),
-            None => Ok(self.files_with(words)?.len()),
-        }
+        let method = self.method_of_files_with(words)?;
+        method.count(&self.reader, &self.reader.interrupt())
+    }
+
+    fn method_of_files_with<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<FileMethod> {
+        let words = words.iter().map(|word| word.as_ref().to_vec());
+        let question = Question::of_files(self.view(), TextSet::Every(words.collect()));
+        Ok(plan_files(&question, &self.reader, false)?.into_method())
     }
 
     /// As [`Snapshot::files_with`], for many sets of words at once. Devices answer where `SET device` demands it, or where they

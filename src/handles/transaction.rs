@@ -11,6 +11,7 @@ use zipfdb_storage::{CorpusRecord, Durability as StoredDurability};
 use crate::answer::access_path::Run;
 use crate::answer::{CorpusReader, CorpusView, StoredView};
 use crate::handles::opened::Writing;
+use crate::handles::record::{Record, stored_at};
 use crate::handles::shared::Shared;
 use crate::handles::snapshot::Snapshot;
 use crate::mixed::{Answer, Operation, Target};
@@ -18,7 +19,7 @@ use crate::overlay::edits::{CorpusCommit, Names, appends_by_file, encode, shared
 use crate::overlay::{EditBatch, Insertion, Overlay, at_row, check_name};
 use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
-use crate::{Durability, Result};
+use crate::{Durability, Result, Value};
 
 /// Batches up to this size do not check for interruption: they finish sooner than a check would matter.
 const OPERATIONS_UNWATCHED: usize = 256;
@@ -93,6 +94,60 @@ impl WriteTransaction {
         }
         let rows = rows.into_iter().map(|(append, _)| append).collect();
         self.edit(corpus, EditBatch::Insert(rows), &interrupt)
+    }
+
+    /// As [`crate::Transaction::append_records`].
+    pub(crate) fn append_records(&mut self, corpus: &str, records: &[Record]) -> Result<()> {
+        let interrupt = self.shared.runtime.interrupt();
+        let at = self.corpus(corpus)?;
+        let schema = self.corpora[at].record.settings.metadata.clone();
+        let unnamed = records
+            .iter()
+            .filter(|record| record.file.is_none())
+            .count();
+        let mut new_names = self.new_names(corpus, unnamed)?.into_iter();
+        let texts = shared_texts(records.iter().map(|record| &record.text[..]))?;
+        let (mut rows, mut set) = (Vec::new(), Vec::new());
+        for (row, (record, text)) in records.iter().zip(texts).enumerate() {
+            let file: Arc<str> = match &record.file {
+                Some(name) => name.as_str().into(),
+                None => new_names
+                    .next()
+                    .expect("a name for each record without one"),
+            };
+            let values = record.stored(row, &schema)?;
+            if !values.is_empty() {
+                set.push((file.clone(), values));
+            }
+            rows.push(Insertion {
+                file,
+                offset: None,
+                text,
+            });
+        }
+        let batches = vec![EditBatch::Insert(rows), EditBatch::Set(set)];
+        self.edit_all(corpus, batches, &interrupt)
+    }
+
+    /// As [`crate::Transaction::set_metadata`].
+    pub(crate) fn set_metadata(
+        &mut self,
+        corpus: &str,
+        file: &str,
+        values: &[(&str, Value)],
+    ) -> Result<()> {
+        let interrupt = self.shared.runtime.interrupt();
+        let at = self.corpus(corpus)?;
+        let schema = &self.corpora[at].record.settings.metadata;
+        let values = values
+            .iter()
+            .map(|(name, value)| stored_at(0, schema, name, value));
+        let values = values.collect::<Result<_>>()?;
+        self.edit(
+            corpus,
+            EditBatch::Set(vec![(file.into(), values)]),
+            &interrupt,
+        )
     }
 
     /// As [`crate::Transaction::insert_many`].
@@ -250,6 +305,36 @@ impl WriteTransaction {
         (edited.overlay).apply(&batch, &*edited.stored, &mut || pace.step())?;
         self.batches.push((at, Arc::new(batch)));
         Ok(())
+    }
+
+    /// Applies edits one after the other; with an error none of them is made.
+    pub(crate) fn edit_all(
+        &mut self,
+        corpus: &str,
+        batches: Vec<EditBatch>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let at = self.corpus(corpus)?;
+        let (overlay, made) = (self.corpora[at].overlay.clone(), self.batches.len());
+        let mut batches = batches.into_iter();
+        let edited = batches.try_for_each(|batch| self.edit(corpus, batch, interrupt));
+        if edited.is_err() {
+            self.corpora[at].overlay = overlay;
+            self.batches.truncate(made);
+        }
+        edited
+    }
+
+    /// Numbers as names of new files, in order of the rows that need one.
+    pub(crate) fn new_names(&mut self, corpus: &str, count: usize) -> Result<Vec<Arc<str>>> {
+        let at = self.corpus(corpus)?;
+        let EditedCorpus {
+            stored, overlay, ..
+        } = &self.corpora[at];
+        let first = stored.files().len() + overlay.edited_files() + 1;
+        let names = (first..).map(|number| number.to_string());
+        let names = names.filter(|name| !overlay.has(name, &**stored));
+        Ok(names.take(count).map(Arc::from).collect())
     }
 
     /// Checks that text can be appended to a file, which is created if it is missing.
