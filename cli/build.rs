@@ -1,6 +1,6 @@
 //! Packs the speeches of `zipf demo`, which the program carries.
 //!
-//! Invariant: the pack has every file of `sample/speeches`, in order of name. It is a deflate stream of a line for each, its
+//! Invariant: the pack has every file of `sample/speeches`, in order of name. It is an xz stream of a line for each, its
 //! name, a tab and its size in bytes, an empty line, and all texts one after the other.
 //!
 //! Asks the linker to keep one of functions that are the same code, as instances of generic ones for types alike are.
@@ -10,8 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
+use lzma_rust2::{XzOptions, XzWriter};
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -33,8 +32,8 @@ fn main() -> io::Result<()> {
     }
     names.push('\n');
     let folder = env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?;
-    let file = File::create(Path::new(&folder).join("speeches.deflate"))?;
-    let mut pack = DeflateEncoder::new(file, Compression::best());
+    let file = File::create(Path::new(&folder).join("speeches.xz"))?;
+    let mut pack = XzWriter::new(file, XzOptions::with_preset(6))?;
     pack.write_all(names.as_bytes())?;
     pack.write_all(&texts)?;
     pack.finish()?.sync_all()

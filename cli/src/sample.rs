@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use flate2::read::DeflateDecoder;
+use lzma_rust2::XzReader;
 
 /// One file of the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub struct Speech {
 }
 
 /// The speeches, as the build packs them.
-const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/speeches.deflate"));
+const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/speeches.xz"));
 
 /// All files of the sample in order of name.
 pub fn speeches() -> Vec<Speech> {
     let mut unpacked = String::new();
-    DeflateDecoder::new(PACK)
+    XzReader::new(PACK, false)
         .read_to_string(&mut unpacked)
         .expect("the build has packed texts");
     let (names, mut rest) = unpacked
@@ -66,6 +66,6 @@ mod tests {
     fn the_sample_is_at_most_four_megabytes() {
         let bytes: usize = speeches().iter().map(|speech| speech.text.len()).sum();
         assert_eq!(bytes, 3_930_161);
-        assert!(PACK.len() < bytes / 2);
+        assert!(PACK.len() < bytes / 4);
     }
 }

@@ -13,8 +13,15 @@ use crate::vocabulary::{WORDS, name, text};
 /// If the corpus has been dropped.
 pub fn describe(corpus: &Corpus) -> Result<String> {
     let (settings, default) = (corpus.settings()?, CorpusSettings::default());
+    let columns = settings.metadata.columns().iter();
+    let columns = columns.map(|column| format!("{} {}", name(&column.name), column.kind.name()));
+    let columns: Vec<String> = columns.collect();
+    let declared = match &columns[..] {
+        [] => String::new(),
+        columns => format!(" ({})", columns.join(", ")),
+    };
     let mut page = format!(
-        "CREATE CORPUS {} WITH (tokenizer = {}, segment_size = {}",
+        "CREATE CORPUS {}{declared} WITH (tokenizer = {}, segment_size = {}",
         name(corpus.name()),
         text(settings.tokenizer.name()),
         text(&size(settings.segment_size))
@@ -29,6 +36,9 @@ pub fn describe(corpus: &Corpus) -> Result<String> {
     page.push_str(");\n");
     for (name, kind) in WORDS {
         page.push_str(&format!("--   {name:<9} {kind}\n"));
+    }
+    for column in settings.metadata.columns() {
+        page.push_str(&format!("--   {:<9} {}\n", column.name, column.kind.name()));
     }
     Ok(page)
 }
@@ -53,14 +63,17 @@ mod tests {
 
     #[test]
     fn the_statement_creates_the_same_corpus() {
-        for more in [
-            "",
-            ", recompress_threshold = '1MiB'",
-            ", recompress_threshold = '96MiB', ingest = 'fast'",
-            ", ingest = 'auto'",
+        for (columns, more) in [
+            ("", ""),
+            ("", ", recompress_threshold = '1MiB'"),
+            (
+                " (\"from\" TEXT, day DATE, is_read BOOLEAN)",
+                ", recompress_threshold = '96MiB', ingest = 'fast'",
+            ),
+            ("", ", ingest = 'auto'"),
         ] {
             let statement = format!(
-                "CREATE CORPUS \"my mail\" WITH (tokenizer = 'whitespace', segment_size = '96KiB'{more});"
+                "CREATE CORPUS \"my mail\"{columns} WITH (tokenizer = 'whitespace', segment_size = '96KiB'{more});"
             );
             let database = Database::in_memory().unwrap();
             database.execute_batch(&statement).unwrap();

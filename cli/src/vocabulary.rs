@@ -27,6 +27,7 @@ pub const STATEMENTS: &[&str] = &[
     "ROLLBACK",
     "SELECT",
     "SET",
+    "UPDATE",
     "WITH",
 ];
 
@@ -92,7 +93,9 @@ pub const FUNCTIONS: &[&str] = &[
     "concat_ws",
     "count",
     "date",
+    "date_trunc",
     "datetime",
+    "day",
     "exp",
     "floor",
     "format",
@@ -117,6 +120,7 @@ pub const FUNCTIONS: &[&str] = &[
     "max",
     "median",
     "min",
+    "month",
     "nullif",
     "octet_length",
     "percentile_cont",
@@ -147,6 +151,7 @@ pub const FUNCTIONS: &[&str] = &[
     "upper",
     "var_pop",
     "variance",
+    "year",
     "zipfdb_version",
 ];
 
@@ -345,6 +350,11 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
         ],
     },
     TableFunction {
+        name: "phrase",
+        is_of_corpus: true,
+        columns: &["file", "position", "offset", "length"],
+    },
+    TableFunction {
         name: "search",
         is_of_corpus: true,
         columns: &[
@@ -445,6 +455,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
     ("recompress_rate", &["0", "16MiB", "64MiB"]),
     ("recompress_threads", &["auto", "0", "1"]),
     ("recompress_threshold", &["64MiB", "256MiB", "1GiB"]),
+    ("records", &["line", "paragraph"]),
     ("reorder", &["off", "on"]),
     ("segment_size", &["64MiB", "256MiB", "1GiB"]),
     ("statement_timeout", &["10s", "1min", "1h"]),
@@ -461,6 +472,7 @@ pub const VALUES: &[(&str, &[&str])] = &[
             "weights",
         ],
     ),
+    ("strip", &["nothing", "tags"]),
     ("tokenizer", &["alnum", "unicode", "whitespace"]),
     ("unit", &["block:4096", "file"]),
     ("value_size_limit", &["1MiB", "64MiB", "1GiB"]),
@@ -536,7 +548,9 @@ mod tests {
                     | "dispersion" | "distribution",
                     _,
                 ) => "'c', '\"word\"'",
-                ("attribute" | "longest_matches" | "next_words" | "overlap", _) => "'c', 'text'",
+                ("attribute" | "longest_matches" | "next_words" | "overlap" | "phrase", _) => {
+                    "'c', 'text'"
+                }
                 (_, true) => "'c'",
                 (_, false) => "",
             };
@@ -600,7 +614,9 @@ mod tests {
                     | "format"
                     | "on_conflict"
                     | "on_error"
-                    | "recompress_threshold" => continue,
+                    | "recompress_threshold"
+                    | "records"
+                    | "strip" => continue,
                     _ => format!("SET {name} = '{value}'"),
                 };
                 database.execute_batch(&sql).unwrap();

@@ -334,6 +334,8 @@ impl Place<'_> {
             ("INSERT" | "REPLACE", ")") if self.is_behind_inserted() => {
                 found.keywords(&["VALUES", "SELECT"]);
             }
+            ("UPDATE", "UPDATE") => found.corpora(),
+            ("UPDATE", _) if self.before.len() == 2 => found.keywords(&["SET"]),
             ("DELETE", "DELETE") => found.keywords(&["FROM"]),
             ("DELETE", "FROM") => found.corpora(),
             ("DELETE", _) if self.before.len() == 3 => found.keywords(&["WHERE"]),
@@ -383,9 +385,15 @@ impl Place<'_> {
                         _ => &[
                             "compression",
                             "encoding",
+                            "fields",
                             "format",
+                            "name",
                             "on_conflict",
                             "on_error",
+                            "records",
+                            "strip",
+                            "text",
+                            "unpack_limit",
                         ],
                     },
                     " = ",
@@ -405,7 +413,9 @@ impl Place<'_> {
                 });
             }
             ("CREATE", _) => found.keywords(&["WITH"]),
-            ("ALTER", _) => found.keywords(&["SET"]),
+            ("ALTER", _) if self.before.len() == 3 => {
+                found.keywords(&["ADD COLUMN", "DROP COLUMN", "SET"]);
+            }
             ("COPY", _) if self.before.len() == 2 => found.keywords(&["FROM", "TO"]),
             ("COPY", _) if previous.starts_with('\'') => found.keywords(&["WITH"]),
             ("EXPLAIN", "EXPLAIN") => found.keywords(&["ANALYZE", "SELECT"]),

@@ -70,7 +70,13 @@ fn files_are_printed_best_first_as_the_options_say() {
     check(&["-c", "to"], "2\n");
     check(&["-l", "to y"], "b.txt\na.txt\n");
     check(&["-l", "--all", "to y"], "b.txt\n");
-    check(&["-l", "--lenient", "y AND ("], "b.txt\n");
+    let lenient = task(directory, "search", &["-l", "--lenient", "y AND ("]);
+    assert_eq!((lenient.code, &*lenient.rows), (Some(0), "b.txt\n"));
+    assert_eq!(
+        lenient.messages,
+        "notice: the query is read leniently: 1:7: expected `)` for this, found the end of the query\n\
+         notice: the query is read leniently: 1:7: `(` holds no word\n"
+    );
     check(
         &["--json", "to"],
         "{\"file\":\"a.txt\",\"score\":0.5875045365571695,\"hits\":3}\n\
