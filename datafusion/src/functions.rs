@@ -215,6 +215,12 @@ pub(crate) const FUNCTIONS: &[FunctionDefinition] = &[
         is_by_files: false,
     },
     FunctionDefinition {
+        name: "phrase",
+        columns: &[text("file")],
+        counting: RowCounting::None,
+        is_by_files: false,
+    },
+    FunctionDefinition {
         name: "longest_matches",
         columns: &[text("file"), text("text")],
         counting: RowCounting::None,
