@@ -19,6 +19,7 @@ mod lookups;
 mod memory;
 mod report;
 mod scan;
+mod search;
 mod size;
 mod sql;
 mod tadoc;
@@ -62,6 +63,8 @@ enum Suite {
     Tadoc(tadoc::TadocOptions),
     /// Large answers of SQL as columns, as rows and as CSV: ms of ours.
     Sql(Options),
+    /// Searches: files by query, regular expressions, spans, phrases of any length, places; ours, SQLite FTS5, tantivy and ripgrep.
+    Search(search::SearchOptions),
     /// Text to tokens on one thread, by tokenizer: MB/s, with and without interning.
     Tokenize(Options),
     /// Packed text in blocks for warps: ratios, MB/s of each way to unpack, on a device too; zlib, LZ4, Snappy and Zstd.
@@ -92,6 +95,9 @@ enum Suite {
     /// One engine's answers to all questions; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     LookupsChild(lookups::Job),
+    /// One engine's searches; prints its outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    SearchChild(search::Job),
 }
 
 /// What all suites take.
@@ -108,7 +114,7 @@ struct Options {
     /// Runs of each engine on each corpus where time is measured; the table shows the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     runs: usize,
-    /// Only these rows, by name: ours, scan, plain, fts5, tantivy, gzip, zstd-3, zstd-19, xz.
+    /// Only these rows, by name: ours, scan, plain, fts5, tantivy, ripgrep, gzip, zstd-3, zstd-19, xz.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// Where databases are built; by default the system's temporary directory.
@@ -140,6 +146,8 @@ fn main() -> ExitCode {
         Suite::Intersect(options) => intersect::run(&options),
         Suite::Gpu(options) => gpu::run(&options),
         Suite::Calibrate(options) => calibrate::run(&options),
+        Suite::Search(options) => search::run(&options),
+        Suite::SearchChild(job) => search::run_child(&job),
         Suite::Lookups(options) => lookups::run(&options),
         Suite::Report(options) => report::run(&options),
         Suite::Updates(options) => updates::run(&options),
