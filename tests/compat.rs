@@ -270,3 +270,50 @@ fn the_writer_still_writes_the_same_bytes() {
         );
     }
 }
+
+/// Statements that leave a segment with metadata, and a column that was dropped.
+const METADATA: &str = "
+    CREATE CORPUS posts (gone TEXT, author TEXT, likes INTEGER, rating REAL, is_open BOOLEAN, day DATE, at TIMESTAMP);
+    INSERT INTO posts (file, content, author, likes, rating, is_open, day, at) VALUES
+        ('a', 'the cat', 'Ann', -3, 0.5, TRUE, '2020-02-29', '1969-12-31 23:59:59.25'),
+        ('b', 'the dog', NULL, 9223372036854775807, NULL, FALSE, NULL, '2020-02-29'),
+        ('c', 'a cat', 'Bob', NULL, -1, NULL, '1900-01-01', NULL);
+    ALTER CORPUS posts DROP COLUMN gone;
+    RECOMPRESS posts";
+
+#[test]
+fn metadata_of_the_released_format_is_read_and_written_the_same() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v4");
+    let rows = |database: &Database| -> Vec<String> {
+        let sql = "SELECT * FROM files('posts') WHERE is_open OR likes IS NULL ORDER BY file";
+        let rows = database.query(sql, ()).unwrap();
+        rows.map(|row| format!("{:?}", row.unwrap())).collect()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let options = Database::options().threads(1);
+    let database = options.open(folder.path().join("x.zdb")).unwrap();
+    database.execute_batch(METADATA).unwrap();
+    let expected_rows = rows(&database);
+    assert_eq!(expected_rows.len(), 2);
+    drop(database);
+    let written = segment_files(&folder.path().join("x.zdb/segments"));
+    if writes_fixtures() {
+        fs::create_dir_all(&fixture).unwrap();
+        for (name, bytes) in &written {
+            fs::write(fixture.join(name), bytes).unwrap();
+        }
+    }
+    let expected = segment_files(&fixture);
+    assert!(!expected.is_empty());
+    assert!(written == expected, "other bytes than those of version 4");
+
+    let path = folder.path().join("y.zdb");
+    fs::create_dir_all(path.join("segments")).unwrap();
+    for (name, bytes) in expected {
+        fs::write(path.join("segments").join(name), bytes).unwrap();
+    }
+    let database = Database::open(&path).unwrap();
+    assert_eq!(rows(&database), expected_rows);
+    let checks = database.corpus("posts").unwrap().check(&NoProgress);
+    assert_eq!(checks.unwrap()[0].problem, None);
+}

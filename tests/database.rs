@@ -694,10 +694,10 @@ fn files_that_are_no_text_are_reported_by_what_they_are() {
     assert_eq!(
         notices,
         [
-            "2 of the files look like gzip and were copied byte for byte: 1.gz, 2.gz; hint: decompress them first",
-            "1 of the files look like xz and were copied byte for byte: e.xz; hint: decompress them first",
+            "2 of the files look like gzip and were copied byte for byte: 1.gz, 2.gz; hint: COPY ... WITH (format = 'auto') unpacks them",
+            "1 of the files look like xz and were copied byte for byte: e.xz; hint: COPY ... WITH (format = 'auto') unpacks them",
             "1 of the files look like tar and were copied byte for byte: a.tar; \
-             hint: unpack them first, and copy the directory",
+             hint: COPY ... WITH (format = 'auto') unpacks them",
             "1 of the files look like PDF and were copied byte for byte: b.pdf; \
              hint: extract their text first, as `pdftotext` does of PDF",
             "1 of the files look like PNG and were copied byte for byte: c.png",

@@ -7,10 +7,11 @@
 
 use std::env;
 use std::fs;
+use std::io::Write;
 
 use zipfdb::sql::StatementStream;
-
 use zipfdb::{Database, Value};
+use zipfdb_formats::{Compression, Compressor};
 
 const README: &str = include_str!("../README.md");
 const SQL_PAGE: &str = include_str!("../docs/SQL.md");
@@ -73,11 +74,22 @@ fn every_statement_of_the_pages_runs() {
     fs::write("archive/old/one.txt", "one old letter").unwrap();
     fs::write("mail/may/1.eml", "Subject: May").unwrap();
     fs::write("old/latin.txt", b"caf\xe9").unwrap();
+    let posts = "{\"id\":\"p1\",\"body\":\"a first post\"}\n";
+    write_compressed("posts.jsonl.zst", Compression::Zstd, posts);
+    fs::create_dir("logs").unwrap();
+    write_compressed("logs/1.log.gz", Compression::Gzip, "host GET /\n");
     fs::create_dir("dump").unwrap();
     fs::write("dump/large.txt", "words and words").unwrap();
 
     assert!(run_statements(README) > 10);
     assert!(run_statements(SQL_PAGE) > 50);
+}
+
+fn write_compressed(path: &str, compression: Compression, text: &str) {
+    let file = fs::File::create(path).unwrap();
+    let mut writer = Compressor::new(compression, file).unwrap().unwrap();
+    writer.write_all(text.as_bytes()).unwrap();
+    writer.finish().unwrap();
 }
 
 /// Runs the SQL of a page in a database of its own; how many statements that is.

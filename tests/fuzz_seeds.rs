@@ -7,13 +7,13 @@ use std::path::Path;
 
 use zipfdb_test_model::targets::{
     corpus_ops, cql_text, mixed_operations, open_index, open_segment, packed_segment, packed_text,
-    repair, replay_log, search_text, sql_text, tokenize,
+    read_records, repair, replay_log, search_text, sql_text, tokenize,
 };
 
 /// A target and what it does with an input.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 12] = [
+const TARGETS: [Target; 13] = [
     ("corpus_ops", corpus_ops::run),
     ("cql_text", cql_text::run),
     ("mixed_operations", mixed_operations::run),
@@ -21,6 +21,7 @@ const TARGETS: [Target; 12] = [
     ("open_segment", open_segment::run),
     ("packed_segment", packed_segment::run),
     ("packed_text", packed_text::run),
+    ("read_records", read_records::run),
     ("repair", repair::run),
     ("replay_log", replay_log::run),
     ("search_text", search_text::run),

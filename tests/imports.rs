@@ -13,8 +13,9 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree};
 
 /// The crates, by their roots.
-const ROOTS: [&str; 11] = [
+const ROOTS: [&str; 12] = [
     "src/lib.rs",
+    "formats/src/lib.rs",
     "search/src/lib.rs",
     "sql/src/lib.rs",
     "storage/src/lib.rs",

@@ -133,6 +133,43 @@ fn check(snapshot: &Snapshot, texts: &Texts) {
     }
 }
 
+/// Compares answers for words of any length with those of `plain`, a database without indexes.
+fn check_any_length(snapshot: &Snapshot, plain: &Snapshot, texts: &Texts) {
+    let mut numbers = Numbers(9);
+    let files: Vec<Vec<&str>> = texts
+        .values()
+        .map(|text| text.split(' ').collect())
+        .collect();
+    let mut mixed: Vec<&str> = Vec::new();
+    for length in [1, 2, 7, 8, 9, 10, 17, 60] {
+        for _ in 0..6 {
+            let words = &files[numbers.below(files.len() as u64) as usize];
+            let start = numbers.below(words.len() as u64) as usize;
+            let mut phrase = words[start..words.len().min(start + length)].to_vec();
+            if numbers.below(3) == 0 {
+                let at = numbers.below(phrase.len() as u64) as usize;
+                phrase[at] = ["w0", "w1", "nowhere"][numbers.below(3) as usize];
+            }
+            mixed.extend(&phrase);
+            let found = snapshot.phrase_search(&phrase).unwrap();
+            let found = found.into_iter().collect::<BTreeMap<String, Vec<u64>>>();
+            let expected = offsets(texts, &phrase);
+            let count: usize = expected.values().map(Vec::len).sum();
+            assert_eq!(found, expected, "{phrase:?}");
+            assert_eq!(snapshot.phrase_count(&phrase).unwrap(), count as u64);
+            let next = |snapshot: &Snapshot| snapshot.next_words(&phrase, false).unwrap();
+            assert_eq!(next(snapshot), next(plain), "{phrase:?}");
+        }
+    }
+    let matches = |snapshot: &Snapshot| snapshot.longest_matches(&mixed, 1).unwrap();
+    assert_eq!(matches(snapshot), matches(plain));
+    let repeats = |snapshot: &Snapshot| {
+        let repeats = snapshot.duplicates(5).unwrap();
+        repeats.collect::<zipfdb::Result<Vec<_>>>().unwrap()
+    };
+    assert_eq!(repeats(snapshot), repeats(plain));
+}
+
 /// Where some words follow each other, by file.
 fn offsets(texts: &Texts, phrase: &[&str]) -> BTreeMap<String, Vec<u64>> {
     let of_text = |text: &str| {
@@ -192,6 +229,8 @@ fn files_come_and_go_with_segments_and_answers_stay() {
     assert_eq!(index_files(&path).len(), 5 * segments());
     check(&snapshot(&database), &all);
     check(&snapshot(&reopened(&path)), &all);
+    let plain = create(&folder.path().join("plain.zdb"), &all);
+    check_any_length(&snapshot(&reopened(&path)), &snapshot(&plain), &all);
 
     let more: Texts = (texts(2, 60).into_iter())
         .map(|(name, text)| (format!("g{name}"), text))
@@ -279,24 +318,35 @@ fn an_index_that_is_damaged_or_lost_is_done_without_and_built_again() {
 /// `fixtures/index_v2/postings.idx` is what `CREATE INDEX` left for these files when lists were not packed.
 #[test]
 fn postings_of_the_second_version_are_read() {
-    let texts = texts(14, 12);
+    check_old(&texts(14, 12), "postings", "index_v2/postings.idx");
+}
+
+/// `fixtures/index_v3/suffixes.idx` is what `CREATE INDEX` left for these files when eight words ordered places.
+#[test]
+fn suffixes_in_the_order_of_eight_words_are_read() {
+    check_old(&texts(15, 3), "suffixes", "index_v3/suffixes.idx");
+}
+
+/// Answers by an index that an earlier build wrote, which differs from what this one writes.
+fn check_old(texts: &Texts, kind: &str, fixture: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db.zdb");
-    let database = create(&path, &texts);
+    let plain = create(&folder.path().join("plain.zdb"), texts);
+    let database = create(&path, texts);
+    let index = INDEXES.iter().find(|index| index.1 == kind);
+    let (name, kind) = index.unwrap();
     database
-        .execute_batch("CREATE INDEX w ON c USING postings")
+        .execute_batch(&format!("CREATE INDEX {name} ON c USING {kind}"))
         .unwrap();
     drop(database);
     let files = index_files(&path);
-    let fixture = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/index_v2/postings.idx"
-    );
-    let old = fs::read(fixture).unwrap();
-    assert_ne!(fs::read(&files[0]).unwrap()[8..12], old[8..12]);
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let old = fs::read(fixtures.join(fixture)).unwrap();
+    assert_ne!(fs::read(&files[0]).unwrap().len(), old.len());
     fs::write(&files[0], &old).unwrap();
     let database = reopened(&path);
-    check(&snapshot(&database), &texts);
+    check(&snapshot(&database), texts);
+    check_any_length(&snapshot(&database), &snapshot(&plain), texts);
     let uses = database.query("SELECT uses FROM indexes('c')", ()).unwrap();
     let uses: Vec<Vec<Value>> = uses.map(|row| row.unwrap().into_values()).collect();
     assert_ne!(uses, [[Value::Integer(0)]]);

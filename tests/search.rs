@@ -32,6 +32,10 @@ const TOKENS: [&str; 14] = [
     "w\"b*\"",
 ];
 
+/// A gap of several tokens with an empty line across them.
+const LONG_GAP: &str =
+    "..............................................................\r\n                \n- - -";
+
 fn span() -> impl Strategy<Value = String> {
     let token = prop::sample::select(TOKENS.to_vec()).prop_map(str::to_owned);
     token.prop_recursive(3, 12, 4, |inner| {
@@ -50,29 +54,86 @@ fn span() -> impl Strategy<Value = String> {
 
 fn query() -> impl Strategy<Value = String> {
     let modifier = prop::sample::select(vec!["", "(?longest) ", "(?all) ", "(?shortest) "]);
+    let before = prop::sample::select(vec![
+        "", "", "", "", "<line> ", "<s> ", "<p> ", "<file> ", "</line> ",
+    ]);
+    let behind = prop::sample::select(vec![
+        "", "", "", "", " </line>", " </s>", " </p>", " </file>", " <line>",
+    ]);
     let within = prop::sample::select(vec![
-        "",
         "",
         "",
         " within line",
         " within p",
+        " within s",
+        " within file",
         " within 3",
         " within <window 4/>",
         " containing \"b\"",
     ]);
-    (modifier, span(), within)
-        .prop_map(|(modifier, span, within)| format!("{modifier}{span}{within}"))
+    (modifier, before, span(), behind, within).prop_map(
+        |(modifier, before, span, behind, within)| {
+            format!("{modifier}{before}{span}{behind}{within}")
+        },
+    )
+}
+
+/// A query of words that few others surround.
+fn anchored_query() -> impl Strategy<Value = String> {
+    let modifier = prop::sample::select(vec!["", "(?longest) ", "(?all) "]);
+    let word = || prop::sample::select(vec!["\"a\"", "\"b\"", "\"c\"%c", "\"[ab]\""]);
+    let between = prop::sample::select(vec!["", "[]{0,3}", "[]?", "[gap=\" \"]"]);
+    let within = prop::sample::select(vec!["line", "p", "s", "3", "<window 4/>", "file"]);
+    (modifier, word(), between, word(), within).prop_map(
+        |(modifier, first, between, last, within)| {
+            format!("{modifier}{first} {between} {last} within {within}")
+        },
+    )
 }
 
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec!["a", "b", "c", "C", "d", "D", "bb", "a"]);
-    let gap = prop::sample::select(vec![" ", " ", " ", "  ", "\n", ", ", "\n\n", ". "]);
+    let gap = prop::sample::select(vec![
+        " ",
+        " ",
+        " ",
+        "  ",
+        "\n",
+        ", ",
+        "\n\n",
+        ". ",
+        "\r\n",
+        "\r",
+        "\n \t\r\n",
+        "?\n",
+        LONG_GAP,
+    ]);
     prop::collection::vec((word, gap), 0..60).prop_map(|parts| {
         parts
             .into_iter()
             .map(|(word, gap)| format!("{word}{gap}"))
             .collect()
     })
+}
+
+/// The lines of a gap, of which the first and the last go on in the words beside it.
+fn lines(gap: &[u8]) -> Vec<String> {
+    let gap = String::from_utf8_lossy(gap);
+    let gap = gap.replace("\r\n", "\n").replace('\r', "\n");
+    gap.split('\n').map(str::to_owned).collect()
+}
+
+/// Whether a line ends in a gap.
+pub(crate) fn has_line_end(gap: &[u8]) -> bool {
+    lines(gap).len() > 1
+}
+
+/// Whether a paragraph ends in a gap.
+pub(crate) fn has_empty_line(gap: &[u8]) -> bool {
+    let lines = lines(gap);
+    let is_empty = |line: &String| line.trim_matches([' ', '\t']).is_empty();
+    let inner = lines.get(1..lines.len() - 1).unwrap_or_default();
+    inner.iter().any(is_empty) || lines.concat().contains('\u{2029}')
 }
 
 /// The hits of a query in a text: position and number of words.
@@ -87,8 +148,13 @@ fn expected(matcher: &SpanMatcher, text: &str, totals: &HashMap<Vec<u8>, u64>) -
     gaps.push(&text.as_bytes()[at..]);
     let frequency = |word: &[u8]| totals.get(word).copied().unwrap_or(0);
     let mut units = HashMap::new();
-    let has_line = |gap: &[u8]| gap.contains(&b'\n');
-    let has_paragraph = |gap: &[u8]| gap.windows(2).any(|pair| pair == b"\n\n");
+    let sentences = text.split_sentence_bound_indices();
+    let sentences: Vec<usize> = sentences.map(|(start, _)| start).collect();
+    let has_sentence = |place: usize| {
+        let (before, word) = words[place - 1];
+        let gap = before + word.len()..=words[place].0;
+        sentences.iter().any(|start| gap.contains(start))
+    };
     let last = words.len();
     let places = |is_inner: &dyn Fn(usize) -> bool| {
         let inner = (1..last).filter(|place| is_inner(*place));
@@ -100,8 +166,13 @@ fn expected(matcher: &SpanMatcher, text: &str, totals: &HashMap<Vec<u8>, u64>) -
         }
         places
     };
-    units.insert(Unit::Line, places(&|place| has_line(gaps[place])));
-    units.insert(Unit::Paragraph, places(&|place| has_paragraph(gaps[place])));
+    units.insert(Unit::Line, places(&|place| has_line_end(gaps[place])));
+    units.insert(
+        Unit::Paragraph,
+        places(&|place| has_empty_line(gaps[place])),
+    );
+    units.insert(Unit::Sentence, places(&has_sentence));
+    units.insert(Unit::File, places(&|_| false));
     units.insert(Unit::Window(4), places(&|place| place % 4 == 0));
     let window = TextWindow {
         words: words.iter().map(|(_, word)| word.as_bytes()).collect(),
@@ -172,46 +243,128 @@ fn compare(database: &Database, plain: &BTreeMap<String, String>, query: &str) {
     assert_eq!(counted as u64, count, "{query}");
 }
 
-#[test]
-fn spans_are_those_of_the_definition() {
+fn runner(cases: u32) -> TestRunner {
     let seed = std::env::var("ZIPFDB_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())
         .unwrap_or(1);
     println!("seed {seed}");
-    let mut runner = TestRunner::new(Config {
-        cases: 24,
+    TestRunner::new(Config {
+        cases,
         rng_seed: RngSeed::Fixed(seed),
         failure_persistence: None,
         ..Config::default()
-    });
-    let input = (
+    })
+}
+
+/// Texts, and edits of them: a file, an offset, and what is inserted there.
+type Texts = (Vec<String>, Vec<(usize, usize, String)>);
+
+fn texts() -> impl Strategy<Value = Texts> {
+    (
         prop::collection::vec(text(), 1..4),
-        prop::collection::vec(query(), 12),
         prop::collection::vec((0..4usize, 0..80usize, text()), 0..3),
-    );
-    runner
-        .run(&input, |(texts, queries, edits)| {
-            let (_folder, database, mut plain) = corpus(&texts);
-            for query in &queries {
-                compare(&database, &plain, query);
-            }
-            for (file, at, inserted) in edits {
-                let name = format!("{}.txt", file % texts.len());
-                let text = plain.get_mut(&name).unwrap();
-                let at = at.min(text.len());
-                text.insert_str(at, &inserted);
-                database
-                    .execute(
-                        "INSERT INTO c (file, offset, content) VALUES (?, ?, ?)",
-                        params![name.as_str(), at as i64, inserted.as_str()],
-                    )
-                    .unwrap();
-                for query in &queries {
-                    compare(&database, &plain, query);
-                }
-            }
-            Ok(())
-        })
-        .unwrap();
+    )
+}
+
+/// Compares queries before and after each edit.
+fn compare_all(
+    database: &Database,
+    plain: &mut BTreeMap<String, String>,
+    queries: &[String],
+    edits: &[(usize, usize, String)],
+) {
+    let files = plain.len();
+    for query in queries {
+        compare(database, plain, query);
+    }
+    for (file, at, inserted) in edits {
+        let name = format!("{}.txt", file % files);
+        let text = plain.get_mut(&name).unwrap();
+        let at = (0..=*at)
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap();
+        text.insert_str(at, inserted);
+        database
+            .execute(
+                "INSERT INTO c (file, offset, content) VALUES (?, ?, ?)",
+                params![name.as_str(), at as i64, inserted.as_str()],
+            )
+            .unwrap();
+        for query in queries {
+            compare(database, plain, query);
+        }
+    }
+}
+
+fn explained(database: &Database, query: &str) -> String {
+    let sql = "EXPLAIN SELECT file FROM hits('c', ?)";
+    let rows = database.query(sql, params![query]).unwrap();
+    let lines = rows.map(|row| row.unwrap().get::<String>(0).unwrap());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn spans_are_those_of_the_definition() {
+    let input = (texts(), prop::collection::vec(query(), 12));
+    let run = |((texts, edits), queries): (Texts, Vec<String>)| {
+        let (_folder, database, mut plain) = corpus(&texts);
+        compare_all(&database, &mut plain, &queries, &edits);
+        Ok(())
+    };
+    runner(32).run(&input, run).unwrap();
+}
+
+#[test]
+fn spans_around_rare_words_are_those_of_the_definition() {
+    // Words that no query asks for make the others rare.
+    let many = "e e\n".repeat(4000);
+    let input = (texts(), prop::collection::vec(anchored_query(), 4));
+    let run = |((mut texts, edits), queries): (Texts, Vec<String>)| {
+        texts.push(many.clone());
+        let (_folder, database, mut plain) = corpus(&texts);
+        for query in &queries {
+            let plan = explained(&database, query);
+            assert!(plan.contains("path: around"), "{query}: {plan}");
+        }
+        compare_all(&database, &mut plain, &queries, &edits);
+        Ok(())
+    };
+    runner(4).run(&input, run).unwrap();
+}
+
+#[test]
+fn lines_and_paragraphs_are_read_on_the_grammar_and_others_in_words() {
+    let texts = ["a b\nc\n\nd a b. C d a".to_owned()];
+    let (_folder, database, plain) = corpus(&texts);
+    for (query, path) in [
+        ("\"a\" []* \"b\"", "grammar"),
+        ("\"a\" []* \"b\" within line", "grammar"),
+        ("<p> [] []* \"a\"", "grammar"),
+        ("\"a\" []* \"b\" within file", "grammar"),
+        ("\"a\" []* \"b\" within s", "words"),
+        ("\"a\" []* \"b\" within <window 4/>", "words"),
+    ] {
+        let plan = explained(&database, query);
+        assert!(plan.contains(&format!("path: {path}")), "{query}: {plan}");
+        compare(&database, &plain, query);
+    }
+}
+
+#[test]
+fn hits_of_a_large_file_are_those_of_its_parts() {
+    let texts = ["a b c\nd e. a a b\n".repeat(1000)];
+    let (_folder, database, mut plain) = corpus(&texts);
+    let queries = [
+        "\"a\" []{0,3} \"b\"",
+        "(?all) \"a\" []{0,3} \"b\"",
+        "(?longest) \"a\"+",
+        "\"a\" \"b\" within line",
+        "\"e\" []{0,2} \"b\" within s",
+        "[position > 8100] \"b\" [position < 8300]",
+        "\"b\" []{7} \"b\"",
+    ];
+    let edit = (0, 9000, " b a\n".to_owned());
+    compare_all(&database, &mut plain, &queries.map(str::to_owned), &[edit]);
 }

@@ -7,6 +7,7 @@ pub mod open_index;
 pub mod open_segment;
 pub mod packed_segment;
 pub mod packed_text;
+pub mod read_records;
 pub mod repair;
 pub mod replay_log;
 pub mod search_text;

@@ -46,11 +46,12 @@ pub fn run(bytes: &[u8]) {
         info.size
     );
     let files = reader.files().is_ok();
+    let metadata = reader.metadata().is_ok();
     if info.form == SegmentForm::Text {
         let text = reader.read_text(0..reader.text_size());
         assert!(text.is_ok(), "memory can be read");
         assert!(
-            files || reader.verify().is_err(),
+            files && metadata || reader.verify().is_err(),
             "what verifies can be read"
         );
         return;
@@ -63,7 +64,7 @@ pub fn run(bytes: &[u8]) {
         roots.collect::<Result<Vec<_>, _>>().ok()
     });
     let grammar = reader.grammar().is_ok();
-    let all = files && dictionary && totals && grammar;
+    let all = files && dictionary && totals && grammar && metadata;
     if reader.verify().is_ok() {
         assert!(all, "what verifies can be read");
         assert!(words.is_ok(), "and so can its words alone");
@@ -109,10 +110,15 @@ fn look_up(reader: &SegmentReader) -> zipfdb_storage::Result<()> {
 /// Makes magic, version and all checksums right, and lets the last section take or give the bytes that sizes are off.
 /// Leaves a file alone that is too short for its footer.
 pub(super) fn seal(file: &mut [u8], form: SegmentForm) {
-    let (version, sections) = match form {
-        SegmentForm::Grammar => (2_u32.to_le_bytes(), 8),
-        SegmentForm::Text => (3_u32.to_le_bytes(), 2),
+    // Files with metadata have versions of their own.
+    let has_metadata = file.get(MAGIC.len()).is_some_and(|version| *version > 3);
+    let (version, sections) = match (form, has_metadata) {
+        (SegmentForm::Grammar, false) => (2_u32, 8),
+        (SegmentForm::Text, false) => (3, 2),
+        (SegmentForm::Grammar, true) => (4, 9),
+        (SegmentForm::Text, true) => (5, 3),
     };
+    let version = version.to_le_bytes();
     let extents_size = sections * EXTENT_SIZE;
     let Some(tail) = file.len().checked_sub(TAIL_SIZE) else {
         return;
