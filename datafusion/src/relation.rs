@@ -10,7 +10,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
 use serde::{Deserialize, Serialize};
-use zipfdb::{Reader, Value};
+use zipfdb::{Reader, Value, ValueKind};
 
 use crate::statement::{quoted_name, quoted_text};
 
@@ -33,6 +33,17 @@ impl ColumnKind {
             ColumnKind::Blob => DataType::LargeBinary,
         }
     }
+}
+
+/// The type of a column that no list defines. Dates are TEXT, and booleans the INTEGERs 0 and 1, as in the own dialect.
+fn undefined_type(kind: Option<ValueKind>) -> DataType {
+    let kind = match kind {
+        Some(ValueKind::Real) => ColumnKind::Real,
+        Some(ValueKind::Text | ValueKind::Date | ValueKind::Timestamp) => ColumnKind::Text,
+        Some(ValueKind::Blob) => ColumnKind::Blob,
+        Some(ValueKind::Integer | ValueKind::Boolean) | None => ColumnKind::Integer,
+    };
+    kind.data_type()
 }
 
 /// A column whose name is known.
@@ -121,7 +132,8 @@ impl Relation {
             .counted(Some(name), RowCounting::Words)
     }
 
-    /// Whatever FROM takes. Columns that are not defined are INTEGER and may be NULL.
+    /// Whatever FROM takes. Columns that are not defined, as those that corpora declare, are of the kind that ZipfDB gives them, INTEGER
+    /// where it gives none, and may be NULL.
     ///
     /// # Errors
     /// If ZipfDB refuses it.
@@ -137,7 +149,7 @@ impl Relation {
         let fields = columns.iter().map(|column| {
             let known = definitions.iter().find(|known| known.name == column.name());
             known.map_or_else(
-                || Field::new(column.name(), DataType::Int64, true),
+                || Field::new(column.name(), undefined_type(column.kind()), true),
                 |known| known.field(),
             )
         });
