@@ -44,9 +44,7 @@ pub use grammar::grammar_view::GrammarView;
 pub use grammar::lengths::{Lengths, SAMPLE_SYMBOLS, fold_expansions};
 pub use grammar::weights::{file_set_weights, file_weights, weights};
 pub use grammar::word_grammar::{GAP, WordGrammar};
-pub use lookup::automaton::{
-    ByteReading, Literal, Pattern, Reading, WordReading, files_found, readings,
-};
+pub use lookup::automaton::{Pattern, Reading, WordReading, readings};
 pub use lookup::extract::{Content, SymbolText, expand_file, extract};
 pub use lookup::locate::{Structures, WordTerminals, locate, locate_in_file};
 pub use lookup::phrase_pass::{ngram_count_by_pass, ngram_positions_by_pass};
@@ -78,7 +76,8 @@ pub use postings::list_block::{FileCount, MalformedBlock, PackedList, PackedList
 pub use postings::number_blocks::{NumberBlock, pack_numbers};
 pub use postings::row_bits::{CommonColumns, RowBits};
 pub use sort::row_order::sort_rows;
-pub use spans::machine::{DEAD, Machine, MachineStep, StepTable, TableMachine};
+pub use spans::common::USUAL_STATES_MAX;
+pub use spans::machine::{CommonMachine, DEAD, Machine, MachineStep, StepTable, TableMachine};
 pub use spans::memo::{Direction, SpanMemo};
 pub use spans::pass::{FileEvents, Halted, SpanPass};
 pub use spans::walk::{SpanEvent, SpanWalk};

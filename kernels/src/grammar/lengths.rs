@@ -80,7 +80,7 @@ pub fn fold_expansions<T: Copy + Send + Sync>(
 }
 
 /// Lengths of expansions and the samples that make offsets quick to find.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     /// `[symbols]`: length of each symbol's expansion, terminals first.
     pub symbols: Vec<u64>,

@@ -6,8 +6,6 @@
 //!
 //! Invariant: a step over a symbol is as the steps over all terminals of its expansion.
 
-use rayon::prelude::*;
-
 use crate::grammar::lengths::fold_expansions;
 use crate::{GrammarView, NGRAM_WORDS_MAX};
 
@@ -43,16 +41,8 @@ pub trait Reading: Copy + Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordReading(u32);
 
-/// A reading of sixteen states: for strings of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteReading {
-    next: u64,
-    finds: u16,
-}
-
 const WORD_STATE_BITS: usize = 3;
 const WORD_FINDS: usize = WORD_STATE_BITS * WordReading::STATES;
-const BYTE_STATE_BITS: usize = 4;
 
 impl Reading for WordReading {
     const STATES: usize = NGRAM_WORDS_MAX;
@@ -85,40 +75,6 @@ impl Reading for WordReading {
             (WordReading::NOTHING, _) => next,
             _ => WordReading::new(|state| then(self, next, state)),
         }
-    }
-}
-
-impl Reading for ByteReading {
-    const STATES: usize = 1 << BYTE_STATE_BITS;
-
-    const NOTHING: ByteReading = ByteReading {
-        next: 0xfedc_ba98_7654_3210,
-        finds: 0,
-    };
-
-    fn new(step: impl Fn(usize) -> (usize, bool)) -> ByteReading {
-        let mut reading = ByteReading { next: 0, finds: 0 };
-        for state in 0..ByteReading::STATES {
-            let (next, is_found) = step(state);
-            reading.next |= (next as u64) << (BYTE_STATE_BITS * state);
-            reading.finds |= u16::from(is_found) << state;
-        }
-        reading
-    }
-
-    #[inline(always)]
-    fn step(self, state: usize) -> (usize, bool) {
-        let next = self.next >> (BYTE_STATE_BITS * state) & 15;
-        (next as usize, self.finds >> state & 1 == 1)
-    }
-
-    #[inline]
-    fn then(self, next: ByteReading) -> ByteReading {
-        // Most texts end with nothing that begins a match.
-        if next.next == 0 && next.finds == 0 {
-            return ByteReading { next: 0, ..self };
-        }
-        ByteReading::new(|state| then(self, next, state))
     }
 }
 
@@ -195,94 +151,6 @@ impl<T: PartialEq> Pattern<T> {
     }
 }
 
-/// A string of bytes to find, with or without regard to the case of ASCII letters.
-#[derive(Debug)]
-pub struct Literal {
-    /// By state and byte the next state, and [`FOUND`] if that ends the literal.
-    steps: Vec<[u8; 256]>,
-    /// For each byte whether all states lead to the same one.
-    is_same: Vec<bool>,
-}
-
-const FOUND: u8 = 1 << 7;
-
-impl Literal {
-    /// Most bytes of a literal.
-    pub const BYTES_MAX: usize = ByteReading::STATES;
-
-    /// An automaton that finds a literal.
-    ///
-    /// # Panics
-    /// If it has no bytes, or more than [`Literal::BYTES_MAX`].
-    pub fn new(bytes: &[u8], ignores_case: bool) -> Literal {
-        assert!(bytes.len() <= Literal::BYTES_MAX, "the literal is too long");
-        let folded = |byte: u8| {
-            if ignores_case {
-                byte.to_ascii_lowercase()
-            } else {
-                byte
-            }
-        };
-        let pattern = Pattern::new(bytes.iter().copied().map(folded).collect());
-        let step = |state: usize, byte: usize| {
-            // A byte has 256 values, and an automaton at most 16 states.
-            let (next, is_found) = pattern.step(state, &folded(byte as u8));
-            next as u8 | if is_found { FOUND } else { 0 }
-        };
-        let steps = (0..bytes.len()).map(|state| std::array::from_fn(|byte| step(state, byte)));
-        let steps: Vec<[u8; 256]> = steps.collect();
-        let is_same = |byte: usize| steps.iter().all(|row| row[byte] == steps[0][byte]);
-        Literal {
-            is_same: (0..256).map(is_same).collect(),
-            steps,
-        }
-    }
-
-    /// What a text does to the automaton.
-    pub fn reading(&self, text: &[u8]) -> ByteReading {
-        // From a byte on that leads all states to the same one they go together.
-        let apart = text
-            .iter()
-            .position(|&byte| self.is_same[usize::from(byte)]);
-        let (apart, together) = text.split_at(apart.unwrap_or(text.len()));
-        let (end, is_found) = self.read(0, together);
-        let is_same = !together.is_empty();
-        if apart.is_empty() && is_same && end == 0 && !is_found {
-            return ByteReading { next: 0, finds: 0 };
-        }
-        ByteReading::new(|state| {
-            if state >= self.steps.len() {
-                return (0, false);
-            }
-            let (between, is_found_apart) = self.read(state, apart);
-            if is_same {
-                (end, is_found || is_found_apart)
-            } else {
-                (between, is_found_apart)
-            }
-        })
-    }
-
-    /// The state behind a text, and whether the literal ends in it.
-    fn read(&self, state: usize, text: &[u8]) -> (usize, bool) {
-        let (mut state, mut is_found) = (state, false);
-        for &byte in text {
-            let step = self.steps[state][usize::from(byte)];
-            is_found |= step & FOUND != 0;
-            state = usize::from(step & !FOUND);
-        }
-        (state, is_found)
-    }
-}
-
-/// The files whose roots `finds` something in, of a grammar that has them. Parallel on the current pool.
-pub fn files_found<R: Reading>(view: GrammarView<'_>, readings: &[R]) -> Vec<bool> {
-    let files = (0..view.files() as u32).into_par_iter();
-    files
-        .map(|file| R::finds(readings, view.file_root(file)))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,46 +189,10 @@ mod tests {
                     words.retain(|&terminal| terminal != gap);
                     words.windows(pattern.len()).any(|words| words == pattern)
                 });
-                let expected: Vec<bool> = expected.collect();
-                assert_eq!(files_found(view, &readings), expected, "{pattern:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn literals_are_found_in_the_files_whose_bytes_have_them() {
-        let tokens = ["a", "ab", "Ba", "abab", " a", "-"];
-        let literals = [
-            "a",
-            "B",
-            "ab",
-            "aba",
-            "bab",
-            "abaab",
-            "ababab",
-            "b-a",
-            "a ab",
-            " ",
-            "ababababab",
-        ];
-        for grammar in test_grammars::random_many(20) {
-            let view = grammar.view();
-            let token = |terminal: u32| tokens[terminal as usize % tokens.len()];
-            for literal in literals {
-                for ignores_case in [false, true] {
-                    let automaton = Literal::new(literal.as_bytes(), ignores_case);
-                    let readings = readings(view, |t| automaton.reading(token(t).as_bytes()));
-                    let expected = (0..view.files() as u32).map(|file| {
-                        let text: String = grammar.expand(file).into_iter().map(token).collect();
-                        if ignores_case {
-                            text.to_lowercase().contains(&literal.to_lowercase())
-                        } else {
-                            text.contains(literal)
-                        }
-                    });
-                    let expected: Vec<bool> = expected.collect();
-                    assert_eq!(files_found(view, &readings), expected, "{literal:?}");
-                }
+                let found = (0..view.files() as u32)
+                    .map(|file| WordReading::finds(&readings, view.file_root(file)));
+                let found: Vec<bool> = found.collect();
+                assert_eq!(found, expected.collect::<Vec<bool>>(), "{pattern:?}");
             }
         }
     }

@@ -15,6 +15,15 @@ pub struct MachineStep {
     pub events: u32,
 }
 
+/// What a machine does at a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Total {
+    /// The state behind it.
+    pub(super) state: u32,
+    /// Events in it, `u64::MAX` for more.
+    pub(super) events: u64,
+}
+
 /// A deterministic automaton over terminals.
 pub trait Machine: Sync {
     /// What a thread needs to make steps.
@@ -26,6 +35,13 @@ pub trait Machine: Sync {
     /// The step from a state other than [`DEAD`] over a terminal; `None` if the machine gives up, for example because it would
     /// need too many states. Counts over many files make the step from their start state over every terminal of the grammar.
     fn step(&self, cache: &mut Self::Cache, state: u32, terminal: u32) -> Option<MachineStep>;
+}
+
+/// A machine that reads a terminal from several states at once.
+pub trait CommonMachine: Machine {
+    /// The step over a terminal from each of some states, at most [`USUAL_STATES_MAX`](crate::USUAL_STATES_MAX); none if these
+    /// steps differ, or that is not known.
+    fn common_step(&self, states: &[u32], terminal: u32) -> Option<MachineStep>;
 }
 
 /// The steps of an automaton by state and class of terminals. A step has one event or none.

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::memory::huge_pages::on_huge_pages;
-use crate::spans::machine::DEAD;
+use crate::spans::common_steps::CommonSteps;
+use crate::spans::machine::{DEAD, Total};
 
 /// States from this number on have no rows.
 const ROW_STATES: usize = 1 << 10;
@@ -31,15 +32,6 @@ pub enum Direction {
     Forward,
     /// From its last terminal to its first.
     Backward,
-}
-
-/// What a machine does at a symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Total {
-    /// The state behind it.
-    pub(super) state: u32,
-    /// Events in it, `u64::MAX` for more.
-    pub(super) events: u64,
 }
 
 /// A total in 64 bits: state, events, and 1 in the lowest bit. 0 is none.
@@ -105,6 +97,8 @@ pub struct SpanMemo<C> {
     bytes_max: usize,
     bytes: AtomicUsize,
     rows: Box<[OnceLock<Row>]>,
+    /// What symbols do from usual states, if that was asked for.
+    common: OnceLock<CommonSteps>,
     /// Numbers of events that do not fit into an entry.
     large: Mutex<HashMap<u64, u64>>,
     idle: Mutex<Vec<Worker<C>>>,
@@ -142,6 +136,7 @@ impl<C> SpanMemo<C> {
             bytes_max,
             bytes: AtomicUsize::new(0),
             rows: (0..ROW_STATES).map(|_| OnceLock::new()).collect(),
+            common: OnceLock::new(),
             large: Mutex::new(HashMap::new()),
             idle: Mutex::new(Vec::new()),
         }
@@ -162,6 +157,16 @@ impl<C> SpanMemo<C> {
         self.rows.get(state as usize)?.get()
     }
 
+    #[inline]
+    pub(super) fn common(&self) -> Option<&CommonSteps> {
+        self.common.get()
+    }
+
+    /// Keeps what symbols do from usual states; false if that is known.
+    pub(super) fn set_common(&self, steps: CommonSteps) -> bool {
+        self.common.set(steps).is_ok()
+    }
+
     /// Gives the state a row, if memory allows it.
     pub(super) fn make_row(&self, state: u32) {
         let Some(row) = self.rows.get(state as usize) else {
@@ -180,7 +185,7 @@ impl<C> SpanMemo<C> {
         }
     }
 
-    fn reserve(&self, bytes: usize) -> bool {
+    pub(super) fn reserve(&self, bytes: usize) -> bool {
         let reserved = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_within = reserved.saturating_add(bytes) <= self.bytes_max;
         if !is_within {
@@ -189,7 +194,7 @@ impl<C> SpanMemo<C> {
         is_within
     }
 
-    fn give_back(&self, bytes: usize) {
+    pub(super) fn give_back(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 

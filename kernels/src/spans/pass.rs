@@ -23,8 +23,8 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::spans::machine::{DEAD, Machine};
-use crate::spans::memo::{Direction, Entry, Frame, Row, SpanMemo, Total, Worker};
+use crate::spans::machine::{DEAD, Machine, Total};
+use crate::spans::memo::{Direction, Entry, Frame, Row, SpanMemo, Worker};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Lengths};
 
@@ -83,7 +83,7 @@ pub struct SpanPass<'a, M: Machine> {
     /// The grammar.
     pub view: GrammarView<'a>,
     /// Its lengths, in a unit in which no terminal has the length 0, unless all walks are of whole files. Offsets of walks are in
-    /// this unit.
+    /// this unit; counts do not read them.
     pub lengths: &'a Lengths,
     /// The machine.
     pub machine: &'a M,
@@ -125,10 +125,12 @@ impl<'a, M: Machine> SpanPass<'a, M> {
             };
             return Ok(vec![nothing; files.len()]);
         }
-        self.memo.make_row(usual);
-        let symbols = files.iter().map(|&file| self.view.root_range(file).len());
-        if symbols.sum::<usize>() >= self.view.root.len() / FILL_SHARE {
-            self.fill_row(usual)?;
+        if self.memo.common().is_none() {
+            self.memo.make_row(usual);
+            let symbols = files.iter().map(|&file| self.view.root_range(file).len());
+            if symbols.sum::<usize>() >= self.view.root.len() / FILL_SHARE {
+                self.fill_row(usual)?;
+            }
         }
         let mut parts: Vec<Part> = Vec::new();
         let mut ends = Vec::with_capacity(files.len());
@@ -189,7 +191,7 @@ impl<'a, M: Machine> SpanPass<'a, M> {
     }
 
     /// Runs a task with a worker that no other thread uses.
-    fn with_worker<A>(
+    pub(super) fn with_worker<A>(
         self,
         task: impl FnOnce(&mut Worker<M::Cache>) -> Result<A, Halted>,
     ) -> Result<A, Halted> {
@@ -313,12 +315,41 @@ impl<'a, M: Machine> SpanPass<'a, M> {
         symbols: &[u32],
         state: u32,
     ) -> Result<Total, Halted> {
-        let mut events = 0u64;
-        let (_, state) = self.read(worker, symbols, state, |_, _, total| {
+        let (mut state, mut events, mut rest) = (state, 0u64, symbols);
+        while let Some(common) = self.memo.common().filter(|_| !rest.is_empty()) {
+            check(self.stop)?;
+            let skipped = common.skip::<true>(rest, state);
+            events = events.saturating_add(skipped.events);
+            (state, rest) = (skipped.state, &rest[skipped.symbols..]);
+            let Some((&symbol, behind)) = rest.split_first() else {
+                break;
+            };
+            if state == DEAD {
+                return Ok(Total { state, events });
+            }
+            let total = self.total(worker, state, symbol)?;
+            events = events.saturating_add(total.events);
+            (state, rest) = (total.state, behind);
+        }
+        let (_, state) = self.read(worker, rest, state, |_, _, total| {
             events = events.saturating_add(total.events);
             true
         })?;
         Ok(Total { state, events })
+    }
+
+    /// Events and last state of symbols that are read forwards from the state `start`.
+    ///
+    /// Work: O(symbols) and the pairs that are new to the memo.
+    ///
+    /// # Errors
+    ///
+    /// [`Halted`].
+    pub fn count_symbols(self, symbols: &[u32], start: u32) -> Result<FileEvents, Halted> {
+        self.with_worker(|worker| {
+            let Total { state, events } = self.sum(worker, symbols, start)?;
+            Ok(FileEvents { events, state })
+        })
     }
 
     /// Reads symbols in the direction of the memo from a state on, and calls `visit` for each that has events: with the number of
@@ -346,6 +377,13 @@ impl<'a, M: Machine> SpanPass<'a, M> {
             if index >= next_check {
                 check(self.stop)?;
                 next_check = index + STOP_SYMBOLS;
+            }
+            if let Some(common) = self.memo.common() {
+                let skipped = common.skip::<false>(&symbols[index..], state);
+                (index, state) = (index + skipped.symbols, skipped.state);
+                if index == symbols.len() || state == DEAD {
+                    break;
+                }
             }
             // What the symbols of a block do from the state before it.
             let unchanged = Entry::new(state, 0);
@@ -417,6 +455,11 @@ impl<'a, M: Machine> SpanPass<'a, M> {
         state: u32,
         symbol: u32,
     ) -> Result<Option<Total>, Halted> {
+        if let Some(common) = self.memo.common()
+            && let Some(total) = common.total(state, symbol)
+        {
+            return Ok(Some(total));
+        }
         let row = self.memo.row(state);
         if let Some(row) = row {
             let entry = row.get(symbol);

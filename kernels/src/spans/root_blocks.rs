@@ -9,8 +9,8 @@
 
 use std::ops::Range;
 
-use crate::spans::machine::{DEAD, Machine};
-use crate::spans::memo::{Direction, Total, Worker};
+use crate::spans::machine::{DEAD, Machine, Total};
+use crate::spans::memo::{Direction, Worker};
 use crate::spans::pass::{Halted, SpanPass};
 
 /// Root symbols of a block.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::grammar::test_grammars::{self, Numbers, TestGrammar, in_pools};
 use crate::{
-    DEAD, Direction, FileEvents, Halted, Lengths, Machine, MachineStep, Pattern, SpanEvent,
-    SpanMemo, SpanPass, SpanWalk, StepTable, TableMachine,
+    CommonMachine, DEAD, Direction, FileEvents, Halted, Lengths, Machine, MachineStep, Pattern,
+    SpanEvent, SpanMemo, SpanPass, SpanWalk, StepTable, TableMachine,
 };
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -53,6 +53,17 @@ impl Machine for RandomMachine {
 
     fn step(&self, terminals: &mut u32, state: u32, terminal: u32) -> Option<MachineStep> {
         Some(self.steps[(state * *terminals + terminal) as usize])
+    }
+}
+
+impl CommonMachine for RandomMachine {
+    fn common_step(&self, states: &[u32], terminal: u32) -> Option<MachineStep> {
+        let step = |state: u32| self.steps[(state * self.terminals + terminal) as usize];
+        let first = step(states[0]);
+        states
+            .iter()
+            .all(|&state| step(state) == first)
+            .then_some(first)
     }
 }
 
@@ -117,7 +128,12 @@ fn check_machine(
 ) {
     let view = grammar.view();
     let length = |terminal: u32| lengths.symbols[terminal as usize];
-    for bytes_max in [0, 100_000, usize::MAX] {
+    for (bytes_max, is_prepared) in [
+        (0, true),
+        (100_000, false),
+        (usize::MAX, false),
+        (usize::MAX, true),
+    ] {
         let memo = SpanMemo::new(view.symbol_count(), direction, bytes_max);
         let pass = SpanPass {
             view,
@@ -128,6 +144,9 @@ fn check_machine(
         };
         let files: Vec<u32> = (0..view.files() as u32).rev().collect();
         let start = numbers.below(u64::from(machine.states)) as u32;
+        if is_prepared {
+            pass.prepare(start).expect("nothing stops it");
+        }
         let usual = numbers.below(u64::from(machine.states)) as u32;
         let counts = pass.count(&files, start, usual).expect("nothing stops it");
         for (&file, &count) in files.iter().zip(&counts) {
@@ -135,6 +154,10 @@ fn check_machine(
             let (expected, state) = run(machine, &terminals, length, direction, 0..u64::MAX, start);
             let events = sum(&expected);
             assert_eq!(count, FileEvents { events, state });
+            if direction == Direction::Forward {
+                let counted = pass.count_symbols(view.file_root(file), start);
+                assert_eq!(counted, Ok(count));
+            }
             let mut walk = SpanWalk::new(pass, file, 0..u64::MAX, start);
             assert_eq!(all_events(&mut walk), expected);
             assert_eq!(walk.state(), state);

@@ -12,8 +12,8 @@
 use std::ops::Range;
 
 use crate::SAMPLE_SYMBOLS;
-use crate::spans::machine::{DEAD, Machine};
-use crate::spans::memo::{Direction, Total, Worker};
+use crate::spans::machine::{DEAD, Machine, Total};
+use crate::spans::memo::{Direction, Worker};
 use crate::spans::pass::{Halted, SpanPass};
 use crate::spans::root_blocks::Stretch;
 
