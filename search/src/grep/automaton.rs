@@ -8,8 +8,9 @@ use regex_automata::hybrid::dfa::DFA;
 use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::primitives::StateID;
-use regex_syntax::hir::Hir;
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir};
 
+use super::counter::MatchCounter;
 use super::step_table::StepTable;
 
 /// The most states of an expression for which a deterministic automaton has room.
@@ -28,6 +29,8 @@ pub struct GrepAutomaton {
     pub(super) prefilter: Option<Prefilter>,
     /// Whether no state that has read a byte is one in which a match begins.
     pub(super) leaves_start: bool,
+    /// Whether a match may have no bytes.
+    may_be_empty: bool,
 }
 
 impl GrepAutomaton {
@@ -60,6 +63,7 @@ impl GrepAutomaton {
         };
         Ok(GrepAutomaton {
             leaves_start: leaves_start(&nfa),
+            may_be_empty: hir.properties().minimum_len() == Some(0),
             prefilter: prefilter.filter(Prefilter::is_fast),
             nfa,
             table,
@@ -68,9 +72,37 @@ impl GrepAutomaton {
         })
     }
 
+    /// The automaton of a string of bytes, with or without regard to the case of ASCII letters.
+    ///
+    /// # Errors
+    /// If it is too long, as text.
+    pub fn of_literal(
+        bytes: &[u8],
+        ignores_case: bool,
+        cache_bytes: usize,
+    ) -> Result<GrepAutomaton, String> {
+        let byte = |&byte: &u8| {
+            if ignores_case && byte.is_ascii_alphabetic() {
+                let cases = [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
+                let cases = cases.map(|byte| ClassBytesRange::new(byte, byte));
+                Hir::class(Class::Bytes(ClassBytes::new(cases)))
+            } else {
+                Hir::literal([byte])
+            }
+        };
+        let hir = Hir::concat(bytes.iter().map(byte).collect());
+        GrepAutomaton::new(&hir, cache_bytes)
+    }
+
     /// The forward automaton as a table; none if it has too many states.
     pub fn table(&self) -> Option<&StepTable> {
         self.table.as_ref()
+    }
+
+    /// An automaton that counts matches; none if it has too many states, or matches may be empty.
+    pub fn counter(&self) -> Option<MatchCounter> {
+        let table = self.table.as_ref().filter(|_| !self.may_be_empty);
+        table.and_then(MatchCounter::new)
     }
 }
 

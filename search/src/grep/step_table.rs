@@ -17,6 +17,9 @@ const STATES_MAX: usize = 1 << 12;
 /// The most entries times states of the nondeterministic automaton: some tenths of a second to compute.
 const WORK_MAX: usize = 1 << 24;
 
+/// The most states from which bytes are read together.
+pub const TOGETHER_MAX: usize = 8;
+
 /// Memory for states while the table is made.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -206,6 +209,16 @@ impl StepTable {
         self.report.len()
     }
 
+    /// For each byte its class.
+    pub(super) fn classes(&self) -> &[u8; 256] {
+        &self.classes
+    }
+
+    /// The number of classes.
+    pub(super) fn class_count(&self) -> usize {
+        self.class_count
+    }
+
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.next[..]) + size_of_val(&self.ends[..]) + size_of_val(&self.report[..])
@@ -241,6 +254,28 @@ impl StepTable {
             }
         }
         Some(state)
+    }
+
+    /// Reads bytes from each of some plain states, at most [`TOGETHER_MAX`]: the one state behind them; none if it depends on the
+    /// state before, or one on the way is not plain.
+    #[inline]
+    pub fn read_together(&self, states: &[u16], bytes: &[u8]) -> Option<u16> {
+        let (first, others) = states.split_first()?;
+        let mut all = [*first; TOGETHER_MAX];
+        all[1..states.len()].copy_from_slice(others);
+        let all = &mut all[..states.len()];
+        let mut rest = bytes;
+        while all.iter().any(|state| *state != all[0]) {
+            let (byte, behind) = rest.split_first()?;
+            for state in &mut *all {
+                *state = self.step(*state, *byte);
+                if *state >= self.plain {
+                    return None;
+                }
+            }
+            rest = behind;
+        }
+        self.read(all[0], rest)
     }
 
     pub(super) fn report(&self, state: u16) -> Report {

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use regex_automata::meta;
 use regex_syntax::ParserBuilder;
 
-use super::{GrepAutomaton, GrepSearch, GrepText, Resumption, StepTable, WindowSizes};
+use super::{
+    GrepAutomaton, GrepSearch, GrepText, Resumption, StepTable, TOGETHER_MAX, WindowSizes,
+};
 
 /// A text in memory that is read in small windows, and passes over a few bytes at a time.
 struct SmallWindows {
@@ -146,6 +148,7 @@ fn check(pattern: &str, bytes: &[u8], sizes: WindowSizes, passed: u64) {
         expected,
         "{pattern:?} by its table"
     );
+    count(&automaton, pattern, bytes, expected.len() as u64);
     automaton.drop_table();
     assert_eq!(
         matches(&automaton, text()),
@@ -158,6 +161,60 @@ fn check(pattern: &str, bytes: &[u8], sizes: WindowSizes, passed: u64) {
         expected,
         "{pattern:?} by simulation"
     );
+}
+
+/// Counts matches in one piece, and in pieces that are read from several states at once.
+fn count(automaton: &GrepAutomaton, pattern: &str, bytes: &[u8], expected: u64) {
+    let Some(counter) = automaton.counter() else {
+        return;
+    };
+    let Some((state, decided)) = counter.read(counter.start(), bytes) else {
+        return;
+    };
+    assert_eq!(
+        u64::from(decided) + counter.end(state),
+        expected,
+        "{pattern:?} counted"
+    );
+    let mut states = vec![counter.start()];
+    let (mut state, mut sum) = (counter.start(), 0);
+    for piece in bytes.chunks(3) {
+        let (next, decided) = counter.read(state, piece).unwrap();
+        if let Some(together) = counter.read_together(&states, piece) {
+            assert_eq!(together, (next, decided), "{pattern:?} from {states:?}");
+        }
+        if !states.contains(&next) && states.len() < TOGETHER_MAX {
+            states.push(next);
+        }
+        (state, sum) = (next, sum + decided);
+    }
+    assert_eq!(sum, decided, "{pattern:?} in pieces");
+}
+
+#[test]
+fn most_expressions_are_counted_to_the_end() {
+    let text = b"the cats, the RFC2119 and the rat; a.the\n";
+    for (pattern, expected) in [
+        ("the", 4),
+        ("\\bthe\\b", 4),
+        ("[A-Z]{3,}[0-9]+", 1),
+        ("(?i)rfc|rat", 2),
+        ("(?m)the$", 1),
+        ("(?:the)[^\n]*", 1),
+        ("t[a-z]*", 6),
+    ] {
+        let parser = ParserBuilder::new().utf8(false).build().parse(pattern);
+        let automaton = GrepAutomaton::new(&parser.unwrap(), 1 << 16).unwrap();
+        let counter = automaton.counter().unwrap();
+        let (state, decided) = counter.read(counter.start(), text).unwrap();
+        let found = u64::from(decided) + counter.end(state);
+        assert_eq!(found, expected, "{pattern:?}");
+    }
+    // A second match may be found before it is known whether the first becomes longer.
+    let parser = ParserBuilder::new().utf8(false).build().parse("a.*t|a");
+    let automaton = GrepAutomaton::new(&parser.unwrap(), 1 << 16).unwrap();
+    let counter = automaton.counter().unwrap();
+    assert_eq!(counter.read(counter.start(), text), None);
 }
 
 proptest! {
