@@ -77,8 +77,8 @@ pub(crate) fn plan_files(
                 Ok(vec![Candidate::planned(strategy, method, &plan)])
             })
         }
-        TextSet::Literal(literal) => AnswerPlan::choose(view, None, || {
-            let plan = view.plan_literal(literal)?;
+        TextSet::Literal(counter) => AnswerPlan::choose(view, None, || {
+            let plan = view.plan_match_counts(counter)?;
             let (strategy, method) = (Strategy::LocalTables, FileMethod::Search);
             Ok(vec![Candidate::planned(strategy, method, &plan)])
         }),

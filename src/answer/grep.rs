@@ -8,7 +8,7 @@ use std::ops::{Range, RangeInclusive};
 use memchr::{memchr, memchr_iter};
 use rayon::prelude::*;
 use zipfdb_search::grep::{
-    GrepAutomaton, GrepSearch, GrepText, Resumption, StepTable, WindowSizes,
+    GrepAutomaton, GrepSearch, GrepText, MatchCounter, Resumption, StepTable, WindowSizes,
 };
 
 use super::access_path::{Run, answer};
@@ -44,6 +44,9 @@ const NEAR_BYTES: u64 = 1 << 10;
 /// Bytes of packed text in which line feeds are counted at a time.
 const COUNTED_BYTES: u64 = 1 << 20;
 
+/// Files whose matches are counted by their places at a time.
+const COUNTED_FILES: usize = 1 << 8;
+
 /// The most spans of a part, and the most bytes of their texts.
 const PART_SPANS: usize = 1 << 14;
 const PART_BYTES: usize = 4 << 20;
@@ -57,33 +60,42 @@ pub(crate) struct SpanQuestion {
     pub(crate) has_texts: bool,
     /// The limit for these.
     pub(crate) memory: ValueMemory,
-    /// For each segment what the search has found of its rules.
+    /// Whether most of the text will be searched.
+    pub(crate) searches_most: bool,
+    /// Counts matches without their places; none unless that was asked for.
+    pub(crate) counter: Option<MatchCounter>,
+    /// For each segment what the search, and the counter, have found of its rules.
     pub(crate) steps: Vec<SymbolSteps>,
+    pub(crate) counts: Vec<SymbolSteps>,
 }
-
-/// The steps over rules take at most 1/`STEPS_SHARE` of the cache.
-const STEPS_SHARE: u64 = 8;
 
 impl SpanQuestion {
     /// A question about files of a view.
     pub(crate) fn new(view: &CorpusView, of: SpansOf, memory: ValueMemory) -> SpanQuestion {
-        let segments = view.segments().len();
-        let limit = view.stored().cache().limit() / STEPS_SHARE;
-        let bytes_max = limit / segments.max(1) as u64;
-        let steps = (0..segments)
-            .map(|_| SymbolSteps::new(usize::try_from(bytes_max).unwrap_or(usize::MAX)));
         SpanQuestion {
             of,
             has_lines: false,
             has_texts: false,
             memory,
-            steps: steps.collect(),
+            searches_most: false,
+            counter: None,
+            steps: SymbolSteps::of_segments(view),
+            counts: SymbolSteps::of_segments(view),
         }
+    }
+
+    /// Makes a counter of matches; false if there is none for the expression.
+    pub(crate) fn make_counter(&mut self) -> bool {
+        if let SpansOf::Matches(automaton) = &self.of {
+            self.counter = automaton.counter();
+        }
+        self.counter.is_some()
     }
 
     /// The memory that was taken for the search, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.steps.iter().map(SymbolSteps::bytes).sum()
+        let steps = self.steps.iter().chain(&self.counts);
+        steps.map(SymbolSteps::bytes).sum()
     }
 
     /// The plan for searching all of a view; none where no expression is sought.
@@ -91,9 +103,10 @@ impl SpanQuestion {
     /// # Errors
     /// If a segment is damaged.
     pub(crate) fn plan<'v>(&self, view: &'v CorpusView) -> Result<Option<PlacementPlan<'v>>> {
-        match &self.of {
-            SpansOf::Matches(automaton) => view.plan_pass(automaton.table()).map(Some),
-            SpansOf::Lines(_) => Ok(None),
+        match (&self.of, &self.counter) {
+            (SpansOf::Matches(_), Some(counter)) => view.plan_match_counts(counter).map(Some),
+            (SpansOf::Matches(automaton), None) => view.plan_pass(automaton.table()).map(Some),
+            (SpansOf::Lines(_), _) => Ok(None),
         }
     }
 }
@@ -485,10 +498,21 @@ impl CorpusView {
             segments.clear();
         }
         // Shared structures are made once, and stay until all files are read; a file reports damage itself.
-        let _pinned = match self.stored().with_extracts(segments, run.stop) {
+        let _pinned = match self.stored().with_extracts(segments.clone(), run.stop) {
             Err(error @ (Error::Interrupted | Error::Timeout { .. })) => return Err(error),
             pinned => pinned.ok(),
         };
+        if question.searches_most
+            && let SpansOf::Matches(automaton) = &question.of
+            && let Some(table) = automaton.table()
+        {
+            for &segment in &segments {
+                let view = self.stored().segment_at(segment);
+                if !view.is_packed() {
+                    view.prepare_steps(table, &question.steps[segment], run)?;
+                }
+            }
+        }
         let found = files.par_iter().with_max_len(1);
         let found = found.map(|&(file, place)| match &question.of {
             SpansOf::Matches(automaton) => {
@@ -499,6 +523,55 @@ impl CorpusView {
         let found = found.collect();
         check(run.stop)?;
         Ok(found)
+    }
+
+    /// The number of matches in each of some files, which ascend. Each file has its own error.
+    ///
+    /// # Errors
+    /// If the run must end.
+    pub(crate) fn count_matches(
+        &self,
+        question: &SpanQuestion,
+        files: &[u32],
+        run: Run<'_>,
+    ) -> Result<Vec<Result<u64>>> {
+        let known = match &question.counter {
+            Some(counter) => self.match_counts(counter, files, &question.counts, run),
+            None => Ok(Vec::new()),
+        };
+        let known = match known {
+            Err(error @ (Error::Interrupted | Error::Timeout { .. })) => return Err(error),
+            // The search meets the error of a damaged segment at the first file that it concerns.
+            known => known.unwrap_or_default(),
+        };
+        let count_of = |place: usize| known.get(place).copied().flatten();
+        let mut counts: Vec<Result<u64>> = (0..files.len())
+            .map(|place| Ok(count_of(place).unwrap_or(0)))
+            .collect();
+        let unknown = (0..files.len()).filter(|&place| count_of(place).is_none());
+        let mut left: Vec<(usize, SpanPlace)> =
+            unknown.map(|place| (place, SpanPlace::default())).collect();
+        while !left.is_empty() {
+            let some = left.len().min(COUNTED_FILES);
+            let asked = left[..some].iter();
+            let asked: Vec<(u32, SpanPlace)> =
+                asked.map(|&(place, from)| (files[place], from)).collect();
+            let found = self.spans_of_files(question, &asked, run)?;
+            let mut more = Vec::new();
+            for (&(place, _), found) in left[..some].iter().zip(found) {
+                match (found, &mut counts[place]) {
+                    (Ok(FileSpans { spans, rest }), Ok(count)) => {
+                        *count += spans.len() as u64;
+                        more.extend(rest.map(|rest| (place, rest)));
+                    }
+                    (Err(error), count) => *count = Err(error),
+                    (Ok(_), Err(_)) => {}
+                }
+            }
+            more.extend_from_slice(&left[some..]);
+            left = more;
+        }
+        Ok(counts)
     }
 
     /// The next matches in a file.

@@ -1,6 +1,6 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
-//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `literal_files`, `ngrams`, `first_ngrams`,
+//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `match_counts`, `ngrams`, `first_ngrams`,
 //! `ngrams_of_files`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on a segment, the
 //! merging of the answers of segments, and their correction by edits. `access_path` chooses among paths, `placement` among devices, `cost`
 //! has the estimates for both, `merge` and `correction` are shared by operations. The views are data.
@@ -32,10 +32,10 @@ mod first_ngrams;
 mod frequent_words;
 mod gap_classes;
 mod grep;
-mod literal_files;
 mod long_suffixes;
 mod longest_matches;
 mod lookup_cache;
+mod match_counts;
 mod merge;
 mod metadata;
 mod next_words;
@@ -100,6 +100,7 @@ pub(crate) use reader::CorpusReader;
 pub(crate) use spans::{SpanPasses, SpanTable};
 pub(crate) use stored_view::{StoredCorpus, StoredView};
 pub use tables::{FileCounts, FileList, Ngram, NgramCounts, TermVectors, WordCounts};
+pub(crate) use text_pass::SymbolSteps;
 pub(crate) use top_k::Top;
 pub(crate) use word_cursor::{Occurrence, PlaceRanges, WordStream};
 pub(crate) use word_number_cursor::{NumberRun, NumberStream};

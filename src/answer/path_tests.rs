@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use regex_automata::meta;
 use regex_syntax::ParserBuilder;
+use regex_syntax::hir::Hir;
 use tempfile::TempDir;
-use zipfdb_kernels::{CommonColumns, CountTable, FileOrder, Literal};
+use zipfdb_kernels::{CommonColumns, CountTable, FileOrder};
 use zipfdb_search::grep::GrepAutomaton;
 use zipfdb_storage::{CorpusSettings, IndexKind, IngestMode, Tokenizer};
 
@@ -25,13 +26,13 @@ use super::count::{FileWordCount, WordCount};
 use super::extract::{FileExtract, PartRange};
 use super::file_counts::{FileWordTable, WordFileTable, WordSetTotals};
 use super::frequent_words::FrequentWords;
-use super::literal_files::LiteralFiles;
+use super::match_counts::MatchCounts;
 use super::ngrams::NgramCounting;
 use super::ngrams_of_files::ChosenNgrams;
 use super::phrase::{PhraseCount, PhrasePositions};
 use super::search::{FilePositions, FileSearch, SegmentPositions, SegmentSearch};
 use super::tests::{Numbers, Texts, text, words};
-use super::text_pass::TextPass;
+use super::text_pass::{SymbolSteps, TextPass};
 use super::word_counts::{FileSetTotals, FileTotals, WordTotals};
 use super::word_files::FewWordFiles;
 use super::{CorpusView, NgramPayload, NgramRequest, NgramsPart, Top, WithCounts, WithFiles};
@@ -335,33 +336,35 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
     let mut literals: Vec<Vec<u8>> = corpus.files.iter().map(taken).collect();
     literals.extend([&b"a"[..], b" ", b"is nowhere"].map(<[u8]>::to_vec));
     literals.retain(|literal| !literal.is_empty());
-    corpus.ask::<LiteralFiles>(covered, |view, run| {
+    corpus.ask::<MatchCounts>(covered, |view, run| {
         for literal in &literals {
             for ignores_case in [false, true] {
-                let folded = |text: &[u8]| {
-                    if ignores_case {
-                        text.to_ascii_lowercase()
-                    } else {
-                        text.to_vec()
-                    }
-                };
-                let finder = memchr::memmem::Finder::new(&folded(literal)).into_owned();
-                let automaton = Arc::new(Literal::new(literal, ignores_case));
-                let found = view.files_with(&automaton, run).unwrap();
-                for ((file, (_, text, _)), found) in corpus.files.iter().enumerate().zip(found) {
-                    let expected = finder.find(&folded(text)).is_some();
-                    assert_eq!(found.unwrap_or(expected), expected);
-                    assert_eq!(found.is_some(), view.only_segment(file).is_some());
-                }
+                let automaton = GrepAutomaton::of_literal(literal, ignores_case, 1 << 20).unwrap();
+                let escaped: String = (literal.iter())
+                    .map(|byte| format!("\\x{byte:02x}"))
+                    .collect();
+                let flags = if ignores_case { "(?i-u)" } else { "(?-u)" };
+                let (_, regex) = compiled(&format!("{flags}{escaped}"));
+                check_counts(corpus, view, run, (&automaton, &regex));
             }
+        }
+        for expression in [
+            "[a-c]+ \\w",
+            "(?m)^.+$",
+            "(?i)th?e|\\s\\w\\n",
+            "\\b\\w",
+            "(?m)e$",
+            "t[^s]*s",
+        ] {
+            let (hir, regex) = compiled(expression);
+            let automaton = GrepAutomaton::new(&hir, 1 << 20).unwrap();
+            check_counts(corpus, view, run, (&automaton, &regex));
         }
     });
     corpus.ask::<TextPass>(covered, |view, run| {
         for expression in ["a", "[a-c]+ \\w", "(?m)^.*$", "(?i)th?e|\\s\\w\\n"] {
-            let parser = ParserBuilder::new().utf8(false).build().parse(expression);
-            let expression = parser.unwrap();
-            let regex = meta::Regex::builder().build_from_hir(&expression).unwrap();
-            let automaton = GrepAutomaton::new(&expression, 1 << 20).unwrap();
+            let (hir, regex) = compiled(expression);
+            let automaton = GrepAutomaton::new(&hir, 1 << 20).unwrap();
             let matches = SpansOf::Matches(Box::new(automaton));
             let question = SpanQuestion {
                 has_lines: true,
@@ -406,6 +409,35 @@ fn check_corpus(corpus: &CorpusOnDisk, covered: &mut Covered) {
 }
 
 /// Counts and searches of words in files.
+/// An expression, parsed and as a search of plain text.
+fn compiled(expression: &str) -> (Hir, meta::Regex) {
+    let parser = ParserBuilder::new().utf8(false).build().parse(expression);
+    let hir = parser.unwrap();
+    let config = meta::Config::new().utf8_empty(false);
+    let mut builder = meta::Regex::builder();
+    let regex = builder.configure(config).build_from_hir(&hir).unwrap();
+    (hir, regex)
+}
+
+/// Compares the number of matches of each file with a search of its plain text.
+fn check_counts(
+    corpus: &CorpusOnDisk,
+    view: &CorpusView,
+    run: Run<'_>,
+    (automaton, regex): (&GrepAutomaton, &meta::Regex),
+) {
+    let counter = automaton.counter().unwrap();
+    // Files are few.
+    let files: Vec<u32> = (0..corpus.files.len() as u32).collect();
+    let steps = SymbolSteps::of_segments(view);
+    let found = view.match_counts(&counter, &files, &steps, run).unwrap();
+    for ((file, (_, text, _)), found) in corpus.files.iter().enumerate().zip(found) {
+        let expected = regex.find_iter(text).count() as u64;
+        assert_eq!(found.unwrap_or(expected), expected, "{regex:?}");
+        assert!(found.is_none() || view.only_segment(file).is_some());
+    }
+}
+
 fn check_look_ups(corpus: &CorpusOnDisk, covered: &mut Covered) {
     let counts = corpus.counts();
     let asked: Vec<&[u8]> = counts.keys().copied().chain([&b"nowhere"[..]]).collect();
@@ -736,7 +768,7 @@ fn every_access_path_of_every_operation_answers_as_a_scan_of_the_text() {
         listed::<WordSetTotals>(),
         listed::<FewWordFiles>(),
         listed::<AllWordsFiles>(),
-        listed::<LiteralFiles>(),
+        listed::<MatchCounts>(),
         listed::<TextPass>(),
         listed::<NgramCounting<WithCounts>>(),
         listed::<NgramCounting<WithFiles>>(),

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use zipfdb_kernels::{FileOrder, Literal};
+use zipfdb_kernels::FileOrder;
+use zipfdb_search::grep::MatchCounter;
 
 use super::corpus_view::CorpusView;
 use super::top_k::Top;
@@ -72,7 +73,7 @@ pub(crate) enum TextSet {
     /// Words that a file must have together. Without words every file passes.
     Every(Vec<Vec<u8>>),
     /// A string of bytes that a file must contain.
-    Literal(Arc<Literal>),
+    Literal(Arc<MatchCounter>),
 }
 
 impl TextSet {

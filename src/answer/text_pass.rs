@@ -6,7 +6,10 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use zipfdb_kernels::{DEAD, Direction, Halted, Machine, MachineStep, SpanMemo, SpanPass, SpanWalk};
+use zipfdb_kernels::{
+    CommonMachine, DEAD, Direction, GrammarView, Halted, Machine, MachineStep, SpanMemo, SpanPass,
+    SpanWalk, USUAL_STATES_MAX,
+};
 use zipfdb_search::grep::StepTable;
 use zipfdb_storage::Dictionary;
 
@@ -27,6 +30,9 @@ pub(crate) struct SymbolSteps {
     bytes_max: usize,
 }
 
+/// The steps over rules take at most 1/`STEPS_SHARE` of the cache.
+const STEPS_SHARE: u64 = 8;
+
 impl SymbolSteps {
     /// No steps yet; they may take `bytes_max` bytes of memory.
     pub(super) fn new(bytes_max: usize) -> SymbolSteps {
@@ -34,6 +40,20 @@ impl SymbolSteps {
             memo: OnceLock::new(),
             bytes_max,
         }
+    }
+
+    /// The steps for a grammar.
+    pub(super) fn memo(&self, view: GrammarView<'_>) -> &SpanMemo<()> {
+        self.memo
+            .get_or_init(|| SpanMemo::new(view.symbol_count(), Direction::Forward, self.bytes_max))
+    }
+
+    /// No steps yet, for each segment of a view.
+    pub(crate) fn of_segments(view: &CorpusView) -> Vec<SymbolSteps> {
+        let segments = view.segments().len();
+        let limit = view.stored().cache().limit() / STEPS_SHARE;
+        let bytes_max = usize::try_from(limit / segments.max(1) as u64).unwrap_or(usize::MAX);
+        (0..segments).map(|_| SymbolSteps::new(bytes_max)).collect()
     }
 
     /// The memory that they take, in bytes.
@@ -124,6 +144,56 @@ impl Machine for TokenMachine<'_> {
     }
 }
 
+/// Numbers of states, which are u16.
+pub(super) fn numbers_of<'n>(
+    states: &[u32],
+    numbers: &'n mut [u16; USUAL_STATES_MAX],
+) -> &'n [u16] {
+    for (number, &state) in numbers.iter_mut().zip(states) {
+        *number = state as u16;
+    }
+    &numbers[..states.len()]
+}
+
+impl CommonMachine for TokenMachine<'_> {
+    fn common_step(&self, states: &[u32], terminal: u32) -> Option<MachineStep> {
+        let mut numbers = [0; USUAL_STATES_MAX];
+        let numbers = numbers_of(states, &mut numbers);
+        let read = (self.table).read_together(numbers, self.dictionary.token(terminal))?;
+        Some(MachineStep {
+            state: u32::from(read),
+            events: 0,
+        })
+    }
+}
+
+impl SegmentView {
+    /// Finds the steps of an automaton over all symbols, for searches of most of a segment.
+    ///
+    /// # Errors
+    /// If the segment is damaged or the run must end.
+    pub(super) fn prepare_steps(
+        &self,
+        table: &StepTable,
+        steps: &SymbolSteps,
+        run: Run<'_>,
+    ) -> Result<()> {
+        let view = self.view()?;
+        let pass = SpanPass {
+            view,
+            lengths: self.lengths()?,
+            machine: &TokenMachine {
+                table,
+                dictionary: self.dictionary()?,
+            },
+            memo: steps.memo(view),
+            stop: run.stop,
+        };
+        let start = u32::from(table.start(None));
+        pass.prepare(start).map_err(|_| Error::Interrupted)
+    }
+}
+
 fn by_rules(question: &PassQuestion<'_>, segment: &SegmentView, run: Run<'_>) -> Result<Passed> {
     let &PassQuestion {
         file,
@@ -165,16 +235,11 @@ fn by_rules(question: &PassQuestion<'_>, segment: &SegmentView, run: Run<'_>) ->
     // Where the last token begins.
     let aligned = to - rest;
     if passed.at < aligned {
-        let memo = question.steps.memo.get_or_init(|| {
-            let bytes_max = question.steps.bytes_max;
-            SpanMemo::new(view.symbol_count(), Direction::Forward, bytes_max)
-        });
-        let machine = &TokenMachine { table, dictionary };
         let pass = SpanPass {
             view,
             lengths,
-            machine,
-            memo,
+            machine: &TokenMachine { table, dictionary },
+            memo: question.steps.memo(view),
             stop: run.stop,
         };
         let mut walk = SpanWalk::new(pass, file, passed.at..aligned, u32::from(passed.state));

@@ -9,8 +9,9 @@ use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use zipfdb_kernels::Literal;
-use zipfdb_sql::query::{BinaryOperator, Collation, Comparison, Expression, ExpressionId, Matcher};
+use zipfdb_sql::query::{
+    BinaryOperator, Collation, Comparison, Expression, ExpressionId, Function, Matcher,
+};
 
 use super::pattern::{NeededLiteral, Pattern};
 use super::program::{Layout, Node, NodeColumns, Program, operands};
@@ -524,6 +525,9 @@ fn text_range(program: &Program, expressions: &[Expression], id: ExpressionId) -
     range
 }
 
+/// The most bytes of a string that is sought in all texts.
+const LITERAL_BYTES_MAX: usize = 256;
+
 /// A string in all texts for which a conjunct is true.
 fn needed_literal(
     program: &Program,
@@ -536,10 +540,66 @@ fn needed_literal(
             pattern: Some(pattern),
             negated: false,
         } if matches!(expressions[text.0 as usize], Expression::Column(_)) => {
-            pattern.literal(Literal::BYTES_MAX)
+            pattern.literal(LITERAL_BYTES_MAX)
+        }
+        Node::Other(Expression::Call {
+            function: Function::Instr,
+            arguments,
+            ..
+        }) => sought_by_instr(program, expressions, arguments),
+        Node::Other(Expression::Compare {
+            comparison,
+            left,
+            right,
+            ..
+        }) => {
+            // instr() is 0, or at least 1.
+            let (comparison, call, limit) = match program.constant(*right) {
+                Some(limit) => (*comparison, *left, limit),
+                None => (mirrored(*comparison), *right, program.constant(*left)?),
+            };
+            let Node::Other(Expression::Call {
+                function: Function::Instr,
+                arguments,
+                ..
+            }) = program.node(call)
+            else {
+                return None;
+            };
+            let is_found = matches!(
+                (comparison, limit),
+                (
+                    Comparison::Greater | Comparison::NotEqual,
+                    Value::Integer(0)
+                ) | (Comparison::GreaterOrEqual, Value::Integer(1))
+            );
+            let sought = is_found.then(|| sought_by_instr(program, expressions, arguments));
+            sought.flatten()
         }
         _ => None,
     }
+}
+
+/// The string that `instr` finds in a column, by its arguments.
+fn sought_by_instr(
+    program: &Program,
+    expressions: &[Expression],
+    arguments: &[ExpressionId],
+) -> Option<NeededLiteral> {
+    let [column, wanted] = arguments else {
+        return None;
+    };
+    if !matches!(expressions[column.0 as usize], Expression::Column(_)) {
+        return None;
+    }
+    let mut bytes = to_bytes(program.constant(*wanted)?)?.into_owned();
+    let is_enough = bytes.len() <= LITERAL_BYTES_MAX;
+    bytes.truncate(LITERAL_BYTES_MAX);
+    (!bytes.is_empty()).then_some(NeededLiteral {
+        bytes,
+        ignores_case: false,
+        is_enough,
+    })
 }
 
 /// The comparison with its sides exchanged.
@@ -788,7 +848,7 @@ mod tests {
         assert_eq!(like("%\u{e4}%"), found("\u{e4}", false, false));
         assert_eq!(
             like("%0123456789abcdefg%"),
-            found("0123456789abcdef", true, false)
+            found("0123456789abcdefg", true, true)
         );
         assert_eq!(like("%_%"), None);
         assert_eq!(like(""), None);
@@ -801,6 +861,33 @@ mod tests {
             needed(Matcher::Glob, "*aB[c]*", false),
             found("aB", false, false)
         );
+    }
+
+    #[test]
+    fn instr_needs_what_it_seeks_where_it_must_find_it() {
+        let needed = |comparison, limit: i64| {
+            let split = split(|all| {
+                all.push(text("aB"));
+                all.push(Expression::Call {
+                    function: Function::Instr,
+                    arguments: vec![ExpressionId(0), ExpressionId(2)],
+                    collation: Collation::Binary,
+                });
+                all.push(Expression::Value(Value::Integer(limit).into()));
+                all.push(compare(comparison, 3, 4));
+            });
+            split.columns[0].literal().cloned()
+        };
+        let found = Some(NeededLiteral {
+            bytes: b"aB".to_vec(),
+            ignores_case: false,
+            is_enough: true,
+        });
+        assert_eq!(needed(Comparison::Greater, 0), found);
+        assert_eq!(needed(Comparison::GreaterOrEqual, 1), found);
+        assert_eq!(needed(Comparison::NotEqual, 0), found);
+        assert_eq!(needed(Comparison::Equal, 0), None);
+        assert_eq!(needed(Comparison::Less, 5), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) use convert::{
 pub(crate) use entries::EntryNumbers;
 pub(crate) use evaluator::Evaluator;
 pub(crate) use filter::{ColumnFilter, ColumnMatcher, FilterSplit, mirrored};
-pub(crate) use pattern::{FixedRun, Pattern};
+pub(crate) use pattern::{FixedRun, NeededLiteral, Pattern};
 pub(crate) use program::{Layout, Program, operands};
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use zipfdb_kernels::Literal;
+use zipfdb_search::grep::{GrepAutomaton, MatchCounter};
 use zipfdb_sql::query::FilesColumn;
 use zipfdb_sql::{quote, substr_range};
 
@@ -19,10 +19,9 @@ use super::super::row::{LateError, Operator};
 use super::boundary::{
     Fetch, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
 };
-use crate::answer::CorpusReader;
-use crate::answer::{FileSummary, Question, TextSet, plan_files};
+use crate::answer::{CorpusReader, FileSummary, Question, SymbolSteps, TextSet, plan_files};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
-use crate::expression::{ColumnFilter, from_count};
+use crate::expression::{ColumnFilter, NeededLiteral, from_count};
 use crate::runtime::interrupt::{Interrupt, check};
 use crate::runtime::memory::{Held, ValueMemory};
 use crate::segment::SegmentView;
@@ -53,7 +52,7 @@ pub(super) struct FilesScan {
 
 /// A string to search for in files.
 struct SoughtLiteral {
-    literal: Arc<Literal>,
+    counter: Arc<MatchCounter>,
     /// Whether all files with the string pass the conditions on content.
     is_enough: bool,
 }
@@ -83,6 +82,9 @@ struct ContentBatch {
     /// By index.
     files: Vec<usize>,
 }
+
+/// Memory of the states of the automaton of a string, which a search for it does not use.
+const STATES_BYTES: usize = 1 << 10;
 
 /// Bytes of the files of a batch, about.
 const BATCH_BYTES: u64 = 1 << 26;
@@ -143,12 +145,20 @@ impl FilesScan {
         let (costly, cheap): (Vec<_>, Vec<_>) = request.filters.into_iter().partition(is_costly);
         let reads_all = !costly.is_empty() && request.limit.is_none();
         let needed = costly.iter().find_map(ColumnFilter::literal);
-        let literal = needed.filter(|_| reads_all).map(|needed| SoughtLiteral {
-            literal: Arc::new(Literal::new(&needed.bytes, needed.ignores_case)),
-            is_enough: needed.is_enough && costly.len() == 1,
+        let literal = needed.filter(|_| reads_all).and_then(|needed| {
+            let NeededLiteral {
+                bytes,
+                ignores_case,
+                is_enough,
+            } = needed;
+            let automaton = GrepAutomaton::of_literal(bytes, *ignores_case, STATES_BYTES).ok()?;
+            Some(SoughtLiteral {
+                counter: Arc::new(automaton.counter()?),
+                is_enough: *is_enough && costly.len() == 1,
+            })
         });
         let plan = |sought: &SoughtLiteral| {
-            let texts = TextSet::Literal(sought.literal.clone());
+            let texts = TextSet::Literal(sought.counter.clone());
             plan_files(&Question::of_files(reader.view(), texts), &reader, true)
         };
         let plan = literal.as_ref().map(plan).transpose()?;
@@ -429,12 +439,19 @@ impl Content {
 
     /// Searches all files for a string.
     fn seek(&self, sought: SoughtLiteral, log: &Arc<Answered>) -> Result<KnownContent> {
-        let (literal, log) = (sought.literal, log.clone());
+        let (counter, log) = (sought.counter, log.clone());
         let found = self.reader.ask(&self.interrupt, move |view, stop| {
-            match view.files_with(&literal, log.until(stop)) {
+            let steps = SymbolSteps::of_segments(view);
+            // Files are numbered by u32.
+            let files: Vec<u32> = (0..view.files().len() as u32).collect();
+            match view.match_counts(&counter, &files, &steps, log.until(stop)) {
                 Err(error @ (Error::Interrupted | Error::Timeout { .. })) => Err(error),
                 // The scan meets the error of a damaged segment at the first file that it concerns.
-                found => Ok(found.unwrap_or_default()),
+                Err(_) => Ok(Vec::new()),
+                Ok(counts) => {
+                    let counts = counts.into_iter();
+                    Ok(counts.map(|count| count.map(|count| count > 0)).collect())
+                }
             }
         });
         Ok(KnownContent {

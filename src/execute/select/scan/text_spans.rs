@@ -1,7 +1,8 @@
 //! The scans of `grep('corpus', regex)` and `lines('corpus')`: spans of files with their bytes.
 //!
 //! Invariant: rows come in order of file, then offset, and errors where a scan of one file after the other would meet them. Files
-//! are read in parallel, a few at first, so that a LIMIT ends early; of each file a part of bounded size at a time.
+//! are read in parallel, a few at first, so that a LIMIT ends early; of each file a part of bounded size at a time. Where only the number
+//! of matches of each file is wanted, their places are not found.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -14,7 +15,7 @@ use zipfdb_sql::regexp::{ParsedRegexp, parse_with_flags};
 
 use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
-use super::super::row::{LateError, Operator};
+use super::super::row::{BatchRest, LateError, Operator};
 use super::boundary::{Properties, RowOrder, Scan, ScanColumn, ScanRequest, passes};
 use super::selection::files_that_pass;
 use crate::answer::access_path::about;
@@ -59,6 +60,9 @@ const BATCH_BYTES_MAX: u64 = 1 << 25;
 /// The most files that are read together.
 const BATCH_FILES_MAX: usize = 1 << 12;
 
+/// Files that are 1/`MOST_SHARE` of the bytes of a corpus are most of it.
+const MOST_SHARE: u64 = 8;
+
 /// Memory of the states of an automaton of each thread, in bytes.
 const STATES_BYTES: usize = 2 << 20;
 
@@ -73,6 +77,10 @@ pub(super) struct TextSpansScan {
     columns: Vec<SpanValue>,
     /// Conditions on other columns than the file.
     filters: Vec<ColumnFilter>,
+    /// Only the number of matches of each file is wanted.
+    is_counted: bool,
+    /// The counted files, once they are counted.
+    counted: Option<BatchRest>,
     /// Files that are not read yet, ascending.
     files: VecDeque<u32>,
     /// The files that were read last, in order, with their next spans.
@@ -193,11 +201,17 @@ impl TextSpansScan {
             columns.contains(&wanted) || filters.iter().any(of_filter)
         };
         let memory = context.values.clone();
-        let question = SpanQuestion {
+        let is_whole = request.limit.is_none();
+        let mut question = SpanQuestion {
             has_lines: needs(SpanValue::Line),
             has_texts: needs(SpanValue::Text),
+            searches_most: is_whole && are_most(&reader, files.numbers()),
             ..SpanQuestion::new(reader.view(), of(&filters), memory)
         };
+        let is_counted = is_whole
+            && filters.is_empty()
+            && columns.iter().all(|column| *column == SpanValue::File)
+            && question.make_counter();
         let mut lines = Vec::new();
         if context.is_explained
             && let Some(plan) = question.plan(reader.view())?
@@ -221,6 +235,8 @@ impl TextSpansScan {
             all,
             columns,
             filters,
+            is_counted,
+            counted: None,
             files: files.numbers().iter().copied().collect(),
             found: VecDeque::new(),
             batch_bytes: BATCH_BYTES,
@@ -231,6 +247,36 @@ impl TextSpansScan {
             _compiled: None,
             reader,
         })
+    }
+
+    /// The files with matches, each as often as it has some.
+    fn count(&mut self) -> Result<BatchRest> {
+        let (question, description) = (self.question.clone(), self.description.clone());
+        let mut files: Vec<u32> = self.files.drain(..).collect();
+        let asked = files.clone();
+        let counts = self.reader.ask(&self.interrupt, move |view, stop| {
+            view.count_matches(&question, &asked, description.until(stop))
+        })?;
+        self.taken.cover(self.question.bytes());
+        let counts = counts.into_iter().collect::<Result<Vec<u64>>>()?;
+        let mut times = counts.clone();
+        times.retain(|count| *count > 0);
+        let mut counts = counts.into_iter();
+        files.retain(|_| counts.next().is_some_and(|count| count > 0));
+        if self.columns.is_empty() {
+            let sum: u64 = times.iter().sum();
+            times = (sum > 0).then_some(sum).into_iter().collect();
+            files.truncate(times.len());
+        }
+        if files.is_empty() {
+            return Ok(BatchRest::of(None));
+        }
+        let columns = self.columns.iter().map(|_| BatchColumn::Words {
+            indices: files.clone(),
+            dictionary: TextDictionary::files(self.reader.view()),
+        });
+        let batch = Batch::new(columns.collect(), files.len(), Some(times));
+        Ok(BatchRest::of(Some(batch)))
     }
 
     /// Reads the next spans of the file at hand, or of the next files; false if there are no more files.
@@ -354,6 +400,13 @@ struct SpanRows {
     columns: Vec<ColumnBuilder>,
 }
 
+/// Whether some files are a good part of a corpus: then all of its rules are looked at first.
+fn are_most(reader: &CorpusReader, files: &[u32]) -> bool {
+    let all = reader.view().files();
+    let asked: u64 = files.iter().map(|&file| all[file as usize].bytes).sum();
+    asked >= all.iter().map(|file| file.bytes).sum::<u64>() / MOST_SHARE
+}
+
 /// The numbers of lines that may pass conditions.
 fn wanted_lines(filters: &[ColumnFilter]) -> RangeInclusive<u64> {
     let line = LinesColumn::Line as usize;
@@ -369,6 +422,16 @@ fn wanted_lines(filters: &[ColumnFilter]) -> RangeInclusive<u64> {
 impl Operator for TextSpansScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.late.check()?;
+        if self.is_counted {
+            let rest = match &mut self.counted {
+                Some(rest) => rest,
+                None => {
+                    let counted = self.count()?;
+                    self.counted.insert(counted)
+                }
+            };
+            return Ok(rest.take(rows_max));
+        }
         let mut rows = SpanRows {
             files: Vec::new(),
             columns: Vec::new(),
@@ -400,7 +463,7 @@ impl Scan for TextSpansScan {
         let by_line = place(SpanValue::Line).filter(|_| is_of_lines);
         // No two spans of a file begin at the same offset.
         let keys = [place(SpanValue::File), by_line.or(place(SpanValue::Offset))];
-        let is_unique = keys.iter().all(Option::is_some);
+        let is_unique = !self.is_counted && keys.iter().all(Option::is_some);
         let order = keys
             .into_iter()
             .map_while(|column| column.map(RowOrder::ascending));
