@@ -202,6 +202,23 @@ fn check(database: &Database, texts: &Texts, expression: &str, flags: &str) {
         [integer(expected.len() as u64)],
         "{expression:?} {flags:?}"
     );
+    let sql = "SELECT file, COUNT(*) FROM grep('c', ?, ?) GROUP BY file ORDER BY file";
+    let counted = database.query(sql, &arguments).unwrap();
+    let counted: Vec<[Value; 2]> = counted
+        .map(|row| [0, 1].map(|column| row.as_ref().unwrap()[column].clone()))
+        .collect();
+    let of_file = |name: &String| {
+        let is_of_file = |row: &&Vec<Value>| row[0] == Value::Text(name.clone());
+        let count = expected.iter().filter(is_of_file).count() as u64;
+        (count > 0).then(|| [Value::Text(name.clone()), integer(count)])
+    };
+    let by_file: Vec<[Value; 2]> = texts.keys().filter_map(of_file).collect();
+    assert_eq!(counted, by_file, "{expression:?} {flags:?}");
+    let sql = "SELECT DISTINCT file FROM grep('c', ?, ?) ORDER BY file";
+    let files = database.query(sql, &arguments).unwrap();
+    let files: Vec<Value> = files.map(|row| row.unwrap()[0].clone()).collect();
+    let expected_files: Vec<Value> = by_file.iter().map(|row| row[0].clone()).collect();
+    assert_eq!(files, expected_files, "{expression:?} {flags:?}");
     let sql = "SELECT * FROM grep('c', ?, ?) LIMIT 7";
     let first = texts_of(database.query(sql, &arguments).unwrap());
     assert_eq!(
@@ -209,6 +226,44 @@ fn check(database: &Database, texts: &Texts, expression: &str, flags: &str) {
         expected[..expected.len().min(7)],
         "{expression:?} {flags:?}"
     );
+}
+
+/// Conditions on content find the files that a search of the plain text finds.
+fn check_conditions(database: &Database, texts: &Texts, numbers: &mut Numbers) {
+    let (mut literal, is_long) = (numbers.text(3), numbers.below(2) == 0);
+    if is_long {
+        literal = literal.repeat(4);
+    }
+    // LIKE has wildcards, and a text of SQL is UTF-8.
+    let literal = String::from_utf8_lossy(&literal).replace(['\u{fffd}', '%', '_'], "a");
+    let lower = literal.to_ascii_lowercase();
+    let found = |is_found: &dyn Fn(&[u8]) -> bool| {
+        let files = texts.iter().filter(|(_, text)| is_found(text));
+        files
+            .map(|(name, _)| Value::Text(name.clone()))
+            .collect::<Vec<Value>>()
+    };
+    let contains = |text: &[u8], sought: &str| {
+        text.windows(sought.len())
+            .any(|window| window == sought.as_bytes())
+    };
+    let like = found(&|text| contains(&text.to_ascii_lowercase(), &lower));
+    let exact = found(&|text| contains(text, &literal));
+    let escaped: String = (literal.chars())
+        .map(|character| format!("\\x{{{:x}}}", u32::from(character)))
+        .collect();
+    for (condition, argument, expected) in [
+        ("content LIKE ?", format!("%{literal}%"), &like),
+        ("content REGEXP ?", escaped, &exact),
+        ("instr(content, ?) > 0", literal.clone(), &exact),
+        ("1 <= instr(content, ?)", literal.clone(), &exact),
+        ("instr(content, ?)", literal.clone(), &exact),
+    ] {
+        let sql = format!("SELECT file FROM files('c') WHERE {condition} ORDER BY file");
+        let rows = database.query(&sql, &[Value::Text(argument)]).unwrap();
+        let files: Vec<Value> = rows.map(|row| row.unwrap()[0].clone()).collect();
+        assert_eq!(files, *expected, "{condition} {literal:?}");
+    }
 }
 
 fn check_all(database: &Database, texts: &Texts, numbers: &mut Numbers, expressions: usize) {
@@ -226,6 +281,7 @@ fn check_all(database: &Database, texts: &Texts, numbers: &mut Numbers, expressi
         let expected: Vec<Vec<Value>> = expected.iter().filter(is_within).cloned().collect();
         assert_eq!(texts_of(found), expected, "{first} to {last}");
     }
+    check_conditions(database, texts, numbers);
     for _ in 0..expressions {
         let expression = numbers.expression(3);
         let flags = *numbers.one(&["", "", "i", "m", "s", "ims", "U", "mU"]);
