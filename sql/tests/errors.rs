@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use zipfdb_sql::query::MetadataColumn;
+use crate::Posts;
 use zipfdb_sql::{
     Error, Result, Schema, StatementStream, Value, ValueKind, bind, limits, parse, parse_statement,
 };
@@ -756,29 +756,13 @@ fn excerpts_of_long_lines_are_windows_around_the_caret() {
 }
 
 /// A corpus whose files have columns of their own.
-struct Posts;
-
-impl Schema for Posts {
-    fn corpora(&self) -> Vec<String> {
-        vec!["posts".to_owned()]
-    }
-
-    fn metadata(&self, _corpus: &str) -> Vec<MetadataColumn> {
-        let columns = [
-            ("author", ValueKind::Text),
-            ("day", ValueKind::Date),
-            ("at", ValueKind::Timestamp),
-            ("likes", ValueKind::Integer),
-            ("is_open", ValueKind::Boolean),
-        ];
-        let columns = (0..).zip(columns).map(|(id, (name, kind))| MetadataColumn {
-            id,
-            name: name.to_owned(),
-            kind,
-        });
-        columns.collect()
-    }
-}
+const POSTS: Posts = Posts(&[
+    ("author", ValueKind::Text),
+    ("day", ValueKind::Date),
+    ("at", ValueKind::Timestamp),
+    ("likes", ValueKind::Integer),
+    ("is_open", ValueKind::Boolean),
+]);
 
 #[test]
 fn mistakes_in_metadata() {
@@ -824,7 +808,7 @@ fn mistakes_in_metadata() {
         .map(str::trim)
         .filter(|line| !line.is_empty())
     {
-        let error = error_of(statement, &Posts, &[]);
+        let error = error_of(statement, &POSTS, &[]);
         writeln!(shown, "{}{error}\n", error.excerpt()).unwrap();
     }
     snapshot("mistakes_in_metadata", &shown);

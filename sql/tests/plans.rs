@@ -2,11 +2,11 @@
 //!
 //! Invariant: every form that docs/SQL.md promises is here. What is refused is in `errors`.
 
-use crate::plan_text;
+use crate::{Posts, plan_text};
 use std::fmt::Write;
 use std::sync::Arc;
 
-use zipfdb_sql::query::{Expression, ExpressionId, MetadataColumn, WordsColumn};
+use zipfdb_sql::query::{Expression, ExpressionId, WordsColumn};
 use zipfdb_sql::{Plan, Schema, Value, ValueKind, bind, parse};
 
 struct Corpora;
@@ -24,27 +24,11 @@ impl Schema for Corpora {
 }
 
 /// A corpus whose files have columns of their own.
-struct Posts;
-
-impl Schema for Posts {
-    fn corpora(&self) -> Vec<String> {
-        vec!["posts".to_owned()]
-    }
-
-    fn metadata(&self, _corpus: &str) -> Vec<MetadataColumn> {
-        let columns = [
-            ("author", ValueKind::Text),
-            ("day", ValueKind::Date),
-            ("likes", ValueKind::Integer),
-        ];
-        let columns = (2..).zip(columns).map(|(id, (name, kind))| MetadataColumn {
-            id,
-            name: name.to_owned(),
-            kind,
-        });
-        columns.collect()
-    }
-}
+const POSTS: Posts = Posts(&[
+    ("author", ValueKind::Text),
+    ("day", ValueKind::Date),
+    ("likes", ValueKind::Integer),
+]);
 
 /// Each statement of a script, followed by its plan for the first of the parameters.
 fn plans(script: &str, parameters: &[Value]) -> String {
@@ -114,7 +98,7 @@ fn metadata_of_files() {
     snapshot(
         "metadata_of_files",
         &plans_in(
-            &Posts,
+            &POSTS,
             r#"
         CREATE CORPUS notes (author TEXT, day DATE, at TIMESTAMP, likes INT, rating REAL, is_open BOOLEAN) WITH ();
         ALTER CORPUS posts ADD COLUMN "the language" VARCHAR(2);

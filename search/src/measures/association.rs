@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::measures::deviance::{deviance, upper_tail_strength};
-use crate::measures::names::{MeasureError, find, find_all, first_name};
+use crate::measures::names::{MeasureError, distinct, find, find_all, first_name};
 
 /// The counts of a node and a collocate.
 ///
@@ -116,10 +116,7 @@ const KIND: &str = "measure of association";
 impl AssociationMeasure {
     /// Every measure, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = AssociationMeasure> {
-        NAMES
-            .iter()
-            .filter(|(name, measure)| measure.name() == *name)
-            .map(|(_, measure)| *measure)
+        distinct(NAMES)
     }
 
     /// The name of the measure, and of its column.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::measures::association::{half_for_zero, ratio};
 use crate::measures::deviance::deviance;
-use crate::measures::names::{MeasureError, find, find_all, first_name};
+use crate::measures::names::{MeasureError, distinct, find, find_all, first_name};
 
 /// The counts of a word in two corpora. A word occurs at most as often as a corpus has words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,10 +69,7 @@ pub const SIMPLE_MATHS_SMOOTHING: f64 = 1.0;
 impl KeynessMeasure {
     /// Every measure, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = KeynessMeasure> {
-        NAMES
-            .iter()
-            .filter(|(name, measure)| measure.name() == *name)
-            .map(|(_, measure)| *measure)
+        distinct(NAMES)
     }
 
     /// The name of the measure, and of its column.

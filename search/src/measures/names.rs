@@ -126,6 +126,14 @@ pub(crate) fn first_name<T: Copy + PartialEq>(
         .map_or("", |(name, _)| name)
 }
 
+/// The items of a list of names, each once, in its order.
+pub(crate) fn distinct<T: Copy + PartialEq>(
+    names: &'static [(&'static str, T)],
+) -> impl Iterator<Item = T> {
+    let first = |&&(name, item): &&(&'static str, T)| first_name(names, item) == name;
+    names.iter().filter(first).map(|(_, item)| *item)
+}
+
 /// The known name that `name` was most likely meant to be: at most one slip in a short name, two in a longer one.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let folded = name.to_ascii_lowercase();
