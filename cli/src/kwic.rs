@@ -21,7 +21,7 @@ use crate::session::terminal_width;
 /// Hits that are printed if the arguments give no number.
 const HITS: u32 = 50;
 
-/// The columns that are read, and the numbers of those that are printed.
+/// The columns of the query, and which of them are printed.
 const COLUMNS: [&str; 8] = [
     "file", "position", "words", "offset", "length", "left", "hit", "right",
 ];

@@ -18,7 +18,7 @@ use crate::report::{Cell, MEGABYTE, Table};
 /// Files of a page of results.
 pub const TOP: usize = 10;
 
-/// Queries in the table of those that lose most.
+/// Rows of the table of the queries that are slowest beside tantivy.
 const WORST: usize = 15;
 
 /// The kinds of questions, as names begin: how many files match, and the best ones.

@@ -64,13 +64,7 @@ pub fn table(without: &Outcome, with: &Outcome) -> Table {
     ];
     let mut table = Table::new("any length, us", columns);
     for kind in KINDS {
-        let cells = [without, with].map(|outcome| {
-            let asked = outcome
-                .asked
-                .iter()
-                .filter(|one| one.name.starts_with(kind));
-            cells(&asked.collect::<Vec<_>>(), 1e6)
-        });
+        let cells = [without, with].map(|outcome| cells(&outcome.of_kind(kind), 1e6));
         table.row(kind, cells.into_iter().flatten().collect::<Vec<Cell>>());
     }
     table

@@ -57,11 +57,7 @@ pub fn table(without: &Outcome, with: &Outcome) -> Table {
     let mut table = Table::new("ns a place or byte", columns);
     for kind in KINDS {
         let cells = [without, with].map(|outcome| {
-            let asked = outcome
-                .asked
-                .iter()
-                .filter(|one| one.name.starts_with(kind));
-            let asked: Vec<&Asked> = asked.collect();
+            let asked = outcome.of_kind(kind);
             let found: u64 = asked.iter().map(|one| one.answer).sum();
             let again: Vec<&&Asked> = asked.iter().filter(|one| !one.again.is_empty()).collect();
             let found_again: u64 = again.iter().map(|one| one.answer).sum();

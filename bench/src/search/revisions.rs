@@ -19,7 +19,7 @@ const SENTENCE_WORDS: (u64, u64) = (4, 20);
 /// One edit in REVERTS takes back the one before it.
 const REVERTS: u64 = 5;
 
-/// Revisions one after the other, until the size is reached.
+/// Consecutive revisions of a page, until their bytes reach the size.
 pub fn text(bytes: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut sentences: Vec<String> = Vec::new();

@@ -39,6 +39,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What was asked under names that begin so.
+    pub fn of_kind(&self, kind: &str) -> Vec<&Asked> {
+        let asked = self.asked.iter();
+        asked.filter(|one| one.name.starts_with(kind)).collect()
+    }
+
     /// One without a database of its own.
     pub fn of(asked: Vec<Asked>) -> Outcome {
         Outcome {

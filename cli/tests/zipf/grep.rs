@@ -1,26 +1,12 @@
 //! `zipf grep`: lines, options, JSON and exit codes.
 
-use std::fs;
 use std::path::Path;
 
-use super::{Ended, run, zipf};
+use super::{Ended, directory_of_three, run, zipf};
 
 /// A directory with a database of three files.
 fn directory() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let texts = directory.path().join("texts");
-    fs::create_dir(&texts).unwrap();
-    fs::write(
-        texts.join("a.txt"),
-        "one\nto be, or not to be\nthree\nfour\nTo do\n",
-    )
-    .unwrap();
-    fs::write(texts.join("b.txt"), "x to y").unwrap();
-    fs::write(texts.join("c.txt"), "\n\nnothing\n").unwrap();
-    let sql = "CREATE CORPUS c; COPY c FROM 'texts'";
-    let made = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
-    assert_eq!(made.rows(), "");
-    directory
+    directory_of_three("x to y")
 }
 
 fn grep(directory: &Path, arguments: &[&str]) -> Ended {

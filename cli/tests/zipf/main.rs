@@ -83,19 +83,37 @@ impl Ended {
     }
 }
 
+/// A directory with texts of these names, and in `c.zdb` a database with the corpus `c` of them.
+fn directory_of<N: AsRef<Path>, T: AsRef<[u8]>>(
+    texts: impl IntoIterator<Item = (N, T)>,
+) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("texts");
+    std::fs::create_dir(&folder).unwrap();
+    for (name, text) in texts {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let sql = "CREATE CORPUS c; COPY c FROM 'texts'";
+    let made = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
+    assert_eq!(made.rows(), "");
+    directory
+}
+
+/// A directory with three texts, of which `b.txt` is given, and a database of them.
+fn directory_of_three(b: &str) -> tempfile::TempDir {
+    directory_of([
+        ("a.txt", "one\nto be, or not to be\nthree\nfour\nTo do\n"),
+        ("b.txt", b),
+        ("c.txt", "\n\nnothing\n"),
+    ])
+}
+
 /// A directory with `texts/a.txt` and `texts/b.txt`, and in `c.zdb` a database with the corpus `c` of both.
 fn directory_with_database() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let texts = directory.path().join("texts");
-    std::fs::create_dir(&texts).unwrap();
-    std::fs::write(texts.join("a.txt"), "to be, or not to be\n").unwrap();
-    std::fs::write(texts.join("b.txt"), "to \"do\"\tis to be").unwrap();
-    let sql = "CREATE CORPUS c; COPY c FROM 'texts'";
-    assert_eq!(
-        run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql])).rows(),
-        ""
-    );
-    directory
+    directory_of([
+        ("a.txt", "to be, or not to be\n"),
+        ("b.txt", "to \"do\"\tis to be"),
+    ])
 }
 
 /// A directory with `long.txt`, which has 200,000 words.

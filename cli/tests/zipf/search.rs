@@ -1,42 +1,19 @@
 //! `zipf search` and `zipf kwic`: files and hits, options, JSON, exit codes and errors of queries.
 
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::{Ended, IMPORT, directory_with_long_file, run, zipf};
+use super::{Ended, IMPORT, directory_of, directory_of_three, directory_with_long_file, run, zipf};
 
 /// A directory with a database of a corpus `c` of three files.
 fn directory() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let texts = directory.path().join("texts");
-    fs::create_dir(&texts).unwrap();
-    fs::write(
-        texts.join("a.txt"),
-        "one\nto be, or not to be\nthree\nfour\nTo do\n",
-    )
-    .unwrap();
-    fs::write(texts.join("b.txt"), "\u{e9}\u{e9} to y").unwrap();
-    fs::write(texts.join("c.txt"), "\n\nnothing\n").unwrap();
-    let sql = "CREATE CORPUS c; COPY c FROM 'texts'";
-    let made = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
-    assert_eq!(made.rows(), "");
-    directory
+    directory_of_three("\u{e9}\u{e9} to y")
 }
 
 /// A directory with a database of a corpus `c` of 100 files with one word each.
 fn directory_with_many_files() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    let texts = directory.path().join("texts");
-    fs::create_dir(&texts).unwrap();
-    for number in 100..200 {
-        fs::write(texts.join(format!("{number}")), "word").unwrap();
-    }
-    let sql = "CREATE CORPUS c; COPY c FROM 'texts'";
-    let made = run(zipf().current_dir(&directory).args(["c.zdb", "-c", sql]));
-    assert_eq!(made.rows(), "");
-    directory
+    directory_of((100..200).map(|number| (number.to_string(), "word")))
 }
 
 fn task(directory: &Path, task: &str, arguments: &[&str]) -> Ended {
