@@ -1,4 +1,4 @@
-//! Archives: tar and zip, their members one after the other, and tar as it is written.
+//! Archives: reads the members of tar and zip in their order, and writes tar.
 //!
 //! Invariant: tar is read in order and never kept; only names and extended headers are in memory, each within
 //! [`HEADER_BYTES_MAX`]. Names of members are bytes, as they stand in the archive. Directories, links and devices are no members.

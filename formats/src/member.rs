@@ -106,7 +106,7 @@ impl<'a> MemberRecords<'a> {
         })
     }
 
-    /// Rejects a record; reading goes on behind it if this is no error. The record counts, so that the numbers of others stay.
+    /// Rejects a record. Without an error the next record is read. A rejected record has a number, so that others keep theirs.
     pub(crate) fn reject(&mut self, damage: Damage) -> Result<()> {
         self.number += 1;
         self.sink.reject(self.member.reject(damage))

@@ -62,7 +62,7 @@ impl FieldValue {
     }
 }
 
-/// What takes the records of a source, one after the other.
+/// The receiver of the records of a source, in their order.
 pub trait RecordSink {
     /// Takes the next bytes of the text of the record to come.
     ///
