@@ -57,7 +57,7 @@ pub fn find_ranks<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Range<u3
 
 /// The ranks of a phrase of any length; none if its places are no neighbours in the order.
 ///
-/// Work: as [`find_ranks`].
+/// Work: two binary searches in the ranks of the first word, each comparison as long as the common beginning.
 ///
 /// # Errors
 /// If reading fails.
@@ -85,7 +85,7 @@ pub fn count_places<S: SuffixSource>(source: &S, words: &[u32]) -> Result<u64, S
 
 /// The places of a phrase of any length.
 ///
-/// Work: as [`find_ranks`]; in an order of eight words a comparison for each place of the first eight.
+/// Work: as [`find_ordered`]; in an order of eight words a comparison for each place of the first eight.
 ///
 /// # Errors
 /// If reading fails.
@@ -111,7 +111,7 @@ pub fn find_places<S: SuffixSource>(source: &S, words: &[u32]) -> Result<Vec<u32
 
 /// The words that stand behind a phrase of at least one word, ascending, with how often.
 ///
-/// Work: as [`find_ranks`], and as much for each of these words; if fewer words order places than the phrase has, as [`find_places`].
+/// Work: as [`find_ordered`], for the phrase and for each of these words; if fewer words order places than the phrase has, as [`find_places`].
 ///
 /// # Errors
 /// If reading fails.
@@ -152,7 +152,7 @@ pub fn find_next_words<S: SuffixSource>(
 /// The longest beginning of some words that occurs, by its length, and a place of it; none if the first word does not occur. All words
 /// must order places.
 ///
-/// Work: as [`find_ranks`].
+/// Work: as [`find_ordered`].
 ///
 /// # Errors
 /// If reading fails.
