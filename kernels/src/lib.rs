@@ -36,6 +36,7 @@ pub use count::file_counts::{
     FileCounting, RuleFiles, WordUses, file_word_counts, set_weights, weight_of, word_file_counts,
     word_set_counts,
 };
+pub use count::near_words::{NEAR_WORDS_MAX, near_word_counts};
 pub use count::occurrences::{Parents, Signatures, cost_without_parents, count_in_file};
 pub use edit::splices::{APPEND, Insert, Splice, Splices, place_inserts};
 pub use grammar::chosen_files::ChosenFiles;

@@ -10,6 +10,7 @@ pub(crate) mod file_words_gpu;
 pub(crate) mod key_tables_gpu;
 pub(crate) mod local_tables_gpu;
 pub(crate) mod merge_gpu;
+pub(crate) mod near_words;
 pub(crate) mod occurrences;
 pub(crate) mod root_words_gpu;
 pub(crate) mod rule_words_gpu;

@@ -21,14 +21,11 @@ use crate::spans::common_steps::CommonSteps;
 use crate::spans::machine::{CommonMachine, DEAD, MachineStep, Total};
 use crate::spans::memo::{Direction, Worker};
 use crate::spans::pass::{Halted, SpanPass};
+use crate::spans::samples::{SAMPLES, SampledTerminals};
 use crate::stop::check;
 
 /// The most usual states.
 pub const USUAL_STATES_MAX: usize = 8;
-
-/// Places of the root that are sampled, and the terminals read at each.
-const SAMPLES: usize = 16;
-const SAMPLE_TERMINALS: usize = 256;
 
 /// States that are tried as usual ones.
 const TRIED_STATES: usize = 24;
@@ -38,7 +35,7 @@ const TASK_SYMBOLS: usize = 1 << 11;
 
 impl<M: CommonMachine> SpanPass<'_, M> {
     /// Finds what symbols do from the states in which the machine usually is: for passes over most of a grammar that begin in the
-    /// state `start`. Does nothing where that takes more memory than the memo may.
+    /// state `start`. Does nothing where that takes more memory than the memo may, or the machine soon dies.
     ///
     /// Work: O(terminals + body symbols), parallel.
     ///
@@ -50,7 +47,8 @@ impl<M: CommonMachine> SpanPass<'_, M> {
         if self.memo.direction != Direction::Forward || start == DEAD {
             return Ok(());
         }
-        if self.memo.common().is_some() || !self.memo.reserve(bytes) {
+        let is_known = self.memo.common().is_some();
+        if is_known || self.dies_soon(start) || !self.memo.reserve(bytes) {
             return Ok(());
         }
         let steps = CommonSteps::new(self.usual_states(start), self.view.symbol_count());
@@ -159,39 +157,16 @@ impl<M: CommonMachine> SpanPass<'_, M> {
 
     /// Terminals at some places of the root, and the states behind them.
     fn sample(self, start: u32) -> (Vec<u32>, Vec<u32>) {
-        let view = self.view;
-        // Bodies where there are no roots: their order is not that of the text, but most of it is.
-        let source = if view.root.is_empty() {
-            view.symbols
-        } else {
-            view.root
-        };
         let mut cache = self.machine.cache();
         let (mut terminals, mut states) = (Vec::new(), Vec::new());
         for place in 0..SAMPLES {
-            let position = source.len() * place / SAMPLES;
-            let end = source.len().min(position + SAMPLE_TERMINALS);
             let mut state = start;
-            let mut left = SAMPLE_TERMINALS;
-            let mut stack: Vec<&[u32]> = vec![&source[position..end]];
-            while left > 0
-                && let Some(symbols) = stack.last_mut()
-            {
-                let Some((&symbol, rest)) = symbols.split_first() else {
-                    stack.pop();
-                    continue;
-                };
-                *symbols = rest;
-                if let Some(rule) = view.rule(symbol) {
-                    stack.push(view.body(rule));
-                    continue;
-                }
-                left -= 1;
-                state = match self.machine.step(&mut cache, state, symbol) {
+            for terminal in SampledTerminals::at(self.view, place) {
+                state = match self.machine.step(&mut cache, state, terminal) {
                     Some(step) if step.state != DEAD => step.state,
                     _ => start,
                 };
-                terminals.push(symbol);
+                terminals.push(terminal);
                 states.push(state);
             }
         }

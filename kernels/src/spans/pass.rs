@@ -25,6 +25,7 @@ use rayon::prelude::*;
 
 use crate::spans::machine::{DEAD, Machine, Total};
 use crate::spans::memo::{Direction, Entry, Frame, Row, SpanMemo, Worker};
+use crate::spans::samples::{SAMPLES, SampledTerminals};
 use crate::stop::{Stopped, check};
 use crate::{GrammarView, Lengths};
 
@@ -125,7 +126,7 @@ impl<'a, M: Machine> SpanPass<'a, M> {
             };
             return Ok(vec![nothing; files.len()]);
         }
-        if self.memo.common().is_none() {
+        if self.memo.common().is_none() && !self.dies_soon(start) {
             self.memo.make_row(usual);
             let symbols = files.iter().map(|&file| self.view.root_range(file).len());
             if symbols.sum::<usize>() >= self.view.root.len() / FILL_SHARE {
@@ -188,6 +189,25 @@ impl<'a, M: Machine> SpanPass<'a, M> {
                 return Ok(counts);
             }
         }
+    }
+
+    /// Whether the machine dies without an event near all places that are tried, so that it meets few of the symbols.
+    pub(super) fn dies_soon(self, start: u32) -> bool {
+        if self.memo.direction != Direction::Forward || start == DEAD {
+            return false;
+        }
+        let mut cache = self.machine.cache();
+        (0..SAMPLES).all(|place| {
+            let mut state = start;
+            for terminal in SampledTerminals::at(self.view, place) {
+                match self.machine.step(&mut cache, state, terminal) {
+                    Some(step) if step.state == DEAD => return step.events == 0,
+                    Some(step) => state = step.state,
+                    None => return false,
+                }
+            }
+            false
+        })
     }
 
     /// Runs a task with a worker that no other thread uses.
