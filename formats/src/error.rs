@@ -68,6 +68,26 @@ pub enum Error {
         #[from]
         source: io::Error,
     },
+    /// A format that is in no program without a feature.
+    #[error(
+        "{format} needs the feature `{feature}` of the crate zipfdb-formats; hint: `cargo install zipfdb-cli --features {feature}` makes a program with it, and `duckdb` converts from and to JSON lines"
+    )]
+    NotBuiltIn {
+        /// The name of the format.
+        format: &'static str,
+        /// The feature.
+        feature: &'static str,
+    },
+    /// A value that is not of the type of its column in a table.
+    #[error(
+        "row {row}: {column}: the value is not of the type of its column; hint: CAST makes all values of a column the same type"
+    )]
+    Misfit {
+        /// The number of the row, from 1.
+        row: u64,
+        /// The name of the column.
+        column: String,
+    },
     /// An option that cannot be used.
     #[error("the option {option}: {reason}")]
     Option {

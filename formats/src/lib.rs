@@ -42,7 +42,9 @@ mod member;
 mod options;
 mod record;
 mod records;
+mod roles;
 mod source;
+mod tables;
 
 pub use archive::TarWriter;
 pub use compression::{Compression, Compressor};
@@ -50,5 +52,6 @@ pub use error::{Error, Place, Reject, Result};
 pub use format::Format;
 pub use limits::Limits;
 pub use options::{Cutting, Decode, FieldPattern, ReadOptions};
-pub use record::{FieldValue, Record, RecordName, RecordSink};
+pub use record::{FieldKind, FieldValue, Record, RecordName, RecordSink};
 pub use source::{Input, is_named_format, is_plain_text, read_source};
+pub use tables::{TableWriter, check_built_in};

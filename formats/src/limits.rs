@@ -31,6 +31,11 @@ impl Default for Limits {
     }
 }
 
+/// Bytes that a source may unpack to of which `read` bytes were read, with [`Limits::unpacked_bytes`].
+pub(crate) fn unpacked_max(read: u64, limit: Option<u64>) -> u64 {
+    limit.unwrap_or(read.saturating_mul(RATIO_MAX).max(UNPACKED_FREE))
+}
+
 /// Bytes of a source, read and unpacked.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
@@ -87,7 +92,7 @@ impl<R: Read> Read for UnpackedBytes<'_, R> {
         let unpacked = self.meter.unpacked.get() + count as u64;
         self.meter.unpacked.set(unpacked);
         let read = self.meter.read.get();
-        let limit = (self.limit).unwrap_or(read.saturating_mul(RATIO_MAX).max(UNPACKED_FREE));
+        let limit = unpacked_max(read, self.limit);
         if unpacked > limit {
             return Err(io::Error::other(format!(
                 "it unpacks to more than {limit} bytes, from {read} bytes so far; hint: unpack_limit = '100GiB' allows more"

@@ -114,7 +114,7 @@ impl FieldPattern {
             let value = match captures.get_group(*number) {
                 None => FieldValue::Null,
                 Some(span) => match std::str::from_utf8(&text[span.range()]) {
-                    Ok(text) => FieldValue::Text(text.to_owned()),
+                    Ok(text) => FieldValue::Untyped(text.to_owned()),
                     Err(_) => FieldValue::Bytes(text[span.range()].to_vec()),
                 },
             };

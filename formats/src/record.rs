@@ -44,19 +44,48 @@ pub enum FieldValue {
     Integer(i64),
     /// A number.
     Real(f64),
-    /// Text; arrays and objects of JSON are their JSON.
+    /// Text; arrays, lists and objects are their JSON.
     Text(String),
+    /// Text of a format that has no types, as CSV and logs: it may stand for a number, a truth value or text.
+    Untyped(String),
+    /// Days since 1970-01-01.
+    Date(i64),
+    /// Microseconds since 1970-01-01 00:00:00.
+    Timestamp(i64),
     /// Bytes.
     Bytes(Vec<u8>),
+}
+
+/// The type of a column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// Truth values.
+    Boolean,
+    /// 64-bit whole numbers.
+    Integer,
+    /// 64-bit floating point numbers.
+    Real,
+    /// Days.
+    Date,
+    /// Moments.
+    Timestamp,
+    /// Text.
+    Text,
+    /// Bytes.
+    Bytes,
 }
 
 impl FieldValue {
     /// The value as a name; none if it cannot be one.
     pub(crate) fn into_name(self) -> Option<String> {
         match self {
-            FieldValue::Text(text) => Some(text),
+            FieldValue::Text(text) | FieldValue::Untyped(text) => Some(text),
             FieldValue::Integer(number) => Some(number.to_string()),
-            FieldValue::Boolean(_) | FieldValue::Real(_) | FieldValue::Null => None,
+            FieldValue::Boolean(_)
+            | FieldValue::Real(_)
+            | FieldValue::Date(_)
+            | FieldValue::Timestamp(_)
+            | FieldValue::Null => None,
             FieldValue::Bytes(bytes) => String::from_utf8(bytes).ok(),
         }
     }

@@ -6,3 +6,4 @@ mod damage;
 mod formats;
 mod packed;
 mod support;
+mod tables;

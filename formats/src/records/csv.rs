@@ -11,11 +11,11 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::lines::{LineReader, without_end};
-use super::roles::{Roles, take_roles};
 use crate::error::{Damage, Failure};
 use crate::member::MemberRecords;
 use crate::options::ReadOptions;
 use crate::record::FieldValue;
+use crate::roles::{Roles, take_roles};
 
 /// A way to write rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,9 @@ pub(super) fn read(
     let names = rows.fields(first)?;
     let names: Vec<Arc<str>> = (names.into_iter())
         .map(|name| match name {
-            FieldValue::Text(name) => name.strip_prefix('\u{feff}').unwrap_or(&name).into(),
+            FieldValue::Text(name) | FieldValue::Untyped(name) => {
+                name.strip_prefix('\u{feff}').unwrap_or(&name).into()
+            }
             _ => "".into(),
         })
         .collect();
@@ -155,7 +157,7 @@ fn csv_fields(row: &[u8]) -> Result<Vec<FieldValue>, Fault> {
                 value.push(b'"');
                 at += 1;
             }
-            fields.push(text(value, start)?);
+            fields.push(FieldValue::Text(utf8(value, start)?));
         } else {
             let end = memchr::memchr(b',', &row[at..]).map_or(row.len(), |comma| at + comma);
             let value = &row[at..end];
@@ -208,7 +210,7 @@ fn tsv_fields(line: &[u8]) -> Result<Vec<FieldValue>, Fault> {
                 byte => byte,
             });
         }
-        fields.push(text(value, start)?);
+        fields.push(untyped(value, start)?);
     }
     Ok(fields)
 }
@@ -220,13 +222,17 @@ fn unquoted(value: &[u8], at: usize) -> Result<FieldValue, Fault> {
         .and_then(|rest| rest.strip_suffix(b"'"));
     match hex.and_then(bytes_of_hex) {
         Some(bytes) => Ok(FieldValue::Bytes(bytes)),
-        None => text(value.to_vec(), at),
+        None => untyped(value.to_vec(), at),
     }
 }
 
-fn text(value: Vec<u8>, at: usize) -> Result<FieldValue, Fault> {
-    let text = String::from_utf8(value);
-    text.map(FieldValue::Text).map_err(|error| {
+/// A value that is no text if all of its column are others.
+fn untyped(value: Vec<u8>, at: usize) -> Result<FieldValue, Fault> {
+    Ok(FieldValue::Untyped(utf8(value, at)?))
+}
+
+fn utf8(value: Vec<u8>, at: usize) -> Result<String, Fault> {
+    String::from_utf8(value).map_err(|error| {
         let fault = error.utf8_error().valid_up_to();
         (
             at + fault,

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::lines::LineReader;
-use super::roles::{Roles, take_roles};
 use crate::error::{Damage, Failure};
 use crate::member::MemberRecords;
 use crate::options::ReadOptions;
 use crate::record::FieldValue;
+use crate::roles::{Roles, take_roles};
 
 /// Reads an object from each line; blank lines are none.
 pub(super) fn read_lines(
@@ -269,65 +270,79 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 /// The value of a member.
+///
+/// Numbers are read by the standard library, which rounds as it should and takes `1e999`, as the database writes infinity.
 struct MemberValue(FieldValue);
 
 impl<'de> Deserialize<'de> for MemberValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<MemberValue, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        if json.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return match number(json) {
+                Some(number) => Ok(MemberValue(number)),
+                None => Err(serde::de::Error::custom("a number cannot be read")),
+            };
+        }
+        let value = serde_json::from_str::<OtherValue>(json);
+        let value = value.map_err(serde::de::Error::custom)?;
+        Ok(MemberValue(value.0))
+    }
+}
+
+/// The value of a number of JSON.
+fn number(json: &str) -> Option<FieldValue> {
+    if json.bytes().any(|byte| b".eE".contains(&byte)) {
+        return json.parse().ok().map(FieldValue::Real);
+    }
+    // As everywhere in the database, whole numbers beyond 64 bits with a sign are numbers with a point.
+    let whole = json.parse().map(FieldValue::Integer).ok();
+    whole.or_else(|| json.parse().ok().map(FieldValue::Real))
+}
+
+/// A value that is no number.
+struct OtherValue(FieldValue);
+
+impl<'de> Deserialize<'de> for OtherValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OtherValue, D::Error> {
         struct ValueVisitor;
         impl<'de> Visitor<'de> for ValueVisitor {
-            type Value = MemberValue;
+            type Value = OtherValue;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a value")
             }
 
-            fn visit_unit<E>(self) -> Result<MemberValue, E> {
-                Ok(MemberValue(FieldValue::Null))
+            fn visit_unit<E>(self) -> Result<OtherValue, E> {
+                Ok(OtherValue(FieldValue::Null))
             }
 
-            fn visit_bool<E>(self, value: bool) -> Result<MemberValue, E> {
-                Ok(MemberValue(FieldValue::Boolean(value)))
+            fn visit_bool<E>(self, value: bool) -> Result<OtherValue, E> {
+                Ok(OtherValue(FieldValue::Boolean(value)))
             }
 
-            fn visit_i64<E>(self, value: i64) -> Result<MemberValue, E> {
-                Ok(MemberValue(FieldValue::Integer(value)))
+            fn visit_str<E>(self, value: &str) -> Result<OtherValue, E> {
+                Ok(OtherValue(FieldValue::Text(value.to_owned())))
             }
 
-            fn visit_u64<E>(self, value: u64) -> Result<MemberValue, E> {
-                // As everywhere in the database, whole numbers beyond 64 bits with a sign are numbers with a point.
-                Ok(MemberValue(i64::try_from(value).map_or(
-                    FieldValue::Real(value as f64),
-                    FieldValue::Integer,
-                )))
+            fn visit_string<E>(self, value: String) -> Result<OtherValue, E> {
+                Ok(OtherValue(FieldValue::Text(value)))
             }
 
-            fn visit_f64<E>(self, value: f64) -> Result<MemberValue, E> {
-                Ok(MemberValue(FieldValue::Real(value)))
-            }
-
-            fn visit_str<E>(self, value: &str) -> Result<MemberValue, E> {
-                Ok(MemberValue(FieldValue::Text(value.to_owned())))
-            }
-
-            fn visit_string<E>(self, value: String) -> Result<MemberValue, E> {
-                Ok(MemberValue(FieldValue::Text(value)))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<MemberValue, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, sequence: A) -> Result<OtherValue, A::Error> {
                 let value = Value::deserialize(SeqAccessDeserializer::new(sequence))?;
-                Ok(MemberValue(FieldValue::Text(value.to_string())))
+                Ok(OtherValue(FieldValue::Text(value.to_string())))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MemberValue, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OtherValue, A::Error> {
                 let value = Value::deserialize(MapAccessDeserializer::new(map))?;
                 if let Value::Object(members) = &value
                     && members.len() == 1
                     && let Some(Value::String(hex)) = members.get("hex")
                     && let Some(bytes) = super::csv::bytes_of_hex(hex.as_bytes())
                 {
-                    return Ok(MemberValue(FieldValue::Bytes(bytes)));
+                    return Ok(OtherValue(FieldValue::Bytes(bytes)));
                 }
-                Ok(MemberValue(FieldValue::Text(value.to_string())))
+                Ok(OtherValue(FieldValue::Text(value.to_string())))
             }
         }
         deserializer.deserialize_any(ValueVisitor)

@@ -157,7 +157,7 @@ fn record(
         Some(name) => {
             let place = fields.iter().position(|(field, _)| **field == **name);
             match place.map(|place| fields.remove(place).1) {
-                Some(crate::record::FieldValue::Text(text)) => text.into_bytes(),
+                Some(crate::record::FieldValue::Untyped(text)) => text.into_bytes(),
                 Some(crate::record::FieldValue::Bytes(bytes)) => bytes,
                 _ => {
                     let reason = format!("it has no field `{name}`, which gives the text");

@@ -7,7 +7,6 @@ mod csv;
 mod json;
 mod lines;
 mod mbox;
-mod roles;
 mod tags;
 mod warc;
 
@@ -17,6 +16,7 @@ use crate::error::{Damage, Failure};
 use crate::format::Format;
 use crate::member::MemberRecords;
 use crate::options::ReadOptions;
+use crate::tables::check_built_in;
 
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -44,15 +44,30 @@ pub(crate) fn read(
         Format::Warc => warc::read(buffered(source), options, target),
         Format::Lines => lines::read(buffered(source), false, options, target),
         Format::Paragraphs => lines::read(buffered(source), true, options, target),
-        Format::Parquet => Err(not_built_in("Parquet", "parquet").into()),
-        Format::Arrow => Err(not_built_in("Arrow IPC", "arrow").into()),
+        Format::Parquet | Format::Arrow => table(format, source, options, target),
     }
 }
 
-fn not_built_in(format: &str, feature: &str) -> Damage {
-    Damage::whole(format!(
-        "it is {format}, which this program does not read; hint: convert it to JSON lines, as `duckdb -c \"COPY (FROM 'x.{feature}') TO 'x.jsonl'\"` does"
-    ))
+#[cfg(feature = "arrow")]
+fn table(
+    format: Format,
+    source: Box<dyn Read + '_>,
+    options: &ReadOptions<'_>,
+    target: &mut MemberRecords<'_>,
+) -> Result<(), Failure> {
+    check_built_in(format).map_err(|error| Damage::whole(error.to_string()))?;
+    crate::tables::read(format, source, options, target)
+}
+
+#[cfg(not(feature = "arrow"))]
+fn table(
+    format: Format,
+    _source: Box<dyn Read + '_>,
+    _options: &ReadOptions<'_>,
+    _target: &mut MemberRecords<'_>,
+) -> Result<(), Failure> {
+    check_built_in(format).map_err(|error| Damage::whole(error.to_string()))?;
+    Ok(())
 }
 
 /// Passes a text on as one record.

@@ -8,7 +8,7 @@ use crate::options::ReadOptions;
 use crate::record::FieldValue;
 
 /// The names of the fields that a format's records have text and name in.
-pub(super) struct Roles<'a> {
+pub(crate) struct Roles<'a> {
     text: &'a [&'a str],
     name: &'a str,
     is_name_required: bool,
@@ -18,7 +18,7 @@ pub(super) struct Roles<'a> {
 const TEXTS: [&str; 2] = ["content", "text"];
 
 impl<'a> Roles<'a> {
-    pub(super) fn of(options: &'a ReadOptions<'_>, own: &'a mut Option<&'a str>) -> Roles<'a> {
+    pub(crate) fn of(options: &'a ReadOptions<'_>, own: &'a mut Option<&'a str>) -> Roles<'a> {
         *own = options.text.as_deref();
         Roles {
             text: own.as_ref().map_or(&TEXTS, std::slice::from_ref),
@@ -29,17 +29,17 @@ impl<'a> Roles<'a> {
 }
 
 /// A record with its fields, of which some become its text and name.
-pub(super) struct FieldRecord {
-    pub(super) text: Vec<u8>,
-    pub(super) name: Option<String>,
-    pub(super) fields: Vec<(Arc<str>, FieldValue)>,
+pub(crate) struct FieldRecord {
+    pub(crate) text: Vec<u8>,
+    pub(crate) name: Option<String>,
+    pub(crate) fields: Vec<(Arc<str>, FieldValue)>,
 }
 
 /// Takes text and name from the fields of a record.
 ///
 /// # Errors
 /// Why that is impossible.
-pub(super) fn take_roles(
+pub(crate) fn take_roles(
     mut fields: Vec<(Arc<str>, FieldValue)>,
     roles: &Roles<'_>,
 ) -> Result<FieldRecord, String> {
@@ -58,7 +58,7 @@ pub(super) fn take_roles(
         return Err(format!("it has no field `{wanted}`{hint}"));
     };
     let text = match fields.remove(text).1 {
-        FieldValue::Text(text) => text.into_bytes(),
+        FieldValue::Text(text) | FieldValue::Untyped(text) => text.into_bytes(),
         FieldValue::Bytes(bytes) => bytes,
         FieldValue::Null => return Err("its text is null".to_owned()),
         _ => return Err("its text is no string".to_owned()),
