@@ -312,6 +312,32 @@ impl BackendFile for File {
     }
 }
 
+/// A file of the operating system that is written, read and forgotten by this process: nothing makes it durable.
+pub(crate) struct TemporaryFile(pub(crate) File);
+
+impl TemporaryFile {
+    /// Reads what has been written to a file.
+    pub(crate) fn reader(file: File) -> io::Result<Arc<dyn BackendReader>> {
+        FileReader::of(file)
+    }
+}
+
+impl Write for TemporaryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl BackendFile for TemporaryFile {
+    fn sync(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
 /// A file of the operating system, open.
 #[derive(Debug)]
 struct FileReader {

@@ -61,7 +61,12 @@ pub struct IndexWriter {
 impl IndexWriter {
     /// Creates a file that must not exist, with one section begun.
     pub(crate) fn create(backend: &dyn Backend, path: &Path) -> Result<IndexWriter> {
-        let mut file = backend.create(path).map_err(io_error(path, "create"))?;
+        let file = backend.create(path).map_err(io_error(path, "create"))?;
+        IndexWriter::new(file, path)
+    }
+
+    /// Takes an empty file; `path` is for messages.
+    pub(crate) fn new(mut file: Box<dyn BackendFile>, path: &Path) -> Result<IndexWriter> {
         let head = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
         file.write_all(&head).map_err(io_error(path, "write"))?;
         Ok(IndexWriter {
@@ -132,6 +137,11 @@ impl IndexReader {
     /// of this version.
     pub fn open(backend: &dyn Backend, path: &Path) -> Result<IndexReader> {
         let file = backend.open(path).map_err(io_error(path, "open"))?;
+        IndexReader::of(file, path)
+    }
+
+    /// As [`IndexReader::open`], of a file that is open; `path` is for messages.
+    pub(crate) fn of(file: Arc<dyn BackendReader>, path: &Path) -> Result<IndexReader> {
         let corrupt = |fault| Error::Corrupt {
             path: path.to_owned(),
             part: "footer",

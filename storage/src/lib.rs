@@ -40,7 +40,7 @@ pub use index_file::{IndexHeader, IndexReader, IndexWriter};
 pub use indexes::{IndexKind, IndexRecord};
 pub use log::{
     Durability, Edit, Edits, LOG_BUFFER_SIZE, LogPosition, LogRecord, RECORD_SIZE_MAX, SetValues,
-    read_log,
+    decode_values, encode_values, read_log,
 };
 pub use metadata::{
     METADATA_COLUMNS_MAX, METADATA_TEXT_MAX, MetadataColumn, MetadataKind, MetadataSchema,

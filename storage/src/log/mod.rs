@@ -50,6 +50,7 @@ mod sync {
 }
 
 pub use record::{Edit, Edits, LogRecord, RECORD_SIZE_MAX, SetValues};
+pub use values::{decode_values, encode_values};
 
 pub(crate) use frame::Merge;
 pub(crate) use remains::Remains;

@@ -6,7 +6,7 @@ use crate::metadata::{MetadataValue, unzigzag, zigzag};
 use crate::segment::{Fault, varint};
 
 /// Appends numbered values: their number, then for each the number of its column, its type and itself.
-pub(crate) fn encode_values(values: &[(u32, MetadataValue)], out: &mut Vec<u8>) {
+pub fn encode_values(values: &[(u32, MetadataValue)], out: &mut Vec<u8>) {
     varint::write(out, values.len() as u64);
     for (column, value) in values {
         varint::write(out, u64::from(*column));
@@ -27,6 +27,15 @@ pub(crate) fn encode_values(values: &[(u32, MetadataValue)], out: &mut Vec<u8>) 
             }
         }
     }
+}
+
+/// The values that [`encode_values`] wrote; none if the bytes are others.
+pub fn decode_values(mut bytes: &[u8]) -> Option<Vec<(u32, MetadataValue)>> {
+    let mut values = Vec::new();
+    let read = read_values(&mut bytes, |column, value| {
+        values.push((column, value.into()));
+    });
+    (read.is_ok() && bytes.is_empty()).then_some(values)
 }
 
 /// Takes what [`encode_values`] wrote off the front of `input`; `visit` gets each value.
@@ -101,8 +110,10 @@ mod tests {
         })
         .unwrap();
         assert_eq!((&found[..], rest.len()), (&values[..], 0));
+        assert_eq!(decode_values(&bytes).as_deref(), Some(&values[..]));
         for size in 0..bytes.len() {
             assert!(read_values(&mut &bytes[..size], |_, _| {}).is_err());
+            assert_eq!(decode_values(&bytes[..size]), None);
         }
     }
 }

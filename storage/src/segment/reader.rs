@@ -285,6 +285,15 @@ impl SegmentReader {
         self.decode_root(bodies, bodies.root_range(file))
     }
 
+    /// The symbols of all roots from `positions.start` to `positions.end`, which they have, checked; `bodies` are those of this segment.
+    /// Decodes the chunks that hold them.
+    ///
+    /// # Errors
+    /// Those of [`SegmentReader::root_of`].
+    pub fn root_symbols(&self, bodies: &Bodies, positions: Range<usize>) -> Result<Vec<u32>> {
+        self.decode_root(bodies, positions)
+    }
+
     /// Has the roots of all files decoded piece by piece, and gives each piece with the position of its first symbol among
     /// all of them to `visit`; what that returns, in order. The roots are not kept; `bodies` are those of this segment. Once `stop` is set
     /// it ends soon, and what it says does not count.

@@ -3,10 +3,13 @@
 //! Invariant: an index file has its name once it is complete, and is removed no later than the open after its segment or its index
 //! went. No answer rests on one: without it the segment answers. So nothing here poisons the store.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::backend::TemporaryFile;
 use crate::error::{IoReason, io_error};
 use crate::index_file::{IndexHeader, IndexReader, IndexWriter};
 use crate::indexes::{self, IndexRecord, check_name};
@@ -144,13 +147,7 @@ impl Segment {
         let written = IndexWriter::create(backend, &source).map_err(E::from);
         let written = written.and_then(|mut writer| {
             write(&mut writer)?;
-            let header = IndexHeader {
-                record: record.clone(),
-                segment: (self.id(), self.fingerprint()),
-                // 500 years.
-                build_time: begin.elapsed().as_nanos() as u64,
-            };
-            Ok(writer.finish(&header)?)
+            Ok(writer.finish(&self.index_header(record, begin))?)
         });
         let placed = written.and_then(|()| {
             // The index cannot be dropped meanwhile.
@@ -170,6 +167,37 @@ impl Segment {
             let _ = backend.remove(&source);
         }
         placed
+    }
+
+    /// Writes an index of this segment to an empty temporary file, with the sections that `write` writes. The store does not know it:
+    /// it is gone when the reader is dropped, if the file has no name.
+    ///
+    /// # Errors
+    /// Those of `write`, and [`Error::Io`].
+    pub fn write_temporary_index<E: From<Error>>(
+        &self,
+        file: File,
+        record: &IndexRecord,
+        write: impl FnOnce(&mut IndexWriter) -> Result<(), E>,
+    ) -> Result<IndexReader, E> {
+        let path = Path::new("a temporary index");
+        let begin = Instant::now();
+        let written = file.try_clone().map_err(io_error(path, "create"))?;
+        let mut writer = IndexWriter::new(Box::new(TemporaryFile(written)), path)?;
+        write(&mut writer)?;
+        writer.finish(&self.index_header(record, begin))?;
+        let file = TemporaryFile::reader(file).map_err(io_error(path, "read"))?;
+        Ok(IndexReader::of(file, path)?)
+    }
+
+    /// The header of an index of this segment that was begun at `begin`.
+    fn index_header(&self, record: &IndexRecord, begin: Instant) -> IndexHeader {
+        IndexHeader {
+            record: record.clone(),
+            segment: (self.id(), self.fingerprint()),
+            // 500 years.
+            build_time: begin.elapsed().as_nanos() as u64,
+        }
     }
 
     fn shared(&self) -> Option<Arc<Shared>> {

@@ -120,6 +120,9 @@ pub fn decode(
 }
 
 impl Bodies {
+    /// Symbols of all roots that are coded together: a chunk, the least that can be decoded.
+    pub const ROOT_CHUNK: usize = chunks::CHUNK_SYMBOLS;
+
     /// The grammar without its roots: it has no files.
     pub fn rules(&self) -> &Arc<Grammar> {
         &self.rules
