@@ -32,7 +32,7 @@ mod statement;
 mod subquery;
 mod view;
 
-pub use metadata::{Misfit, misfit};
+pub use metadata::{Misfit, is_declarable, misfit};
 pub use statement::{SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN};
 
 /// The names that a statement can use.
@@ -263,6 +263,7 @@ impl Binder<'_> {
             "corpora" => Hint::new("the list of corpora is `corpora()`"),
             "devices" => Hint::new("the list of devices is `devices()`"),
             "settings" => Hint::new("the list of settings is `settings()`"),
+            "rejects" => Hint::new("what the last COPY left out is `rejects()`"),
             function @ ("segments" | "indexes" | "caches" | "files" | "term_vectors") => {
                 Hint::new(format!("the table function is `{function}('corpus')`"))
             }

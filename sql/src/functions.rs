@@ -6,7 +6,7 @@
 use crate::query::{AggregateFunction, Function, Matcher};
 
 /// Table functions.
-pub(crate) const TABLE: [&str; 27] = [
+pub(crate) const TABLE: [&str; 28] = [
     "corpora",
     "segments",
     "indexes",
@@ -24,6 +24,7 @@ pub(crate) const TABLE: [&str; 27] = [
     "overlap",
     "duplicates",
     "settings",
+    "rejects",
     "devices",
     "search",
     "hits",

@@ -60,7 +60,7 @@ mod value;
 
 pub use bind::{
     Misfit, SEGMENT_SIZE_MAX, SEGMENT_SIZE_MIN, Schema, ViewDefinition, bind, columns,
-    is_corpus_name, misfit,
+    is_corpus_name, is_declarable, misfit,
 };
 pub use error::{Error, Hint, NameKind, ParserFailure, Place, Position, Result};
 #[doc(hidden)]

@@ -79,6 +79,8 @@ pub enum Plan {
         ingest: Option<Ingest>,
         /// How files are unpacked and cut into records.
         records: RecordOptions,
+        /// Whether it goes on with what files get until it is interrupted.
+        follow: bool,
     },
     /// `COPY corpus TO 'directory'`.
     CopyTo {
@@ -160,6 +162,17 @@ pub enum Plan {
         format: RowFormat,
         /// How the file is compressed; none if it is not.
         compression: Option<Compression>,
+    },
+    /// `COPY (SELECT ...) TO 'path.parquet'`, `COPY corpus TO 'path.parquet'`.
+    CopyTable {
+        /// Whose rows are written.
+        query: Query,
+        /// The file to write; `-` is standard output.
+        path: String,
+        /// How rows are written.
+        format: TableFormat,
+        /// The types of the columns, where they are known without a row; values of DATE and TIMESTAMP are texts.
+        kinds: Vec<Option<ValueKind>>,
     },
     /// `SET name = value`, or RESET, which sets the default.
     Set(Setting),
@@ -348,6 +361,34 @@ impl RowFormat {
     }
 }
 
+/// How rows are written as a table with types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TableFormat {
+    /// Apache Parquet.
+    Parquet,
+    /// Apache Arrow IPC.
+    Arrow,
+}
+
+impl TableFormat {
+    /// All formats.
+    pub const ALL: [TableFormat; 2] = [TableFormat::Parquet, TableFormat::Arrow];
+
+    /// The name in SQL, which is also the extension of such files.
+    pub fn name(self) -> &'static str {
+        match self {
+            TableFormat::Parquet => "parquet",
+            TableFormat::Arrow => "arrow",
+        }
+    }
+
+    /// The format of a name, in capital or small letters.
+    pub fn named(name: &str) -> Option<TableFormat> {
+        let mut formats = TableFormat::ALL.into_iter();
+        formats.find(|format| format.name().eq_ignore_ascii_case(name))
+    }
+}
+
 /// How a file is compressed that COPY writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
@@ -384,6 +425,8 @@ pub struct RecordOptions {
     pub name: Option<String>,
     /// A regular expression whose named groups are fields.
     pub fields: Option<String>,
+    /// Whether fields without a column of their name get one.
+    pub creates_columns: bool,
     /// Whether tags of HTML and XML are blanked.
     pub strips_tags: bool,
     /// Bytes that one file may unpack to; none for the usual limit.
@@ -397,6 +440,7 @@ impl RecordOptions {
         text: None,
         name: None,
         fields: None,
+        creates_columns: false,
         strips_tags: false,
         unpack_limit: None,
     };

@@ -126,6 +126,8 @@ pub enum Relation {
     },
     /// One row for each corpus. Columns: [`CorporaColumn`].
     Corpora,
+    /// One row for each part of a file that the last import of the session left out. Columns: [`RejectsColumn`].
+    Rejects,
     /// One row for each segment. Columns: [`SegmentsColumn`], then the sections of a segment file as the schema names them,
     /// each an INTEGER.
     Segments {
@@ -236,6 +238,7 @@ impl Relation {
             Relation::TermVectors { .. } => column!(TermVectorsColumn),
             Relation::Files { .. } => column!(FilesColumn),
             Relation::Corpora => column!(CorporaColumn),
+            Relation::Rejects => column!(RejectsColumn),
             Relation::Segments { .. } => column!(SegmentsColumn),
             Relation::Indexes { .. } => column!(IndexesColumn),
             Relation::FilesWith { .. } => column!(FilesWithColumn),
@@ -254,8 +257,8 @@ impl Relation {
         }
     }
 
-    /// The corpus whose files rows are of, where the relation has a column `file` that names one for every row: its rows have the
-    /// metadata of this file too.
+    /// The corpus whose files rows are of, where conditions on metadata of files choose rows, or what rows are made of. Where the
+    /// relation has a column `file` that names one for every row, its rows have the metadata of this file too.
     pub fn corpus_of_files(&self) -> Option<&str> {
         match self {
             Relation::Words { corpus }
@@ -265,16 +268,17 @@ impl Relation {
             | Relation::FilesWith { corpus, .. }
             | Relation::Grep { corpus, .. }
             | Relation::Lines { corpus } => Some(corpus),
-            Relation::Search(call) => call.names_files().then_some(&call.corpus),
+            Relation::Search(call) => Some(&call.corpus),
             _ => None,
         }
     }
 
-    /// The number of columns without metadata, and the place of the name of the file among them, of a relation of files.
-    pub fn columns_of_files(&self) -> Option<(usize, usize)> {
+    /// The number of columns without metadata, and the place of the name of the file among them, of a relation of files; no place
+    /// where a row is of many files.
+    pub fn columns_of_files(&self) -> Option<(usize, Option<usize>)> {
         macro_rules! columns {
             ($columns:ty) => {
-                (<$columns>::ALL.len(), <$columns>::File as usize)
+                (<$columns>::ALL.len(), Some(<$columns>::File as usize))
             };
         }
         Some(match self {
@@ -286,7 +290,10 @@ impl Relation {
             Relation::Grep { .. } => columns!(GrepColumn),
             Relation::Lines { .. } => columns!(LinesColumn),
             // The first column names the file.
-            Relation::Search(call) if call.names_files() => (call.columns().count(), 0),
+            Relation::Search(call) => {
+                let file = call.names_files().then_some(0);
+                (call.columns().count(), file)
+            }
             _ => return None,
         })
     }
@@ -405,6 +412,20 @@ columns! {
         Recompressed = "recompressed": Real,
         /// TEXT: why changes cannot be merged in the background, NULL if nothing is known against it.
         RecompressError = "recompress_error": Text,
+    }
+}
+
+columns! {
+    /// Columns of `rejects()`.
+    RejectsColumn {
+        /// TEXT: path of the file, with the member of an archive behind it.
+        File = "file": Text,
+        /// INTEGER: the line, from 1; NULL where the whole file is meant.
+        Line = "line": Integer,
+        /// INTEGER: the byte of the line, from 1; NULL where it is unknown.
+        Column = "column": Integer,
+        /// TEXT: why it could not be read.
+        Error = "error": Text,
     }
 }
 

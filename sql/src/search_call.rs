@@ -64,7 +64,8 @@ impl SearchCall {
         }
     }
 
-    /// Whether each of its rows names a file, in its first column.
+    /// Whether each of its rows names a file, in its first column. Rows of all other functions are of many files: conditions on
+    /// metadata choose these, but rows have no metadata.
     pub fn names_files(&self) -> bool {
         SearchFunction::OF_FILES.contains(&self.function)
     }
@@ -205,6 +206,7 @@ impl SearchFunction {
         match self {
             SearchFunction::Frequencies
             | SearchFunction::Keywords
+            | SearchFunction::Dispersion
             | SearchFunction::VocabularyGrowth => 1,
             _ => 2,
         }
@@ -288,6 +290,7 @@ impl SearchFunction {
                 ("arf", Real),
                 ("ald", Real),
                 ("awt", Real),
+                ("word", Text),
             ],
             SearchFunction::Distribution => &[
                 ("part", Text),

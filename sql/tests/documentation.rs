@@ -229,6 +229,7 @@ fn every_function_setting_and_column_is_on_the_page() {
     let names = names.chain(DuplicatesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(CachesColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(DevicesColumn::ALL.iter().map(|column| column.name()));
+    let names = names.chain(RejectsColumn::ALL.iter().map(|column| column.name()));
     let names = names.chain(SettingsColumn::ALL.iter().map(|column| column.name()));
     let functions = SearchFunction::ALL.into_iter();
     let columns = functions.flat_map(|function| function.columns().iter().map(|(name, _)| *name));

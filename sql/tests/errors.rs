@@ -106,7 +106,7 @@ fn unknown_names() {
         COPY (SELECT 1) TO 'x.csv' WITH (header = 1)
         COPY reviews FROM 'x' WITH (format = 'jsno')
         COPY (SELECT 1) TO 'x' WITH (format = 'cvs')
-        COPY (SELECT 1) TO 'x' WITH (format = 'parquet')
+        COPY (SELECT 1) TO 'x' WITH (format = 'orc')
         ALTER CORPUS reveiws SET (segment_size = 65536)
         ALTER CORPUS reviews SET (segmentsize = 65536)
         CREATE INDEX i ON reveiws USING postings

@@ -62,6 +62,15 @@ fn plans_in(schema: &dyn Schema, script: &str, parameters: &[Value]) -> String {
                 "CopyQuery {{ path: {path:?}, format: {format:?}, compression: {compression:?} }} {}",
                 plan_text::shown(&query)
             ),
+            Plan::CopyTable {
+                query,
+                path,
+                format,
+                kinds,
+            } => format!(
+                "CopyTable {{ path: {path:?}, format: {format:?}, kinds: {kinds:?} }} {}",
+                plan_text::shown(&query)
+            ),
             Plan::Insert {
                 corpus,
                 columns,

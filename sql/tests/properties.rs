@@ -377,6 +377,7 @@ fn plan(text: &str) -> Plan {
     if let Plan::Query(query)
     | Plan::Explain { query, .. }
     | Plan::CopyQuery { query, .. }
+    | Plan::CopyTable { query, .. }
     | Plan::Insert { query, .. } = &mut plan
     {
         for output in query.blocks.iter_mut().flat_map(|block| &mut block.outputs) {

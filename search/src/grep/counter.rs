@@ -28,7 +28,16 @@ pub struct MatchCounter {
     steps: Vec<u32>,
     /// For each state the matches that the end of a text decides.
     ends: Vec<u8>,
+    /// The state without further matches, if there is one.
+    dead: Option<u16>,
 }
+
+/// There are no further matches.
+const NO_SEARCH: Counting = Counting {
+    search: None,
+    next: None,
+    begin: 0,
+};
 
 /// A state while the counter is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,12 +120,7 @@ impl TableSteps<'_> {
         let mut decided = 0;
         loop {
             let Some(state) = search else {
-                let none = Counting {
-                    search: None,
-                    next: None,
-                    begin,
-                };
-                return Some((none, decided));
+                return Some((NO_SEARCH, decided));
             };
             let state = table.step(state, byte);
             match table.report(state) {
@@ -181,13 +185,14 @@ impl MatchCounter {
     pub(super) fn new(table: &StepTable) -> Option<MatchCounter> {
         let steps_of = TableSteps::new(table)?;
         let begin = table.start(None);
-        if !table.is_plain(begin) {
-            return None;
-        }
-        let first = Counting {
-            search: Some(begin),
-            next: None,
-            begin,
+        let first = match table.report(begin) {
+            Report::Dead => NO_SEARCH,
+            Report::Match | Report::Quit => return None,
+            Report::Start | Report::Nothing => Counting {
+                search: Some(begin),
+                next: None,
+                begin,
+            },
         };
         let mut states = vec![first];
         let mut numbers = HashMap::from([(first, 0u32)]);
@@ -218,6 +223,8 @@ impl MatchCounter {
             class_count: table.class_count(),
             steps,
             ends,
+            // There are few states.
+            dead: numbers.get(&NO_SEARCH).map(|&number| number as u16),
         })
     }
 
@@ -281,6 +288,12 @@ impl MatchCounter {
         }
         let (state, decided) = self.read(all[0].0, rest)?;
         Some((state, all[0].1.saturating_add(decided)))
+    }
+
+    /// Whether no match is decided from a state on.
+    #[inline(always)]
+    pub fn is_dead(&self, state: u16) -> bool {
+        self.dead == Some(state)
     }
 
     /// The matches that the end of a text decides in a state.

@@ -171,8 +171,33 @@ impl StepTable {
                 .map(|state| state.unwrap_or(quit as u16))
                 .collect(),
         };
+        table.find_dead();
         table.sort_states();
         Some(table)
+    }
+
+    /// Marks as dead the states from which no match is reached: an expression that begins at the start of a text has many.
+    fn find_dead(&mut self) {
+        let mut users = vec![Vec::new(); self.report.len()];
+        for (place, &to) in self.next.iter().enumerate() {
+            // States are u16.
+            users[usize::from(to)].push((place / self.class_count) as u16);
+        }
+        let is_found = |state: &usize| {
+            self.ends[*state] || matches!(self.report[*state], Report::Match | Report::Quit)
+        };
+        let mut pending: Vec<usize> = (0..self.report.len()).filter(is_found).collect();
+        let mut is_live = vec![false; self.report.len()];
+        while let Some(state) = pending.pop() {
+            if !std::mem::replace(&mut is_live[state], true) {
+                pending.extend(users[state].iter().map(|&user| usize::from(user)));
+            }
+        }
+        for (report, is_live) in self.report.iter_mut().zip(is_live) {
+            if !is_live {
+                *report = Report::Dead;
+            }
+        }
     }
 
     /// Numbers the states by what they report.
@@ -254,6 +279,28 @@ impl StepTable {
             }
         }
         Some(state)
+    }
+
+    /// A state from which there are no further matches, if there is one.
+    pub fn dead(&self) -> Option<u16> {
+        let dead = self
+            .report
+            .iter()
+            .position(|report| *report == Report::Dead);
+        // There are few states.
+        dead.map(|state| state as u16)
+    }
+
+    /// Whether bytes lead from a plain state to one without further matches, and report nothing before.
+    pub fn ends_in(&self, state: u16, bytes: &[u8]) -> bool {
+        let mut state = state;
+        for &byte in bytes {
+            state = self.step(state, byte);
+            if state >= self.plain {
+                return self.report(state) == Report::Dead;
+            }
+        }
+        false
     }
 
     /// Reads bytes from each of some plain states, at most [`TOGETHER_MAX`]: the one state behind them; none if it depends on the

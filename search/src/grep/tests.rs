@@ -217,6 +217,33 @@ fn most_expressions_are_counted_to_the_end() {
     assert_eq!(counter.read(counter.start(), text), None);
 }
 
+#[test]
+fn expressions_at_the_start_of_a_text_are_dead_behind_it() {
+    for (pattern, text, expected) in [
+        ("^The ", "The rest, The ", 1),
+        ("^The ", "Other. The ", 0),
+        ("\\A\\w+", "word word", 1),
+        ("a^b", "a b", 0),
+    ] {
+        let parser = ParserBuilder::new().utf8(false).build().parse(pattern);
+        let automaton = GrepAutomaton::new(&parser.unwrap(), 1 << 16).unwrap();
+        let counter = automaton.counter().unwrap();
+        let (state, decided) = counter.read(counter.start(), text.as_bytes()).unwrap();
+        assert_eq!(u64::from(decided), expected, "{pattern:?}");
+        assert!(counter.is_dead(state), "{pattern:?}");
+        let table = automaton.table().unwrap();
+        let begin = table.start(None);
+        let is_dead = table.ends_in(begin, text.as_bytes()) || !table.is_plain(begin);
+        assert_eq!(is_dead, expected == 0, "{pattern:?}");
+    }
+    let parser = ParserBuilder::new().utf8(false).build().parse("(?m)^The ");
+    let automaton = GrepAutomaton::new(&parser.unwrap(), 1 << 16).unwrap();
+    let counter = automaton.counter().unwrap();
+    let (state, decided) = counter.read(counter.start(), b"Other.\nThe ").unwrap();
+    assert_eq!(decided + counter.end(state) as u32, 1);
+    assert!(!counter.is_dead(state));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

@@ -99,6 +99,25 @@ impl PartDispersion {
         self.rate_information += rate * rate.log2();
     }
 
+    /// Adds the parts that another one visited, all of them different ones.
+    pub fn join(&mut self, other: &PartDispersion) {
+        let (ours, theirs) = (self.range as f64, other.range as f64);
+        let all = ours + theirs;
+        if other.range > 0 {
+            // Chan, Golub and LeVeque 1983.
+            let difference = other.mean - self.mean;
+            self.mean += difference * theirs / all;
+            self.squares += other.squares + difference * difference * ours * theirs / all;
+        }
+        self.range += other.range;
+        self.visited += other.visited;
+        self.deviation += other.deviation;
+        self.divergence += other.divergence;
+        self.roots += other.roots;
+        self.rates += other.rates;
+        self.rate_information += other.rate_information;
+    }
+
     /// The measures of all parts.
     pub fn finish(self) -> PartMeasures {
         let PartTotals {
@@ -225,6 +244,23 @@ impl PositionDispersion {
         self.last = position;
     }
 
+    /// Adds the hits that another one visited, all of them behind those of this one.
+    pub fn join(&mut self, later: PositionDispersion) {
+        if later.seen == 0 {
+            return;
+        }
+        if self.seen == 0 {
+            *self = later;
+            return;
+        }
+        self.add_distance(later.first.saturating_sub(self.last));
+        self.seen += later.seen;
+        self.last = later.last;
+        self.reduced += later.reduced;
+        self.information += later.information;
+        self.squares += later.squares;
+    }
+
     fn add_distance(&mut self, distance: u64) {
         if distance > 0 {
             let distance = distance as f64;
@@ -280,6 +316,70 @@ mod tests {
             (found - expected).abs() <= within,
             "{found}, not {expected}"
         );
+    }
+
+    #[test]
+    fn what_is_visited_apart_and_joined_is_as_what_is_visited_together() {
+        let (sizes, hits) = ([7, 10, 3, 25, 4, 1], [2, 0, 3, 5, 1, 1]);
+        let totals = PartTotals {
+            parts: 6,
+            size: 50,
+            smallest: 1,
+            hits: 12,
+        };
+        let places = [0, 3, 4, 17, 18, 19, 21, 30, 31, 40, 44, 49];
+        let by_parts = measures(&sizes, &hits);
+        let mut by_places = PositionDispersion::new(50, 12);
+        places.iter().for_each(|&place| by_places.add(place));
+        let by_places = by_places.finish();
+        for cut in 0..=6 {
+            let mut halves = [PartDispersion::new(totals), PartDispersion::new(totals)];
+            for (part, (&size, &hits)) in sizes.iter().zip(&hits).enumerate() {
+                halves[usize::from(part >= cut)].add(size, hits);
+            }
+            let [mut first, second] = halves;
+            first.join(&second);
+            let joined = first.finish();
+            assert_eq!((joined.range, joined.hits), (by_parts.range, by_parts.hits));
+            let values = |found: &PartMeasures| {
+                let PartMeasures {
+                    dp,
+                    dp_norm,
+                    juilland_d,
+                    ..
+                } = *found;
+                let PartMeasures {
+                    carroll_d2,
+                    rosengren_s,
+                    kl_divergence,
+                    ..
+                } = *found;
+                [
+                    dp,
+                    dp_norm,
+                    juilland_d,
+                    carroll_d2,
+                    rosengren_s,
+                    kl_divergence,
+                ]
+            };
+            for (found, expected) in values(&joined).into_iter().zip(values(&by_parts)) {
+                assert_near(found, expected.expect("defined"), 1e-12);
+            }
+            let mut halves = [
+                PositionDispersion::new(50, 12),
+                PositionDispersion::new(50, 12),
+            ];
+            for (index, &place) in places.iter().enumerate() {
+                halves[usize::from(index >= 2 * cut)].add(place);
+            }
+            let [mut first, second] = halves;
+            first.join(second);
+            let joined = first.finish();
+            assert_near(joined.arf, by_places.arf.expect("defined"), 1e-12);
+            assert_near(joined.ald, by_places.ald.expect("defined"), 1e-12);
+            assert_near(joined.awt, by_places.awt.expect("defined"), 1e-12);
+        }
     }
 
     /// Values of the paper that is named, to the digits that it prints; collected by Wordless in `tests/tests_measures`.

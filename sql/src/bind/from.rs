@@ -14,8 +14,8 @@ use crate::functions;
 use crate::query::{
     Affinity, AttributeColumn, CachesColumn, CorporaColumn, DevicesColumn, DuplicatesColumn,
     FilesColumn, FilesWithColumn, GrepColumn, IndexesColumn, LinesColumn, LongestMatchesColumn,
-    MetadataColumn, NextWordsColumn, NgramsColumn, OverlapColumn, PhraseColumn, Relation,
-    SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
+    MetadataColumn, NextWordsColumn, NgramsColumn, OverlapColumn, PhraseColumn, RejectsColumn,
+    Relation, SegmentsColumn, SettingsColumn, Source, TermVectorsColumn, WordsColumn,
 };
 use crate::regexp::GREP_FLAGS;
 use crate::search_call::{ArgumentKind, SearchCall, SearchFunction};
@@ -40,6 +40,8 @@ pub(super) struct Scope<'a> {
     pub(super) columns: Vec<Column>,
     /// The last columns, if they are metadata of files.
     pub(super) metadata: Vec<MetadataColumn>,
+    /// The number of columns that `*` stands for, the first ones.
+    pub(super) shown: usize,
     /// What may stand before the dot of a column.
     table: Option<&'a str>,
     names: NameIndex,
@@ -93,6 +95,7 @@ impl<'a> Scope<'a> {
     pub(super) fn new(source: Source, columns: Vec<Column>, table: Option<&'a str>) -> Scope<'a> {
         Scope {
             source,
+            shown: columns.len(),
             columns,
             metadata: Vec::new(),
             table,
@@ -107,12 +110,18 @@ impl<'a> Scope<'a> {
         mut columns: Vec<Column>,
         table: &'a str,
     ) -> Scope<'a> {
-        let corpus = relation.corpus_of_files();
+        let (own, corpus) = (columns.len(), relation.corpus_of_files());
+        let has_file = (relation.columns_of_files()).is_some_and(|(_, file)| file.is_some());
         let metadata = corpus.map_or_else(Vec::new, |corpus| binder.schema.metadata(corpus));
         let declared = metadata.iter();
         columns.extend(declared.map(|column| Column::new(column.name.clone(), column.affinity())));
+        let shown = if has_file { columns.len() } else { own };
         let scope = Scope::new(Source::Relation(relation), columns, Some(table));
-        Scope { metadata, ..scope }
+        Scope {
+            metadata,
+            shown,
+            ..scope
+        }
     }
 }
 
@@ -186,6 +195,10 @@ impl Binder<'_> {
             "corpora" => {
                 call.take([], "no arguments")?;
                 (Relation::Corpora, columns_of!(CorporaColumn))
+            }
+            "rejects" => {
+                call.take([], "no arguments")?;
+                (Relation::Rejects, columns_of!(RejectsColumn))
             }
             "devices" => {
                 call.take([], "no arguments")?;

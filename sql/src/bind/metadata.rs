@@ -16,6 +16,16 @@ use crate::suggest::did_you_mean;
 use crate::syntax::{DeclaredColumn, Name, Operand};
 use crate::value::{Value, ValueKind};
 
+/// Whether a corpus can declare a column of this name.
+pub fn is_declarable(name: &str) -> bool {
+    has_form(name) && !is_taken(name)
+}
+
+/// Whether a name has the form of one of a column.
+fn has_form(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
+}
+
 /// Whether a relation whose rows name a file has a column of this name.
 fn is_taken(name: &str) -> bool {
     macro_rules! has {
@@ -51,7 +61,7 @@ impl Binder<'_> {
             let hint = Hint::new("give the column another name");
             return Err(self.conflict(name.at, message, hint));
         }
-        if text.len() > NAME_BYTES_MAX || text.chars().any(char::is_control) || text.is_empty() {
+        if !has_form(text) {
             let message = "the name of a column has 1 to 255 bytes and no control characters";
             return Err(self.conflict(name.at, message, Hint::NONE));
         }

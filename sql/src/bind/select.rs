@@ -234,7 +234,7 @@ impl Binder<'_> {
                         let hint = Hint::new("`*` stands for the columns of what FROM names");
                         return Err(self.conflict(*at, "`*` without FROM", hint));
                     }
-                    let columns = 0..scope.columns.len();
+                    let columns = 0..scope.shown;
                     slots.extend(columns.map(|index| (Slot::Column { index, at: *at }, None)));
                 }
                 Item::Expression { root, alias, .. } => {

@@ -10,12 +10,12 @@ use crate::error::{Error, Hint, NameKind, Result, quote, shorten};
 use crate::parse::parse;
 use crate::plan::{
     Compression, Encoding, FILE_FORMATS, IndexKind, Ingest, ListOptions, OnConflict, OnError,
-    POSTINGS_CODECS, Plan, RecordOptions, RowFormat, Tokenizer,
+    POSTINGS_CODECS, Plan, RecordOptions, RowFormat, TableFormat, Tokenizer,
 };
 use crate::query::Query;
 use crate::suggest::did_you_mean;
 use crate::syntax::{DeclaredColumn, Name, Operand, OptionSetting, Select, StatementKind};
-use crate::value::Value;
+use crate::value::{Value, ValueKind};
 
 /// The least `segment_size` in bytes.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
@@ -31,7 +31,7 @@ const RECOMPRESS_THRESHOLD_MAX: u64 = 1 << 40;
 const BLOCK_WORDS: RangeInclusive<u32> = 64..=1 << 20;
 
 /// Options of COPY ... FROM.
-const COPY_OPTIONS: [&str; 11] = [
+const COPY_OPTIONS: [&str; 13] = [
     "on_error",
     "on_conflict",
     "encoding",
@@ -41,8 +41,10 @@ const COPY_OPTIONS: [&str; 11] = [
     "text",
     "name",
     "fields",
+    "create_columns",
     "strip",
     "unpack_limit",
+    "follow",
 ];
 
 /// Bytes that a file may unpack to.
@@ -355,7 +357,7 @@ impl Binder<'_> {
         let corpus = self.corpus(&corpus.text, corpus.at)?;
         let (mut on_error, mut on_conflict) = (OnError::default(), OnConflict::default());
         let (mut encoding, mut ingest) = (Encoding::default(), None);
-        let mut records = RecordOptions::default();
+        let (mut records, mut follow) = (RecordOptions::default(), false);
         for OptionSetting { key, value } in options {
             match key.text.to_ascii_lowercase().as_str() {
                 "on_error" => {
@@ -386,6 +388,10 @@ impl Binder<'_> {
                 "text" => records.text = Some(self.text(value, "the field of the text")?),
                 "name" => records.name = Some(self.text(value, "the field of the name")?),
                 "fields" => records.fields = Some(self.text(value, "the fields")?),
+                "create_columns" => {
+                    records.creates_columns = self.truth(value, "create_columns")?;
+                }
+                "follow" => follow = self.truth(value, "follow")?,
                 "strip" => {
                     let choices = [("tags", true), ("nothing", false)];
                     let bounds = "'tags' or 'nothing'";
@@ -407,6 +413,7 @@ impl Binder<'_> {
             encoding,
             ingest,
             records,
+            follow,
         })
     }
 
@@ -446,6 +453,18 @@ impl Binder<'_> {
                 compression,
             });
         }
+        if let Some(format) = TableFormat::named(extension(content)) {
+            self.refuse_compression(compression, path_at)?;
+            let declared = self.schema.metadata(&corpus);
+            let declared = declared.iter().map(|column| Some(column.kind));
+            let kinds = [Some(ValueKind::Text), Some(ValueKind::Blob)].into_iter();
+            return Ok(Plan::CopyTable {
+                query: self.files_of(&corpus, path_at)?,
+                path,
+                format,
+                kinds: kinds.chain(declared).collect(),
+            });
+        }
         match RowFormat::named(extension(content)) {
             Some(format) => Ok(Plan::CopyQuery {
                 query: self.files_of(&corpus, path_at)?,
@@ -460,10 +479,25 @@ impl Binder<'_> {
         }
     }
 
-    /// The query for names and contents of the files of a corpus, in order of name.
+    /// Tables are compressed inside.
+    fn refuse_compression(&self, compression: Option<Compression>, at: usize) -> Result<()> {
+        if compression.is_none() {
+            return Ok(());
+        }
+        let message = "a table cannot be compressed once more";
+        let hint = Hint::new("Parquet is compressed inside; leave out the last extension");
+        Err(self.conflict(at, message, hint))
+    }
+
+    /// The query for names, contents and metadata of the files of a corpus, in order of name.
     pub(super) fn files_of(&self, corpus: &str, at: usize) -> Result<Query> {
         let text = corpus.replace('\'', "''");
-        let sql = format!("SELECT file, content FROM files('{text}')");
+        let declared = self.schema.metadata(corpus);
+        let declared = declared
+            .iter()
+            .map(|column| format!(", \"{}\"", column.name.replace('"', "\"\"")));
+        let declared: String = declared.collect();
+        let sql = format!("SELECT file, content{declared} FROM files('{text}')");
         let statements = parse(&sql)?;
         let statement = statements
             .first()
@@ -479,6 +513,23 @@ impl Binder<'_> {
             views: self.views,
         };
         binder.query(selects)
+    }
+
+    /// TRUE or FALSE, or a text that says so.
+    fn truth(&self, operand: &Operand, what: &str) -> Result<bool> {
+        match self.value(&operand.kind) {
+            Value::Integer(0) => Ok(false),
+            Value::Integer(1) => Ok(true),
+            _ => {
+                let choices = [
+                    ("true", true),
+                    ("on", true),
+                    ("false", false),
+                    ("off", false),
+                ];
+                self.choice(operand, what, "true or false", &choices)
+            }
+        }
     }
 
     /// One of a few words, in any case.
@@ -535,19 +586,33 @@ impl Binder<'_> {
         let query = self.query(query)?;
         let path_at = path.at;
         let path = self.path(path, "the path")?;
-        let names = RowFormat::ALL.map(RowFormat::name);
-        let mut chosen = None;
+        let mut names = RowFormat::ALL.map(RowFormat::name).to_vec();
+        names.extend(TableFormat::ALL.map(TableFormat::name));
+        let (mut chosen, mut table) = (None, None);
         for OptionSetting { key, value } in options {
             if !key.text.eq_ignore_ascii_case("format") {
                 return Err(self.no_such_option(key, &["format"]));
             }
             let name = self.text(value, "the format")?;
-            chosen = Some(RowFormat::named(&name).ok_or_else(|| {
+            (chosen, table) = (RowFormat::named(&name), TableFormat::named(&name));
+            if chosen.is_none() && table.is_none() {
                 let hint = did_you_mean(&name, &names, "formats are");
-                self.no_such(value.at, NameKind::Format, &name, hint)
-            })?);
+                return Err(self.no_such(value.at, NameKind::Format, &name, hint));
+            }
         }
         let (compression, content) = Compression::of_path(&path);
+        if chosen.is_none() {
+            table = table.or_else(|| TableFormat::named(extension(content)));
+        }
+        if let Some(format) = table {
+            self.refuse_compression(compression, path_at)?;
+            return Ok(Plan::CopyTable {
+                kinds: query.column_kinds(),
+                query,
+                path,
+                format,
+            });
+        }
         let standard_output = (path == "-").then_some(RowFormat::Csv);
         let format = chosen
             .or_else(|| RowFormat::named(extension(content)))

@@ -208,6 +208,7 @@ fn relation_text(relation: &Relation) -> String {
         Relation::Lines { corpus } => format!("lines({})", text(corpus)),
         Relation::Devices => "devices()".to_owned(),
         Relation::Settings => "settings()".to_owned(),
+        Relation::Rejects => "rejects()".to_owned(),
     }
 }
 
