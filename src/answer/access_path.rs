@@ -66,6 +66,8 @@ pub(crate) enum PathName {
     Expansions,
     /// Blocks of packed text.
     TextBlocks,
+    /// Single chunks of the roots.
+    RootChunks,
     /// All packed text, searched for a word.
     TextScan,
     /// All words in order.
@@ -103,6 +105,7 @@ impl PathName {
             PathName::RootScan => "root_scan",
             PathName::Expansions => "expansions",
             PathName::TextBlocks => "text_blocks",
+            PathName::RootChunks => "root_chunks",
             PathName::TextScan => "text_scan",
             PathName::RootStream => "root_stream",
             PathName::Device => "device",

@@ -132,11 +132,10 @@ fn each_word(words: &[&[u8]], segment: &SegmentView, run: Run<'_>) -> Result<Vec
     let run = run.unforced();
     let mut files: Option<Vec<u32>> = None;
     for word in words {
-        let counts = answer::<FewWordFiles>(&std::slice::from_ref(word), segment, run)?;
-        let has = |file: &u32| counts[*file as usize] > 0;
+        let found = answer::<FewWordFiles>(&std::slice::from_ref(word), segment, run)?;
+        let has = |file: &u32| found.binary_search_by_key(file, |(file, _)| *file).is_ok();
         files = Some(match files {
-            // Files of a segment are numbered by u32.
-            None => (0..counts.len() as u32).filter(has).collect(),
+            None => found.into_iter().map(|(file, _)| file).collect(),
             Some(files) => files.into_iter().filter(has).collect(),
         });
     }

@@ -14,11 +14,12 @@ use zipfdb_storage::Tokenizer;
 use super::file_column::EditedMetadata;
 use super::file_index::Part;
 use super::numbering::WordSource;
-use super::pending_view::{Edit, PendingView};
+use super::pending_view::{Edit, PendingTable, PendingView};
 use crate::answer::FileSummary;
-use crate::answer::stored_view::StoredView;
+use crate::answer::stored_view::{Kept, StoredView};
 use crate::answer::vocabulary::Vocabulary;
 use crate::overlay::Overlay;
+use crate::segment::cache::CacheSlot;
 use crate::segment::{LiveSegment, SegmentView, StructureKind};
 use crate::{Error, Result};
 
@@ -144,7 +145,19 @@ impl CorpusView {
 
     /// The number of words in all files.
     pub(crate) fn total_words(&self) -> u64 {
-        self.files().iter().map(|file| file.words).sum()
+        match &self.pending {
+            None => self.stored.index.words(),
+            Some(pending) => pending.words,
+        }
+    }
+
+    /// The place in the cache of what searches of this view keep between statements.
+    pub(crate) fn search_terms(&self) -> CacheSlot<'_> {
+        let (slots, index) = match &self.pending {
+            None => self.stored.slot(Kept::SearchTerms),
+            Some(pending) => pending.slot(PendingTable::SearchTerms),
+        };
+        CacheSlot::new(slots, index)
     }
 
     /// The numbers of symbols and tokens in all segments.
@@ -242,6 +255,23 @@ impl CorpusView {
     pub(crate) fn segments_of(&self, file: usize) -> impl Iterator<Item = usize> {
         let stored = self.resolve(file).0.into_iter();
         stored.flat_map(|stored| self.stored.segments_of(stored))
+    }
+
+    /// The stored file of a file without edits.
+    pub(crate) fn unedited(&self, file: u32) -> Option<u32> {
+        match self.resolve(file as usize) {
+            // Files are numbered by u32.
+            (Some(stored), None) => Some(stored as u32),
+            _ => None,
+        }
+    }
+
+    /// The same corpus without the edits.
+    pub(crate) fn without_edits(&self) -> Arc<CorpusView> {
+        Arc::new(CorpusView::of_stored(
+            self.stored.clone(),
+            Overlay::default(),
+        ))
     }
 
     /// The current number of a stored file; none if it is gone.

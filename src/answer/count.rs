@@ -24,8 +24,8 @@ use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::device::OnDevice;
 use crate::runtime::interrupt::check;
 use crate::segment::cost::{
-    BLOCKS_COST, BLOCKS_TOTAL_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, LOOKUP_COST,
-    POSTINGS_COST, TABLE_LOOKUP_COST,
+    BLOCKS_COST, BLOCKS_TOTAL_COST, COUNT_ALL_SYMBOL_COST, COUNT_TABLE_LOAD_COST, POSTINGS_COST,
+    TABLE_LOOKUP_COST,
 };
 use crate::segment::{LiveSegment, SegmentView, StructureKind, WordFiles};
 
@@ -131,17 +131,21 @@ impl PartitionOperation for FileWordCount {
             name: PathName::Decode,
             needs: &[StructureKind::Bodies],
             cost: |question, segment| segment.alone_cost(question.file, StructureKind::Grammar),
-            run: |question, segment, _| {
+            run: |question, segment, run| {
+                let begin = Instant::now();
                 let alone = segment.ask_alone(question.file, StructureKind::Grammar, |alone| {
                     alone.count(question.word)
                 })?;
+                if !segment.has_room(segment.lookup_bytes()) {
+                    segment.spend_on_counts(begin, run.stop)?;
+                }
                 alone.map_or_else(|| segment.count_by_parents(*question), Ok)
             },
         },
         AccessPath {
             name: PathName::Parents,
             needs: &[StructureKind::Signatures],
-            cost: |_, _| Some(LOOKUP_COST),
+            cost: |question, segment| Some(segment.by_parents_cost(Some(question.file))),
             run: |question, segment, _| segment.count_by_parents(*question),
         },
     ];
@@ -191,14 +195,18 @@ impl SegmentView {
     }
 
     /// Adds the time of look-ups since `begin` to the budget of a table of all words and files; builds the table if it was due
-    /// before. So a single long query does not build what only later ones use.
+    /// before. So a single long query does not build what only later ones use. If the cache has no room for the table beside what
+    /// look-ups need, it is written to a temporary index.
     pub(super) fn spend_on_counts(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         let budget = &self.budgets.counts;
         let (price, bytes) = self.count_table_price();
         let was_due = budget.is_due(price);
         budget.add_since(begin);
-        if was_due {
+        let is_table_best = self.is_packed() || self.has_room(self.lookup_bytes());
+        if was_due && is_table_best && self.has_room(bytes) {
             self.pin_if_due::<WordFiles>(budget, price, bytes, stop)?;
+        } else if was_due && self.pinned::<WordFiles>().is_none() {
+            self.write_index_if_due(IndexKind::Postings, budget, price, bytes, stop)?;
         }
         Ok(())
     }

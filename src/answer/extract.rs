@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 use std::ops::Range;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use zipfdb_kernels::gpu::{DeviceStructures, Extract, ExtractedBytes, Gpu};
@@ -43,7 +44,25 @@ impl PartitionOperation for FileExtract {
             name: PathName::Expansions,
             needs: &[StructureKind::Text],
             cost: |_, _| Some(EXTRACT_COST),
-            run: |range, segment, _| by_expansions(range, segment),
+            run: |range, segment, _| {
+                let begin = Instant::now();
+                let bytes = by_expansions(range, segment)?;
+                segment.spend_on_chunks(begin);
+                Ok(bytes)
+            },
+        },
+        AccessPath {
+            name: PathName::RootChunks,
+            needs: &[],
+            cost: |_, segment| segment.root_chunks_cost(),
+            run: |range, segment, run| {
+                let PartRange {
+                    file,
+                    offset,
+                    length,
+                } = *range;
+                segment.extract_from_chunks(file, offset, length, run.stop)
+            },
         },
         AccessPath {
             name: PathName::TextBlocks,
@@ -64,9 +83,11 @@ impl PartitionOperation for FileExtract {
                     offset,
                     length,
                 } = *range;
+                let begin = Instant::now();
                 let alone = segment.ask_alone(file, StructureKind::Grammar, |alone| {
                     alone.extract(offset, length)
                 })?;
+                segment.spend_on_chunks(begin);
                 alone.map_or_else(|| by_expansions(range, segment), Ok)
             },
         },
@@ -187,13 +208,13 @@ impl StoredView {
         if let Some(extracts) = self.extracts_on_devices(ranges, run)? {
             return Ok(extracts);
         }
-        // By the segment in which each begins.
+        // By the segment in which each begins; neighbours of a file lie in the same blocks, which are decoded once.
         let segment_of = |number: usize| {
             let parts = self.index.parts(ranges[number].0);
             parts.first().map_or(0, |part| part.segment as usize)
         };
         let mut order: Vec<usize> = (0..ranges.len()).collect();
-        order.par_sort_by_key(|&number| segment_of(number));
+        order.par_sort_unstable_by_key(|&number| (segment_of(number), ranges[number], number));
         let mut found = Vec::with_capacity(ranges.len());
         for numbers in self.in_room(&order, |&number| segment_of(number)) {
             let segments = SegmentViews::new(self);

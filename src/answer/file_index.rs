@@ -42,6 +42,8 @@ pub(crate) struct Misfit {
 #[derive(Debug)]
 pub(crate) struct FileIndex {
     files: Vec<FileSummary>,
+    /// The number of words of all files.
+    words: u64,
     /// `[files + 1]`: the parts of each file in `parts`.
     part_offsets: Vec<u32>,
     parts: Vec<Part>,
@@ -75,6 +77,7 @@ impl FileIndex {
 
         let mut index = FileIndex {
             files: Vec::new(),
+            words: 0,
             part_offsets: vec![0],
             parts: Vec::with_capacity(entries.len()),
             cut: Vec::new(),
@@ -116,6 +119,7 @@ impl FileIndex {
             if same_name.len() > 1 {
                 index.cut.push(index.files.len() as u32);
             }
+            index.words += file.words;
             index.files.push(file);
             index.part_offsets.push(index.parts.len() as u32);
         }
@@ -139,6 +143,11 @@ impl FileIndex {
     /// All files, in order of name.
     pub(crate) fn files(&self) -> &[FileSummary] {
         &self.files
+    }
+
+    /// The number of words of all files.
+    pub(crate) fn words(&self) -> u64 {
+        self.words
     }
 
     /// The place of the file called `name`. Work: about one comparison.

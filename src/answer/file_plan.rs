@@ -1,18 +1,20 @@
-//! The methods that answer questions about the files that have some texts, and the choice among them.
+//! The methods that find files by words or a string of bytes, and the choice among them.
 //!
 //! Invariant: every decision on how files are found is taken here, once; files found on the way are kept in the plan. Which words a
 //! file has how often is a question about words, see [`super::word_plan`].
 
+use std::sync::Arc;
+
 use zipfdb_kernels::CommonColumns;
+use zipfdb_search::grep::MatchCounter;
 use zipfdb_sql::setting::Strategy;
 
 use super::plan::{AnswerPlan, Candidate};
-use super::question::{Question, TextSet};
 use super::reader::CorpusReader;
 use crate::Result;
 use crate::runtime::interrupt::Interrupt;
 
-/// A method to find files.
+/// A method to find the files that have all of some words.
 pub(crate) enum FileMethod {
     /// The files were found beforehand, for many questions at once.
     Known(Vec<usize>),
@@ -20,8 +22,6 @@ pub(crate) enum FileMethod {
     Found(Vec<CommonColumns>),
     /// The files of words are intersected.
     Intersect(Vec<Vec<u8>>),
-    /// A string of bytes is searched in all files.
-    Search,
 }
 
 impl FileMethod {
@@ -34,7 +34,6 @@ impl FileMethod {
             FileMethod::Known(files) => Ok(files),
             FileMethod::Found(found) => Ok(reader.view().files_found(found)),
             FileMethod::Intersect(words) => reader.intersect(&words, interrupt),
-            FileMethod::Search => unreachable!("a question has words or a string"),
         }
     }
 
@@ -50,40 +49,42 @@ impl FileMethod {
     }
 }
 
-/// Chooses the method that answers a question about files. Where EXPLAIN shows the choice, nothing is answered while planning.
+/// Chooses the method that finds the files with all of some words. Where EXPLAIN shows the choice, nothing is answered while planning.
 ///
 /// # Errors
 /// If a segment is damaged.
-pub(crate) fn plan_files(
-    question: &Question,
+pub(crate) fn plan_files_with(
+    words: Vec<Vec<u8>>,
     reader: &CorpusReader,
     is_explained: bool,
 ) -> Result<AnswerPlan<FileMethod>> {
     let view = reader.view();
-    match &question.texts {
-        TextSet::Every(words) => {
-            if !is_explained {
-                if let Some(files) = reader.known_files_with(words) {
-                    return Ok(AnswerPlan::answered(FileMethod::Known(files)));
-                }
-                if let Some(found) = view.files_of_all_at_hand(words)? {
-                    return Ok(AnswerPlan::answered(FileMethod::Found(found)));
-                }
-            }
-            AnswerPlan::choose(view, None, || {
-                let plan = view.plan_files_of_all(std::slice::from_ref(words), None)?;
-                let (strategy, method) =
-                    (Strategy::LocalTables, FileMethod::Intersect(words.clone()));
-                Ok(vec![Candidate::planned(strategy, method, &plan)])
-            })
+    if !is_explained {
+        if let Some(files) = reader.known_files_with(&words) {
+            return Ok(AnswerPlan::answered(FileMethod::Known(files)));
         }
-        TextSet::Literal(counter) => AnswerPlan::choose(view, None, || {
-            let plan = view.plan_match_counts(counter)?;
-            let (strategy, method) = (Strategy::LocalTables, FileMethod::Search);
-            Ok(vec![Candidate::planned(strategy, method, &plan)])
-        }),
-        TextSet::All | TextSet::Named { .. } | TextSet::Conditional => {
-            unreachable!("questions about words have a plan of their own")
+        if let Some(found) = view.files_of_all_at_hand(&words)? {
+            return Ok(AnswerPlan::answered(FileMethod::Found(found)));
         }
     }
+    AnswerPlan::choose(view, None, || {
+        let plan = view.plan_files_of_all(std::slice::from_ref(&words), None)?;
+        let (strategy, method) = (Strategy::LocalTables, FileMethod::Intersect(words.clone()));
+        Ok(vec![Candidate::planned(strategy, method, &plan)])
+    })
+}
+
+/// The plan of counting a string of bytes in each file. There is one method.
+///
+/// # Errors
+/// If a segment is damaged.
+pub(crate) fn plan_string(
+    counter: &Arc<MatchCounter>,
+    reader: &CorpusReader,
+) -> Result<AnswerPlan<()>> {
+    let view = reader.view();
+    AnswerPlan::choose(view, None, || {
+        let plan = view.plan_match_counts(counter)?;
+        Ok(vec![Candidate::planned(Strategy::LocalTables, (), &plan)])
+    })
 }

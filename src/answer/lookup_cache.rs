@@ -134,7 +134,6 @@ fn by_file<Q: Eq + Hash, A>(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::answer::question::TextSet;
     use crate::{CorpusSettings, Database};
 
     #[test]
@@ -150,7 +149,7 @@ mod tests {
         let lookups = || {
             let mut lookups = Lookups::default();
             for word in [&b"the"[..], b"dog"] {
-                let mut question = Question::of_files(view, TextSet::All);
+                let mut question = Question::of_files(view);
                 question.granularity = Granularity::Occurrence;
                 lookups.add(&question, [word].into_iter());
                 lookups.end_question();

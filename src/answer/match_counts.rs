@@ -2,11 +2,12 @@
 //!
 //! Invariant: a count is that of the current bytes. It is known for files that lie in one segment and have no edits pending, unless
 //! the counter gives up in them; the others are left to the caller, which searches them. Each segment answers by the cheapest of the access
-//! paths below: the steps of the counter over each rule are found once, so nothing is expanded.
+//! paths below: the steps of the counter over each rule are found once, so nothing is expanded, and an expression that no token begins,
+//! ends or has is not sought in rules.
 
 use zipfdb_kernels::{
-    CommonMachine, DEAD, FileEvents, GrammarView, Halted, Lengths, Machine, MachineStep, SpanPass,
-    USUAL_STATES_MAX,
+    CommonMachine, DEAD, Direction, FileEvents, GrammarView, Halted, Lengths, Machine, MachineStep,
+    SpanMemo, SpanPass, USUAL_STATES_MAX,
 };
 use zipfdb_search::grep::MatchCounter;
 use zipfdb_storage::Dictionary;
@@ -100,7 +101,7 @@ impl Machine for CountingTokens<'_> {
     fn step(&self, (): &mut (), state: u32, terminal: u32) -> Option<MachineStep> {
         // States are those of the counter, which are u16.
         let read = (self.counter).read(state as u16, self.dictionary.token(terminal));
-        read.map(machine_step)
+        read.map(|read| self.step_of(read))
     }
 }
 
@@ -109,14 +110,20 @@ impl CommonMachine for CountingTokens<'_> {
         let mut numbers = [0; USUAL_STATES_MAX];
         let numbers = numbers_of(states, &mut numbers);
         let read = (self.counter).read_together(numbers, self.dictionary.token(terminal));
-        read.map(machine_step)
+        read.map(|read| self.step_of(read))
     }
 }
 
-fn machine_step((state, events): (u16, u32)) -> MachineStep {
-    MachineStep {
-        state: u32::from(state),
-        events,
+impl CountingTokens<'_> {
+    fn step_of(&self, (state, events): (u16, u32)) -> MachineStep {
+        MachineStep {
+            state: if self.counter.is_dead(state) {
+                DEAD
+            } else {
+                u32::from(state)
+            },
+            events,
+        }
     }
 }
 
@@ -141,6 +148,33 @@ fn with_pass<A>(
     let start = u32::from(question.counter.start());
     pass.prepare(start).map_err(|_| Error::Interrupted)?;
     work(pass, start)
+}
+
+/// Whether no text over the tokens of a segment has a match.
+fn is_silent(question: &CountQuestion<'_>, segment: &SegmentView, run: Run<'_>) -> Result<bool> {
+    let counter = question.counter;
+    let pass = SpanPass {
+        // Rules and roots are not looked at.
+        view: GrammarView {
+            terminal_count: segment.dictionary()?.len(),
+            rule_offsets: &[],
+            symbols: &[],
+            level_offsets: &[],
+            root_offsets: &[],
+            root: &[],
+        },
+        lengths: &NO_LENGTHS,
+        machine: &CountingTokens {
+            counter,
+            dictionary: segment.dictionary()?,
+        },
+        memo: &SpanMemo::new(0, Direction::Forward, 0),
+        stop: run.stop,
+    };
+    let states = pass.silent_states(u32::from(counter.start()));
+    let states = states.map_err(|_| Error::Interrupted)?;
+    // States are those of the counter, which are u16.
+    Ok(states.is_some_and(|states| states.iter().all(|&state| counter.end(state as u16) == 0)))
 }
 
 impl CountQuestion<'_> {
@@ -169,6 +203,9 @@ fn by_rules(
     segment: &SegmentView,
     run: Run<'_>,
 ) -> Result<Vec<Option<u64>>> {
+    if is_silent(question, segment, run)? {
+        return Ok(vec![Some(0); segment.files()?.len()]);
+    }
     let view = segment.view()?;
     with_pass(question, (segment, view), run, |pass, start| {
         // A segment's files are counted by a u32.
@@ -198,6 +235,9 @@ fn by_root_scan(
     segment: &SegmentView,
     run: Run<'_>,
 ) -> Result<Vec<Option<u64>>> {
+    if is_silent(question, segment, run)? {
+        return Ok(vec![Some(0); segment.files()?.len()]);
+    }
     let view = segment.bodies_view()?;
     with_pass(question, (segment, view), run, |pass, start| {
         let parts = segment.scan_roots(run.stop, |fragment| {

@@ -1,6 +1,6 @@
 //! Answers from all segments of a corpus and the edits that are pending: an operation is one file.
 //!
-//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `match_counts`, `ngrams`, `first_ngrams`,
+//! `word_counts`, `file_counts`, `frequent_words`, `word_files`, `all_words`, `match_counts`, `near_words`, `ngrams`, `first_ngrams`,
 //! `ngrams_of_files`, `phrase`, `count`, `search` and `extract` each have the access paths of their operation on a segment, the
 //! merging of the answers of segments, and their correction by edits. `access_path` chooses among paths, `placement` among devices, `cost`
 //! has the estimates for both, `merge` and `correction` are shared by operations. The views are data.
@@ -38,6 +38,7 @@ mod lookup_cache;
 mod match_counts;
 mod merge;
 mod metadata;
+mod near_words;
 mod next_words;
 mod ngram_files;
 mod ngram_merge;
@@ -58,6 +59,8 @@ mod reader;
 mod repeats;
 mod seams;
 mod search;
+#[cfg(test)]
+mod small_memory_tests;
 mod spans;
 mod stored_view;
 mod tables;
@@ -83,10 +86,11 @@ pub(crate) use counted_ngrams::{CountedNgrams, WithCounts};
 pub(crate) use edited_text::{EditedText, ask_stored, extract_pieces};
 pub(crate) use file_column::{FileColumn, FileColumnValues, stored_value};
 pub use file_index::FileSummary;
-pub(crate) use file_plan::{FileMethod, plan_files};
+pub(crate) use file_plan::{FileMethod, plan_files_with, plan_string};
 pub(crate) use gap_classes::{GapClasses, NO_BREAK};
 pub(crate) use grep::{FileSpans, SpanPlace, SpanQuestion, SpansOf, TextSpan};
 pub(crate) use lookup_cache::{LookupCache, Lookups};
+pub(crate) use near_words::NearCounts;
 pub(crate) use ngram_files::WithFiles;
 pub(crate) use ngram_partitions::SegmentNgrams;
 pub(crate) use ngram_payload::{NgramAnswer, NgramOrder, NgramPayload, NgramRequest, NgramsPart};

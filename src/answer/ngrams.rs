@@ -207,6 +207,25 @@ impl SegmentView {
         Ok(())
     }
 
+    /// Adds the time of a query for a phrase since `begin` to the budget of a suffix array that the cache has no room for. If that was
+    /// due before it is written to a temporary index.
+    pub(super) fn spend_on_suffix_index(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
+        let words = self.extent().words;
+        let bytes = words * SUFFIX_BYTES;
+        if self.has_room(bytes + self.build_bytes() as u64) {
+            return Ok(());
+        }
+        let budget = &self.budgets.suffixes;
+        // Below 2^40.
+        let price = (words as f64 * SUFFIX_BUILD_COST / self.thread_count()) as u64;
+        let was_due = budget.is_due(price);
+        budget.add_since(begin);
+        if was_due {
+            self.write_index_if_due(IndexKind::Suffixes, budget, price, bytes, stop)?;
+        }
+        Ok(())
+    }
+
     /// As `spend_on_ngrams`, of a query for some n-grams of n words. A query that asks for them in parts lacks memory for a
     /// structure, and all its parts are one query.
     fn spend_on_all_ngrams(&self, set: &NgramSet, begin: Instant, stop: &AtomicBool) -> Result<()> {

@@ -34,6 +34,8 @@ pub(crate) struct PendingView {
     pub(super) stored: Arc<StoredView>,
     /// All current files, in order of name.
     pub(super) files: Vec<FileSummary>,
+    /// The number of words of all current files.
+    pub(super) words: u64,
     /// For each file the stored file it rests on, or [`NONE`].
     pub(super) stored_of: Vec<u32>,
     /// For each file its place in `edits`, or [`NONE`].
@@ -66,10 +68,12 @@ pub(super) enum PendingTable {
     /// Tables of all files and words: `CountTable`.
     FileWords,
     WordFiles,
+    /// What searches keep between statements.
+    SearchTerms,
 }
 
 impl PendingTable {
-    const COUNT: usize = PendingTable::WordFiles as usize + 1;
+    const COUNT: usize = PendingTable::SearchTerms as usize + 1;
 }
 
 /// A file with pending edits.
@@ -107,6 +111,7 @@ impl PendingView {
         let numbering = Numbering::new(vocabulary.len(), &met, words.map(|&(word, _)| word));
         let mut view = PendingView {
             files: Vec::with_capacity(stored.files().len() + states.len()),
+            words: 0,
             stored_of: Vec::new(),
             edit_of: Vec::new(),
             number_of: vec![NONE; stored.files().len()],
@@ -178,6 +183,11 @@ impl PendingView {
         })
     }
 
+    /// The place of a table in the cache.
+    pub(super) fn slot(&self, table: PendingTable) -> (&Arc<Slots>, usize) {
+        (&self.tables, table as usize)
+    }
+
     /// Reserves memory for what was made and stays as long as the view.
     pub(super) fn book(&self) {
         let order = self.byte_order.get();
@@ -200,6 +210,7 @@ impl PendingView {
         if stored != NONE {
             self.number_of[stored as usize] = self.files.len() as u32;
         }
+        self.words += summary.words;
         self.files.push(summary);
         self.stored_of.push(stored);
         self.edit_of.push(edit);

@@ -121,6 +121,7 @@ impl PartitionOperation for PhraseCount {
                 let begin = Instant::now();
                 let count = ngram_count(view, uses, ends, weights, words, run.stop)?;
                 segment.spend_on_ngrams(ordered(words), begin, run.stop)?;
+                segment.spend_on_suffix_index(begin, run.stop)?;
                 Ok(count)
             },
         },
@@ -136,6 +137,7 @@ impl PartitionOperation for PhraseCount {
                 let count = ngram_count_by_pass(view, ends, weights, words, run.stop)?;
                 segment.budgets.uses.add_since(begin);
                 segment.spend_on_ngrams(ordered(words), begin, run.stop)?;
+                segment.spend_on_suffix_index(begin, run.stop)?;
                 Ok(count)
             },
         },
@@ -250,6 +252,7 @@ impl PartitionOperation for PhrasePositions {
                 let begin = Instant::now();
                 let positions = ngram_positions(view, uses, ends, lengths, words, run.stop)?;
                 segment.spend_on_occurrences(ordered(words), begin, run.stop)?;
+                segment.spend_on_suffix_index(begin, run.stop)?;
                 Ok(places_of(positions))
             },
         },
@@ -265,6 +268,7 @@ impl PartitionOperation for PhrasePositions {
                 let positions = ngram_positions_by_pass(view, ends, lengths, words, run.stop)?;
                 segment.budgets.uses.add_since(begin);
                 segment.spend_on_occurrences(ordered(words), begin, run.stop)?;
+                segment.spend_on_suffix_index(begin, run.stop)?;
                 Ok(places_of(positions))
             },
         },
@@ -434,10 +438,11 @@ fn by_table_cost(words: &&[u32], segment: &SegmentView) -> Option<f64> {
 
 /// The count of a phrase in some files, by their roots.
 fn count_in(words: &[u32], segment: &SegmentView, files: &[u32], run: Run<'_>) -> Result<u64> {
-    let phrase = phrase_of(words, segment)?;
+    let (phrase, begin) = (phrase_of(words, segment)?, Instant::now());
     let found = segment.look_for_phrase(&phrase, files, run.stop, |file, readings| {
         Ok(file.phrase(&phrase, readings)?.len() as u64)
     })?;
+    segment.spend_on_suffix_index(begin, run.stop)?;
     Ok(found.iter().map(|(_, count)| *count).sum())
 }
 
@@ -448,10 +453,11 @@ fn places_in(
     files: &[u32],
     run: Run<'_>,
 ) -> Result<Vec<PhrasePlace>> {
-    let phrase = phrase_of(words, segment)?;
+    let (phrase, begin) = (phrase_of(words, segment)?, Instant::now());
     let found = segment.look_for_phrase(&phrase, files, run.stop, |file, readings| {
         file.phrase(&phrase, readings)
     })?;
+    segment.spend_on_suffix_index(begin, run.stop)?;
     Ok(places_by_file(found))
 }
 
@@ -495,14 +501,14 @@ impl SegmentView {
         self.size().0 as f64 * SYMBOL_COST / self.thread_count()
     }
 
-    /// Adds the time of a scan of all roots since `begin` to the budget of the table of words and files, if the cache has no room
-    /// for the grammar that saves scans: the table says which roots to read.
+    /// Adds the time of a scan of all roots since `begin` to the budgets of what saves scans, if the cache has no room for the
+    /// grammar: a suffix array, and files of words, which say which roots to read.
     fn spend_on_scan(&self, begin: Instant, stop: &AtomicBool) -> Result<()> {
         if self.has_room(self.lookup_bytes()) {
-            Ok(())
-        } else {
-            self.spend_on_counts(begin, stop)
+            return Ok(());
         }
+        self.spend_on_suffix_index(begin, stop)?;
+        self.spend_on_counts(begin, stop)
     }
 
     /// The cost of a phrase found from its rarest word, in all files at once, in nanoseconds; infinite if the users of symbols

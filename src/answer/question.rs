@@ -1,14 +1,12 @@
 //! A question to a corpus: about words or n-grams, with a granularity, files, places and an order.
 //!
 //! Invariant: a question is plain data. Conditions that only SQL can decide are described here by what is known of them
-//! beforehand, so that [`super::word_plan`], [`super::ngram_plan`] and [`super::file_plan`] can choose a method. A new kind of
-//! question (units) is one more granularity or one more kind of texts here, and a plan of its own beside those.
+//! beforehand, so that [`super::word_plan`] and [`super::ngram_plan`] can choose a method. A new kind of question (units) is one more granularity or one more kind of texts here, and a plan of its own beside those.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use zipfdb_kernels::FileOrder;
-use zipfdb_search::grep::MatchCounter;
 
 use super::corpus_view::CorpusView;
 use super::top_k::Top;
@@ -70,10 +68,6 @@ pub(crate) enum TextSet {
     },
     /// Those that pass a condition on the dictionary.
     Conditional,
-    /// Words that a file must have together. Without words every file passes.
-    Every(Vec<Vec<u8>>),
-    /// A string of bytes that a file must contain.
-    Literal(Arc<MatchCounter>),
 }
 
 impl TextSet {
@@ -103,8 +97,6 @@ impl TextSet {
             TextSet::All => Cow::Borrowed("all words"),
             TextSet::Named { count, .. } => Cow::Owned(format!("{count} words")),
             TextSet::Conditional => Cow::Borrowed("words by a condition on the dictionary"),
-            TextSet::Every(words) => Cow::Owned(format!("{} words", words.len())),
-            TextSet::Literal(_) => Cow::Borrowed("a string of bytes"),
         }
     }
 }
@@ -138,13 +130,14 @@ pub(crate) struct ShownParts {
 }
 
 impl Question {
-    /// A question for the files with some texts, among all files.
-    pub(crate) fn of_files(view: &CorpusView, texts: TextSet) -> Question {
+    /// A question for the files of all words.
+    #[cfg(test)]
+    pub(crate) fn of_files(view: &CorpusView) -> Question {
         Question {
             n: 1,
             granularity: Granularity::File,
             files: FileSet::all(view),
-            texts,
+            texts: TextSet::All,
             places: PlaceSet {
                 ranges: PlaceRanges::ALL,
                 conditions: PlaceConditions::None,

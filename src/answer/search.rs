@@ -34,7 +34,7 @@ use crate::runtime::interrupt::check;
 use crate::segment::cost::{
     DEVICE_LOOKUP_COST, DEVICE_SEARCH_COST, LISTS_BUILD_COST, LISTS_LOAD_COST, LISTS_LOOKUP_COST,
     LISTS_OCCURRENCE_COST, LOOKUP_COST, OCCURRENCE_COST, OCCURRENCE_INDEX_COST, PARENTS_BUILD_COST,
-    Size,
+    SYMBOL_COST, Size,
 };
 use crate::segment::{
     LiveSegment, Offsets, Positions, SEARCH_SYMBOL_BYTES, SegmentView, StructureKind, TokenWords,
@@ -83,9 +83,11 @@ impl PartitionOperation for SegmentSearch {
         AccessPath {
             name: PathName::Parents,
             needs: &OFFSETS_NEEDS,
-            cost: |_, _| Some(LOOKUP_COST),
-            run: |word, segment, _| {
+            cost: |_, segment| Some(segment.by_parents_cost(None)),
+            run: |word, segment, run| {
+                let begin = Instant::now();
                 let offsets = segment.offsets_by_parents(*word)?;
+                segment.spend_on_lists(Unit::Bytes, begin, run.stop)?;
                 segment.by_file(Unit::Bytes, offsets)
             },
         },
@@ -123,18 +125,25 @@ impl PartitionOperation for FileSearch {
             name: PathName::Decode,
             needs: &[StructureKind::Bodies],
             cost: |question, segment| segment.alone_cost(question.file, StructureKind::Grammar),
-            run: |question, segment, _| {
+            run: |question, segment, run| {
+                let begin = Instant::now();
                 let alone = segment.ask_alone(question.file, StructureKind::Grammar, |alone| {
                     alone.locate(question.word)
                 })?;
+                segment.spend_on_lists(Unit::Bytes, begin, run.stop)?;
                 alone.map_or_else(|| segment.file_offsets_by_parents(*question), Ok)
             },
         },
         AccessPath {
             name: PathName::Parents,
             needs: &OFFSETS_NEEDS,
-            cost: |_, _| Some(LOOKUP_COST),
-            run: |question, segment, _| segment.file_offsets_by_parents(*question),
+            cost: |question, segment| Some(segment.by_parents_cost(Some(question.file))),
+            run: |question, segment, run| {
+                let begin = Instant::now();
+                let offsets = segment.file_offsets_by_parents(*question)?;
+                segment.spend_on_lists(Unit::Bytes, begin, run.stop)?;
+                Ok(offsets)
+            },
         },
     ];
 }
@@ -170,11 +179,12 @@ impl PartitionOperation for FilePositions {
             name: PathName::Decode,
             needs: &[StructureKind::Bodies],
             cost: |question, segment| segment.alone_cost(question.file, StructureKind::WordGrammar),
-            run: |question, segment, _| {
-                let (file, word) = (question.file, question.word);
+            run: |question, segment, run| {
+                let (file, word, begin) = (question.file, question.word, Instant::now());
                 let alone = segment.ask_alone(file, StructureKind::WordGrammar, |alone| {
                     alone.positions(word)
                 })?;
+                segment.spend_on_lists(Unit::Words, begin, run.stop)?;
                 alone.map_or_else(|| segment.positions_by_parents(*question), Ok)
             },
         },
@@ -182,7 +192,12 @@ impl PartitionOperation for FilePositions {
             name: PathName::Parents,
             needs: &POSITIONS_NEEDS,
             cost: |_, _| Some(LOOKUP_COST),
-            run: |question, segment, _| segment.positions_by_parents(*question),
+            run: |question, segment, run| {
+                let begin = Instant::now();
+                let positions = segment.positions_by_parents(*question)?;
+                segment.spend_on_lists(Unit::Words, begin, run.stop)?;
+                Ok(positions)
+            },
         },
     ];
 }
@@ -226,8 +241,10 @@ impl PartitionOperation for SegmentPositions {
             name: PathName::Parents,
             needs: &POSITIONS_NEEDS,
             cost: |_, _| Some(LOOKUP_COST),
-            run: |word, segment, _| {
+            run: |word, segment, run| {
+                let begin = Instant::now();
                 let positions = segment.all_positions_by_parents(*word)?;
+                segment.spend_on_lists(Unit::Words, begin, run.stop)?;
                 segment.by_file(Unit::Words, positions)
             },
         },
@@ -316,6 +333,20 @@ impl SegmentView {
         }
     }
 
+    /// The cost of a look-up by parents, in a file or in all. Parents that the cache has no room for are not there, and the roots are
+    /// read instead.
+    pub(super) fn by_parents_cost(&self, file: Option<u32>) -> f64 {
+        let symbols = self.size().0;
+        if self.has(StructureKind::Parents) || self.has_room(symbols * PARENTS_SYMBOL_BYTES) {
+            return LOOKUP_COST;
+        }
+        let entry = file.and_then(|file| self.files().ok()?.get(file as usize));
+        let share = entry.map_or(1.0, |entry| {
+            entry.bytes as f64 / self.text_bytes().max(1) as f64
+        });
+        LOOKUP_COST + symbols as f64 * share * SYMBOL_COST
+    }
+
     /// The price of building occurrence lists, or of reading them back from an index, in nanoseconds.
     fn lists_price(&self) -> u64 {
         let work = if self.has_index(IndexKind::Occurrences) {
@@ -350,6 +381,22 @@ impl SegmentView {
             }
         };
         Ok(lists.and_then(Option::as_ref))
+    }
+
+    /// Adds the time of a search since `begin` to the budget of occurrence lists that the cache has no room for. If they were due
+    /// before they are written to a temporary index.
+    fn spend_on_lists(&self, unit: Unit, begin: Instant, stop: &AtomicBool) -> Result<()> {
+        let (price, bytes) = (self.lists_price(), self.lists_bytes());
+        if self.has_room(bytes) {
+            return Ok(());
+        }
+        let budget = &self.budgets.places[unit as usize];
+        let was_due = budget.is_due(price);
+        budget.add_since(begin);
+        if was_due {
+            self.write_index_if_due(IndexKind::Occurrences, budget, price, bytes, stop)?;
+        }
+        Ok(())
     }
 
     /// The occurrences of a word in a file, counted from its start, by lists.

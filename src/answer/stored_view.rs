@@ -60,15 +60,18 @@ pub(super) enum Kept {
     FileWords,
     WordFiles,
     Metadata,
+    /// What searches keep between statements.
+    SearchTerms,
 }
 
 /// The same by name, as `caches()` shows it.
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 6] = [
     "vocabulary",
     "word_totals",
     "file_words",
     "word_files",
     "metadata",
+    "search_terms",
 ];
 
 /// The most names that are compared to find the most similar one.
@@ -260,6 +263,11 @@ impl StoredView {
             return make().map(Arc::new);
         }
         self.slots.get_or_make(kind as usize, bytes, make)
+    }
+
+    /// The place in the cache of what is kept.
+    pub(super) fn slot(&self, kind: Kept) -> (&Arc<Slots>, usize) {
+        (&self.slots, kind as usize)
     }
 
     pub(super) fn cache(&self) -> &Arc<Cache> {

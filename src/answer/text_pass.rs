@@ -125,7 +125,8 @@ impl PartitionOperation for TextPass {
     ];
 }
 
-/// An automaton over bytes as one over tokens, which ends where it reports something.
+/// An automaton over bytes as one over tokens, which ends where there are no further matches, and with an event where it reports
+/// anything else.
 struct TokenMachine<'a> {
     table: &'a StepTable,
     dictionary: &'a Dictionary,
@@ -138,9 +139,18 @@ impl Machine for TokenMachine<'_> {
 
     fn step(&self, (): &mut (), state: u32, terminal: u32) -> Option<MachineStep> {
         // States are those of the table, which are u16.
-        let read = (self.table).read(state as u16, self.dictionary.token(terminal));
-        let (state, events) = read.map_or((DEAD, 1), |state| (u32::from(state), 0));
-        Some(MachineStep { state, events })
+        let (state, token) = (state as u16, self.dictionary.token(terminal));
+        let step = match self.table.read(state, token) {
+            Some(state) => MachineStep {
+                state: u32::from(state),
+                events: 0,
+            },
+            None => MachineStep {
+                state: DEAD,
+                events: u32::from(!self.table.ends_in(state, token)),
+            },
+        };
+        Some(step)
     }
 }
 
@@ -244,6 +254,11 @@ fn by_rules(question: &PassQuestion<'_>, segment: &SegmentView, run: Run<'_>) ->
         };
         let mut walk = SpanWalk::new(pass, file, passed.at..aligned, u32::from(passed.state));
         match walk.next_event() {
+            Ok(None) if walk.state() == DEAD => {
+                // The search ends, so all of the text is passed.
+                let state = table.dead().unwrap_or(state);
+                return Ok(Passed { state, at: to });
+            }
             Ok(None) => {
                 // States are those of the table, which are u16.
                 passed.state = walk.state() as u16;

@@ -1,11 +1,11 @@
-//! Files of a few words: the counts of words, given by their bytes, in each file, added up.
+//! Files of a few words: the files that have one of some words, given by their bytes, with their counts added up.
 //!
-//! Invariant: counts are those of the current texts, and no vocabulary is needed. Each segment looks its words up by the cheapest
-//! of the access paths below; counts of the parts of a file add up, and edits add their changes.
+//! Invariant: counts are those of the current texts, files ascend, none has a count of 0, and no vocabulary is needed. Each segment
+//! looks its words up by the cheapest of the access paths below; counts of the parts of a file add up, and edits add their changes.
+//! Files without the words cost nothing where lists of words answer.
 
 use std::time::Instant;
 
-use rayon::prelude::*;
 use zipfdb_kernels::{set_weights, weight_of, word_set_counts};
 use zipfdb_storage::IndexKind;
 
@@ -14,17 +14,21 @@ use super::corpus_view::CorpusView;
 use super::placement::PlacementPlan;
 use super::stored_view::StoredView;
 use crate::Result;
+use crate::merge::sum_equal;
 use crate::overlay::changed_count::{changed, word_subject};
 use crate::runtime::interrupt::check;
 use crate::segment::cost::{POSTINGS_COST, SYMBOL_COST, TABLE_LOOKUP_COST};
 use crate::segment::{SegmentView, StructureKind};
 
-/// For each file of a segment the sum of the counts of some distinct words.
+/// Files, ascending, each with the sum of the counts of some words in it, which is not 0.
+pub(crate) type FilesWithCounts = Vec<(u32, u64)>;
+
+/// The files of a segment that have one of some distinct words.
 pub(crate) struct FewWordFiles;
 
 impl PartitionOperation for FewWordFiles {
     type Question<'a> = &'a [&'a [u8]];
-    type Answer = Vec<u64>;
+    type Answer = FilesWithCounts;
 
     const PATHS: &'static [AccessPath<FewWordFiles>] = &[
         AccessPath {
@@ -33,15 +37,17 @@ impl PartitionOperation for FewWordFiles {
             cost: in_table_cost,
             run: |words, segment, run| {
                 let table = segment.word_files(run.stop)?;
-                let mut counts = vec![0; segment.files()?.len()];
+                let mut files = Vec::new();
                 for word in segment.find_words(words)? {
                     let number = segment.number_of(word)?;
-                    let files = number.map_or(&[][..], |number| table.row(number as usize));
-                    for &(file, count) in files {
-                        counts[file as usize] += u64::from(count);
-                    }
+                    let of_word = number.map_or(&[][..], |number| table.row(number as usize));
+                    files.extend(
+                        of_word
+                            .iter()
+                            .map(|&(file, count)| (file, u64::from(count))),
+                    );
                 }
-                Ok(counts)
+                Ok(summed(files))
             },
         },
         AccessPath {
@@ -50,7 +56,7 @@ impl PartitionOperation for FewWordFiles {
             cost: in_postings_cost,
             run: |words, segment, run| {
                 let begin = Instant::now();
-                let mut counts = vec![0; segment.files()?.len()];
+                let mut files = Vec::new();
                 for word in *words {
                     let found = segment.find_one_word(word)?;
                     if found.first == found.end {
@@ -60,12 +66,13 @@ impl PartitionOperation for FewWordFiles {
                         // The index is damaged, and given up.
                         return answer::<FewWordFiles>(words, segment, run.unforced());
                     };
-                    for (file, count) in list {
-                        counts[file as usize] += u64::from(count);
-                    }
+                    files.extend(
+                        list.into_iter()
+                            .map(|(file, count)| (file, u64::from(count))),
+                    );
                 }
                 segment.spend_on_counts(begin, run.stop)?;
-                Ok(counts)
+                Ok(summed(files))
             },
         },
         AccessPath {
@@ -82,7 +89,7 @@ impl PartitionOperation for FewWordFiles {
                         .zip(counts)
                         .for_each(|(sum, count)| *sum += count);
                 }
-                Ok(sums)
+                Ok(with_counts(sums))
             },
         },
         AccessPath {
@@ -101,12 +108,8 @@ impl PartitionOperation for FewWordFiles {
                     let count = weight_of(&weights, fragment.symbols);
                     (count > 0).then_some(count)
                 })?;
-                let mut counts = vec![0; segment.files()?.len()];
-                for (file, count) in found {
-                    counts[file as usize] += count;
-                }
                 segment.spend_on_counts(begin, run.stop)?;
-                Ok(counts)
+                Ok(summed(found))
             },
         },
         AccessPath {
@@ -123,10 +126,28 @@ impl PartitionOperation for FewWordFiles {
                 let begin = Instant::now();
                 let counts = word_set_counts(view, |word| numbers.contains(&Some(word)));
                 segment.spend_on_counts(begin, run.stop)?;
-                Ok(counts)
+                Ok(with_counts(counts))
             },
         },
     ];
+}
+
+/// Files in any order, each once with all its counts.
+fn summed(mut files: FilesWithCounts) -> FilesWithCounts {
+    // Lists of words one behind the other: the sort merges them.
+    files.sort_by_key(|(file, _)| *file);
+    sum_equal(
+        &mut files,
+        |left, right| left.0 == right.0,
+        |kept, next| kept.1 += next.1,
+    );
+    files
+}
+
+/// The files whose counts, in order of file, are not 0.
+fn with_counts(counts: Vec<u64>) -> FilesWithCounts {
+    let files = (0..).zip(counts);
+    files.filter(|(_, count)| *count > 0).collect()
 }
 
 /// The cost of words that are looked up in a table in memory, in nanoseconds.
@@ -146,18 +167,17 @@ pub(super) fn in_postings_cost(words: &&[&[u8]], segment: &SegmentView) -> Optio
 
 impl StoredView {
     /// As [`CorpusView::files_of_words`], of the stored files.
-    fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<Vec<u64>> {
+    fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<FilesWithCounts> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let mut counts = vec![0; self.files().len()];
+        let mut files = Vec::new();
         for index in 0..self.segments().len() {
             check(run.stop)?;
             let segment = self.segment_at(index);
             let found = answer::<FewWordFiles>(&&words[..], &segment, run)?;
-            for (number, count) in (0..).zip(found) {
-                counts[self.file_number(index, number) as usize] += count;
-            }
+            let found = found.into_iter();
+            files.extend(found.map(|(number, count)| (self.file_number(index, number), count)));
         }
-        Ok(counts)
+        Ok(summed(files))
     }
 }
 
@@ -170,23 +190,34 @@ impl CorpusView {
         (self.stored()).plan_on_cpu::<FewWordFiles>(&&[&b""[..]][..], None)
     }
 
-    /// For each file the sum of the counts of some distinct words.
+    /// The files that have one of some distinct words, ascending, each with the sum of their counts.
     ///
     /// # Errors
     /// If a segment is damaged, or the run must end.
-    pub(crate) fn files_of_words(&self, words: &[Vec<u8>], run: Run<'_>) -> Result<Vec<u64>> {
+    pub(crate) fn files_of_words(
+        &self,
+        words: &[Vec<u8>],
+        run: Run<'_>,
+    ) -> Result<FilesWithCounts> {
         let found = self.stored().files_of_words(words, run)?;
         let Some(pending) = self.pending() else {
             return Ok(found);
         };
-        let files = (0..pending.files.len()).into_par_iter().map(|file| {
-            let count = pending.stored_file(file).map_or(0, |stored| found[stored]);
-            let Some(edit) = pending.edit(file) else {
-                return Ok(count);
-            };
+        let found = found.into_iter();
+        let now = found.filter_map(|(file, count)| Some((pending.file_now(file)?, count)));
+        let mut now = now.peekable();
+        let mut files = Vec::new();
+        for edit in &pending.edits {
+            while let Some(other) = now.next_if(|(file, _)| *file < edit.file) {
+                files.push(other);
+            }
+            let same = now.next_if(|(file, _)| *file == edit.file);
             let change = words.iter().map(|word| edit.text.change_of(word)).sum();
-            changed(count, change, || word_subject(&words[0]))
-        });
-        files.collect()
+            let count = same.map_or(0, |(_, count)| count);
+            let count = changed(count, change, || word_subject(&words[0]))?;
+            files.extend((count > 0).then_some((edit.file, count)));
+        }
+        files.extend(now);
+        Ok(files)
     }
 }

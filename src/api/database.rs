@@ -25,6 +25,7 @@ use crate::handles::row::Row;
 use crate::handles::rows::Rows;
 use crate::handles::session::Session;
 use crate::handles::shared::Shared;
+use crate::paths::sources::Unreadable;
 use crate::runtime::interrupt::InterruptHandle;
 use crate::runtime::progress::Progress;
 use crate::runtime::{Runtime, start_pool};
@@ -455,6 +456,22 @@ impl Database {
             Statement::new(&self.session, Some(parsed.into())).execute(())?;
         }
         Ok(())
+    }
+
+    /// The files and records that the last `COPY ... FROM` of this handle and its clones left out, as `rejects()` lists them.
+    ///
+    /// ```
+    /// let folder = tempfile::tempdir().expect("a folder");
+    /// std::fs::write(folder.path().join("one"), "text").expect("a file");
+    /// let db = zipfdb::Database::in_memory()?;
+    /// db.execute_batch("CREATE CORPUS c")?;
+    /// let path = folder.path().join("one");
+    /// db.execute_batch(&format!("COPY c FROM '{}' WITH (on_error = 'skip')", path.display()))?;
+    /// assert!(db.rejects().is_empty());
+    /// # Ok::<(), zipfdb::Error>(())
+    /// ```
+    pub fn rejects(&self) -> Vec<Unreadable> {
+        self.session.rejects().to_vec()
     }
 
     /// The settings in force, sorted by name, for all handles of the open database.

@@ -377,7 +377,7 @@ impl<'a> Filling<'a> {
         let may_be_left_out = self.texts.may_be_left_out(failure.source);
         if self.on_error == OnError::Skip && !failure.is_partly_read && may_be_left_out {
             let reason = IoReason(&failure.error).to_string();
-            arrivals.unreadable.push(Unreadable { path, reason });
+            (arrivals.unreadable).push(Unreadable::whole(path, reason));
             return;
         }
         let error = if failure.is_partly_read {

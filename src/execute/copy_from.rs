@@ -3,15 +3,15 @@
 //! All or nothing: segments are written beside the live ones and published in one step at the end; on any error they are removed
 //! again. Other writers continue meanwhile: only the last step takes the lock, and checks that the files can still be added.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use zipfdb_sql::plan::RecordOptions;
-use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition};
+use zipfdb_storage::{CorpusRecord, IngestMode, LogPosition, MetadataColumn, MetadataSchema};
 
 use crate::execute::copy_notices;
-use crate::execute::select::SpillDirectory;
-use crate::execute::unpack::{LeftFields, Unpacking, unpack};
+use crate::execute::unpack::{ImportedFields, Unpacking, unpack};
 use crate::handles::corpus::Corpus;
 use crate::handles::opened::Writing;
 use crate::handles::shared::Shared;
@@ -20,11 +20,13 @@ use crate::maintain::indexes::complete_indexes_until;
 use crate::maintain::ingest::{Means, Report, ingest};
 use crate::maintain::recompress::{Scope, check_is_same, recompress, write};
 use crate::maintain::replace::{NewFiles, replace};
+use crate::maintain::source_values::SourceValues;
 use crate::overlay::edits::Base;
 use crate::paths::encodings::TextEncoding;
 use crate::paths::sources::{Listing, OnConflict, OnError, SIZE_UNKNOWN, Source, list_sources};
 use crate::runtime::fair_mutex::FairMutexGuard;
 use crate::runtime::interrupt::Interrupt;
+use crate::runtime::spill_directory::SpillDirectory;
 use crate::{Error, Result};
 
 /// How to import files.
@@ -44,6 +46,9 @@ pub struct CopyOptions<'a> {
     /// How compressed files, archives and files of records are read: by default a file or glob whose name ends in the extension of
     /// one is unpacked and cut into records. Needs the feature `formats`.
     pub records: &'a RecordOptions,
+    /// Whether it goes on with what files of text get, until [`crate::Database::interrupt_handle`] ends it: the text of each is the
+    /// beginning of its file, so a later call goes on there.
+    pub follow: bool,
     /// Receives the progress of the import.
     pub progress: &'a dyn Progress,
 }
@@ -57,6 +62,7 @@ impl Default for CopyOptions<'_> {
             ingest: None,
             names: None,
             records: &RecordOptions::NONE,
+            follow: false,
             progress: &NoProgress,
         }
     }
@@ -72,6 +78,7 @@ impl fmt::Debug for CopyOptions<'_> {
             .field("ingest", &self.ingest)
             .field("names", &self.names)
             .field("records", &self.records)
+            .field("follow", &self.follow)
             .finish_non_exhaustive()
     }
 }
@@ -98,8 +105,8 @@ pub(crate) fn list_files(shared: &Shared, path: &Path) -> Result<Vec<(String, u6
     Ok(files.collect())
 }
 
-/// Imports the files that `path` means, and builds the indexes of new segments.
-pub(crate) fn copy_from(
+/// Imports the files that `path` means once, and builds the indexes of new segments.
+pub(super) fn copy_once(
     corpus: &Corpus,
     path: &Path,
     options: &CopyOptions<'_>,
@@ -126,21 +133,94 @@ fn import(
     let shared = corpus.shared();
     let directory = shared.directory();
     let spill = SpillDirectory::beside(directory.as_deref());
-    let (mut listing, left_fields) = interrupt.watch(&shared.runtime.pool, |stop| {
+    let schema = writing.store.corpus(corpus.name())?.settings.metadata;
+    let (mut listing, fields) = interrupt.watch(&shared.runtime.pool, |stop| {
         let listing = list_sources(path, directory.as_deref(), stop)?;
         let unpacking = Unpacking {
             records: options.records,
             encoding: options.encoding,
             on_error: options.on_error,
             directory: &spill,
+            schema: &schema,
         };
-        let (listing, left) = unpack(listing, path, &unpacking, stop)?;
-        Ok((listing.read_in(options.encoding, stop)?, left))
+        let (listing, fields) = unpack(listing, path, &unpacking, stop)?;
+        Ok((listing.read_in(options.encoding, stop)?, fields))
     })?;
     if let Some((first, last)) = options.names {
         let is_named = |source: &Source| first <= &source.name[..] && &source.name[..] <= last;
         listing.sources.retain(is_named);
     }
+    let made = make_columns(corpus, &mut listing, &fields, options, interrupt)?;
+    let imported = import_listing(corpus, writing, listing, options, interrupt);
+    if imported.is_err() && !made.is_empty() {
+        // All or nothing. A statement that was interrupted ends with this too.
+        let turn = writing.runtime.writing.wait();
+        let removed = writing.store.change_metadata(corpus.name(), |metadata| {
+            for column in &made {
+                if metadata.find(&column.name) == Some(column) {
+                    metadata.remove(&column.name);
+                }
+            }
+            Ok(())
+        });
+        drop(turn);
+        if let Err(error) = removed {
+            tracing::warn!("columns that COPY has made are left: {error}");
+        }
+    }
+    let (report, left) = imported?;
+    Ok(with_notices(report, &left, &fields))
+}
+
+/// Makes columns for fields that have none, unless the names of files forbid the import. Says which it has made.
+fn make_columns(
+    corpus: &Corpus,
+    listing: &mut Listing,
+    fields: &ImportedFields,
+    options: &CopyOptions<'_>,
+    interrupt: &Interrupt,
+) -> Result<Vec<MetadataColumn>> {
+    listing.fields = fields.declared.iter().cloned().map(Some).collect();
+    if fields.new.is_empty() {
+        return Ok(Vec::new());
+    }
+    if options.on_conflict == OnConflict::Stop {
+        let known = known_names(corpus, listing, interrupt)?;
+        if !known.is_empty() {
+            return Err(file_exists(corpus, listing, &known));
+        }
+    }
+    let mut made = Vec::new();
+    let mut schema = MetadataSchema::default();
+    corpus.change_metadata_until(interrupt, |metadata| {
+        for new in &fields.new {
+            // Another statement may have made it.
+            if metadata.find(&new.name).is_none() {
+                metadata.add(&new.name, new.kind)?;
+                made.extend(metadata.find(&new.name).cloned());
+            }
+        }
+        schema = metadata.clone();
+        Ok(())
+    })?;
+    for new in &fields.new {
+        let place = new.field as usize;
+        if listing.fields.len() <= place {
+            listing.fields.resize(place + 1, None);
+        }
+        listing.fields[place] = schema.find(&new.name).cloned();
+    }
+    Ok(made)
+}
+
+/// Imports listed files. Returns the names of those that stay as they are, too.
+pub(super) fn import_listing(
+    corpus: &Corpus,
+    writing: &Writing,
+    mut listing: Listing,
+    options: &CopyOptions<'_>,
+    interrupt: &Interrupt,
+) -> Result<(Report, Vec<String>)> {
     let mut left = Vec::new();
     loop {
         let known = known_names(corpus, &listing, interrupt)?;
@@ -159,14 +239,14 @@ fn import(
                     replace(writing, corpus.name(), new, progress, stop, &go_on)
                 })?;
                 match replaced {
-                    Some(report) => return Ok(with_notices(report, &left, &left_fields)),
+                    Some(report) => return Ok((report, left)),
                     // The files have been deleted meanwhile.
                     None => continue,
                 }
             }
         }
         match add(corpus, writing, &listing, options, interrupt)? {
-            Some(report) => return Ok(with_notices(report, &left, &left_fields)),
+            Some(report) => return Ok((report, left)),
             // A file of one of the names has come meanwhile. Sources that cannot be read again replace nothing.
             None if (listing.sources.iter()).any(|source| source.bytes == SIZE_UNKNOWN) => {
                 let known = known_names(corpus, &listing, interrupt)?;
@@ -189,6 +269,7 @@ fn add(
     let record = publication.corpus().clone();
     let mut added = Vec::new();
     let form = new_files(listing, options).form(&record);
+    let values = SourceValues::new(listing, &record.settings.metadata);
     let report = interrupt.watch(&writing.runtime.pool, |stop| {
         let (listing, settings) = (listing.clone(), &record.settings);
         let (on_error, progress) = (options.on_error, options.progress);
@@ -205,7 +286,8 @@ fn add(
             progress,
             means,
             &mut |new| {
-                let info = write(writing, &mut publication, new, &[])?;
+                let metadata = values.put(Vec::new(), new.files(), &HashSet::new(), stop)?;
+                let info = write(writing, &mut publication, new, &metadata)?;
                 added.push(info.segment_id);
                 Ok(info)
             },
@@ -281,12 +363,12 @@ fn turn(
     }
 }
 
-/// A report with notices; `left_fields` are the fields without a column, `left` are the files that stay as they are.
-fn with_notices(mut report: Report, left: &[String], left_fields: &LeftFields) -> Report {
+/// A report with notices; `left` are the files that stay as they are.
+fn with_notices(mut report: Report, left: &[String], fields: &ImportedFields) -> Report {
     report.notices = copy_notices::of_foreign(&report.foreign);
     (report.notices).extend(copy_notices::of_grown(&report.grown));
     report.notices.extend(copy_notices::of_conflicts(left));
-    (report.notices).extend(copy_notices::of_fields(left_fields));
+    (report.notices).extend(copy_notices::of_fields(&fields.left));
     report
 }
 
@@ -358,7 +440,7 @@ mod tests {
             progress,
             ..CopyOptions::default()
         };
-        copy_from(corpus, path, &options, &interrupt)
+        copy_once(corpus, path, &options, &interrupt)
     }
 
     fn segment_files(database: &Database) -> usize {

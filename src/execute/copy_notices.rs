@@ -98,7 +98,8 @@ pub(super) fn of_fields(left: &BTreeMap<Arc<str>, u64>) -> Option<Notice> {
         "fields of {records} records were left out, as the corpus has no columns for them: {}",
         listed(&names)
     );
-    Some(Notice::new(text, None))
+    let hint = "create_columns = true makes columns for fields of records";
+    Some(Notice::new(text, Some(hint.to_owned())))
 }
 
 /// The statement `what` on files, if there are any.

@@ -10,6 +10,7 @@ mod copy_to;
 mod copy_to_archive;
 mod edit;
 mod export;
+mod follow;
 #[cfg(test)]
 mod hostile_tests;
 mod index;
@@ -39,10 +40,11 @@ use crate::{Error, Result};
 pub use check::SegmentCheck;
 pub(crate) use check::check;
 pub use copy_from::CopyOptions;
-pub(crate) use copy_from::{copy_from, list_files};
+pub(crate) use copy_from::list_files;
 pub(crate) use copy_to::copy_to;
 use copy_to_archive::copy_to_archive;
 pub(crate) use export::ExportFile;
+pub(crate) use follow::copy_from;
 pub(crate) use parameter_sets::execute_many;
 pub(crate) use recompress::recompress;
 
@@ -118,6 +120,7 @@ fn execute_until(
             encoding,
             ingest,
             records,
+            follow,
         } => {
             let options = CopyOptions {
                 on_error: match on_error {
@@ -133,13 +136,17 @@ fn execute_until(
                 ingest: ingest.map(ingest_mode),
                 names: None,
                 records: &records,
+                follow,
                 progress,
             };
             let corpus = session.corpus(&corpus)?;
+            session.set_rejects(&[]);
             let report = copy_from(&corpus, path.as_ref(), &options, interrupt)?;
-            for skipped in report.unreadable {
-                tracing::warn!("skipped {}: {}", PathText(&skipped.path), skipped.reason);
+            for skipped in &report.unreadable {
+                let reason = skipped.placed_reason();
+                tracing::warn!("skipped {}: {reason}", PathText(&skipped.path));
             }
+            session.set_rejects(&report.unreadable);
             let rows = Rows::none().with_changed(report.files);
             Ok(rows.with_notices(report.notices))
         }
@@ -244,6 +251,19 @@ fn execute_until(
             let target = ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
             let rows = select::select(session, query, interrupt)?;
             let notices = export::export(rows, target, format, compression, &shared.runtime.pool)?;
+            Ok(Rows::none().with_notices(notices))
+        }
+        Plan::CopyTable {
+            query,
+            path,
+            format,
+            kinds,
+        } => {
+            export::check_table(format)?;
+            let shared = session.shared();
+            let target = ExportFile::open(path.as_ref(), shared.directory().as_deref(), interrupt)?;
+            let rows = select::select(session, query, interrupt)?;
+            let notices = export::export_table(rows, target, format, &kinds)?;
             Ok(Rows::none().with_notices(notices))
         }
         Plan::Insert {

@@ -13,6 +13,7 @@ use zipfdb_storage::Tokenizer;
 use super::snapshot::Snapshot;
 use crate::Result;
 use crate::answer::CorpusReader;
+use crate::answer::access_path::Run;
 use crate::notice::Notice;
 use crate::runtime::memory::ValueMemory;
 use crate::search::concordance::{HitContext, line};
@@ -281,11 +282,17 @@ impl Snapshot {
         let (k1, b) = query.parameters;
         let bm25 = Bm25::new(k1, b).map_err(query_error)?;
         let view = self.view();
-        let (ranking, ranked) = self.reader().watched(|run| {
-            let ranking = Ranking::new(view, &parsed, bm25, query.unit, run)?;
-            let ranked = ranking.best(query.limit, run)?;
-            Ok((ranking, ranked))
-        })?;
+        let at_hand = Ranking::at_hand(view, &parsed, bm25, query.unit)?;
+        let (ranking, ranked) = if let Some(ranking) = at_hand {
+            let ranked = ranking.best(query.limit, Run::to_the_end())?;
+            (ranking, ranked)
+        } else {
+            self.reader().watched(|run| {
+                let ranking = Ranking::new(view, &parsed, bm25, query.unit, run)?;
+                let ranked = ranking.best(query.limit, run)?;
+                Ok((ranking, ranked))
+            })?
+        };
         Ok(RankedMatches {
             reader: self.reader().clone(),
             ranking,

@@ -19,6 +19,7 @@ use crate::handles::record::value_kind;
 use crate::handles::shared::Shared;
 use crate::handles::transaction::WriteTransaction;
 use crate::overlay::EditBatch;
+use crate::paths::sources::Unreadable;
 use crate::runtime::interrupt::Interrupt;
 use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;
@@ -33,6 +34,8 @@ pub(crate) struct Session {
     is_owned: bool,
     /// Views of this session alone.
     temporary_views: Mutex<Vec<ViewRecord>>,
+    /// What the last import left out.
+    rejects: Mutex<Arc<[Unreadable]>>,
     /// The readers that a frozen session has opened, by corpus; none if it is not frozen.
     frozen: Option<Mutex<HashMap<String, CorpusReader>>>,
 }
@@ -44,6 +47,7 @@ impl Session {
             transaction: Mutex::default(),
             is_owned: false,
             temporary_views: Mutex::default(),
+            rejects: Mutex::default(),
             frozen: None,
         }
     }
@@ -67,6 +71,16 @@ impl Session {
         let read = session.frozen.get_or_insert_default().get_mut();
         read.insert(corpus.name().to_owned(), reader);
         Ok(session)
+    }
+
+    /// What the last COPY ... FROM left out.
+    pub(crate) fn rejects(&self) -> Arc<[Unreadable]> {
+        self.rejects.lock().clone()
+    }
+
+    /// Keeps what an import has left out.
+    pub(crate) fn set_rejects(&self, rejects: &[Unreadable]) {
+        *self.rejects.lock() = rejects.into();
     }
 
     /// # Errors

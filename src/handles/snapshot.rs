@@ -20,7 +20,7 @@ use crate::answer::access_path::Run;
 use crate::answer::batch_results::FileOffsets;
 use crate::answer::{
     CorpusReader, CorpusView, FileCounts, FileMethod, FileSummary, NgramCounts, NgramRequest,
-    Question, TermVectors, TextSet, WordCounts, plan_files,
+    TermVectors, WordCounts, plan_files_with,
 };
 use crate::runtime::interrupt::check;
 use crate::{Error, Result, Value};
@@ -313,8 +313,7 @@ impl Snapshot {
 
     fn method_of_files_with<W: AsRef<[u8]>>(&self, words: &[W]) -> Result<FileMethod> {
         let words = words.iter().map(|word| word.as_ref().to_vec());
-        let question = Question::of_files(self.view(), TextSet::Every(words.collect()));
-        Ok(plan_files(&question, &self.reader, false)?.into_method())
+        Ok(plan_files_with(words.collect(), &self.reader, false)?.into_method())
     }
 
     /// As [`Snapshot::files_with`], for many sets of words at once. Devices answer where `SET device` demands it, or where they

@@ -6,4 +6,5 @@ pub(crate) mod indexes;
 pub(crate) mod ingest;
 pub(crate) mod recompress;
 pub(crate) mod replace;
+pub(crate) mod source_values;
 pub(crate) mod throttle;

@@ -22,6 +22,7 @@ use crate::maintain::ingest::{
     Means, Report, ViewTexts, ingest_texts, segment_bytes, segment_form,
 };
 use crate::maintain::recompress::{ViewFiles, due, files_of, metadata_of, write};
+use crate::maintain::source_values::SourceValues;
 use crate::overlay::Overlay;
 use crate::overlay::edits::Base;
 use crate::paths::sources::{Listing, OnError, Unreadable};
@@ -108,6 +109,7 @@ pub(crate) fn replace(
         drop(new_names);
         let texts = MergedTexts::new(kept, SourceTexts::new(sources, listing.encoding));
 
+        let values = SourceValues::new(listing, &record.settings.metadata);
         let mut publication = (core.store).begin_recompression(corpus, &replaced, position)?;
         let mut base: Vec<u64> = (record.segments.iter().copied())
             .filter(|id| !replaced.contains(id))
@@ -127,8 +129,9 @@ pub(crate) fn replace(
                 progress,
                 means,
                 &mut |new| {
-                    // A file that is replaced keeps its metadata.
+                    // A file that is replaced keeps its metadata, where its record has no value.
                     let metadata = metadata_of(&view, settings, new.files(), stop)?;
+                    let metadata = values.put(metadata, new.files(), &left_out, stop)?;
                     let info = write(core, &mut publication, new, &metadata)?;
                     base.push(info.segment_id);
                     Ok(info)

@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use zipfdb_sql::quote;
-use zipfdb_storage::{IoReason, PathText};
+use zipfdb_storage::{IoReason, MetadataColumn, PathText};
 
 /// A file to copy into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +97,35 @@ pub enum OnConflict {
 /// A path that cannot be copied into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The path.
+    /// The path, with that of a member of an archive behind it.
     pub path: PathBuf,
+    /// The line that cannot be read, from 1; 0 if all of the file is meant.
+    pub line: u64,
+    /// The byte of the line, from 1; 0 if it is unknown.
+    pub column: u64,
     /// The reason.
     pub reason: String,
+}
+
+impl Unreadable {
+    /// A path of which nothing can be copied.
+    pub(crate) fn whole(path: PathBuf, reason: impl Into<String>) -> Unreadable {
+        Unreadable {
+            path,
+            line: 0,
+            column: 0,
+            reason: reason.into(),
+        }
+    }
+
+    /// The reason with the place in the file before it.
+    pub(crate) fn placed_reason(&self) -> String {
+        match (self.line, self.column) {
+            (0, _) => self.reason.clone(),
+            (line, 0) => format!("line {line}: {}", self.reason),
+            (line, column) => format!("line {line}, column {column}: {}", self.reason),
+        }
+    }
 }
 
 /// The files that a path means.
@@ -112,6 +137,8 @@ pub struct Listing {
     pub unreadable: Vec<Unreadable>,
     /// The encoding of the files.
     pub encoding: TextEncoding,
+    /// By number: the column that takes a field of records, if there is one.
+    pub(crate) fields: Vec<Option<MetadataColumn>>,
 }
 
 /// The name of the text of standard input.
@@ -212,7 +239,7 @@ impl Listing {
             None => Ok(()),
             Some((first, others)) => Err(Error::Unreadable {
                 path: first.path.clone(),
-                reason: first.reason.clone(),
+                reason: first.placed_reason(),
                 more: others.len(),
             }),
         }
@@ -239,10 +266,8 @@ impl Listing {
                 match encoding.decoding(&beginning) {
                     Ok(decoding) => source.decoding = decoding,
                     Err(reason) => {
-                        self.unreadable.push(Unreadable {
-                            path: source.path.to_path_buf(),
-                            reason: reason.to_owned(),
-                        });
+                        let path = source.path.to_path_buf();
+                        (self.unreadable).push(Unreadable::whole(path, reason));
                         continue;
                     }
                 }
@@ -278,7 +303,7 @@ impl Listing {
                     let (path, error) = (PathText(&path), IoReason(&error));
                     let reason = format!("its name in {path} cannot be used: {error}");
                     let path = source.path.to_path_buf();
-                    refused.push(Unreadable { path, reason });
+                    refused.push(Unreadable::whole(path, reason));
                     false
                 }
             }
@@ -305,7 +330,7 @@ impl Listing {
                     PathText(&first.path)
                 );
                 let path = second.path.to_path_buf();
-                unreadable.push(Unreadable { path, reason });
+                unreadable.push(Unreadable::whole(path, reason));
             }
             is_equal
         });
@@ -655,8 +680,7 @@ impl Walk {
     }
 
     fn refuse(&mut self, path: PathBuf, reason: impl Into<String>) {
-        let reason = reason.into();
-        self.listing.unreadable.push(Unreadable { path, reason });
+        (self.listing.unreadable).push(Unreadable::whole(path, reason));
     }
 }
 

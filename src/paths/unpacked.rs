@@ -1,6 +1,6 @@
-//! Texts that an import has unpacked: ranges of a temporary file.
+//! Texts that an import has unpacked: ranges of a temporary file, each perhaps with values of its record behind it.
 //!
-//! Invariant: the bytes of a text were written before it is made, and never change.
+//! Invariant: the bytes of a text were written before it is made, and never change. What values are is not known here.
 
 use std::fs::File;
 use std::io;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(crate) struct UnpackedText {
     file: Arc<File>,
     start: u64,
+    /// Bytes of the values behind the text.
+    values_bytes: u32,
 }
 
 impl PartialEq for UnpackedText {
@@ -27,10 +29,31 @@ impl UnpackedText {
         UnpackedText {
             file: Arc::clone(file),
             start,
+            values_bytes: 0,
         }
     }
 
-    /// Fills `buffer` with the bytes of the text from `offset` on.
+    /// The same with values behind it.
+    #[cfg_attr(not(feature = "formats"), allow(dead_code))]
+    pub(crate) fn with_values(self, values_bytes: u32) -> UnpackedText {
+        UnpackedText {
+            values_bytes,
+            ..self
+        }
+    }
+
+    pub(crate) fn has_values(&self) -> bool {
+        self.values_bytes > 0
+    }
+
+    /// The bytes of the values behind a text of `text_bytes` bytes.
+    pub(crate) fn read_values(&self, text_bytes: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.values_bytes as usize];
+        self.read_at(&mut bytes, text_bytes)?;
+        Ok(bytes)
+    }
+
+    /// Fills `buffer` with the bytes from `offset` of the text on.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let offset = self.start + offset;
         #[cfg(unix)]

@@ -4,7 +4,6 @@
 //! interruption at intervals and keeps its place meanwhile, which a lock with a timeout would not do.
 
 use std::collections::VecDeque;
-#[cfg(test)]
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +34,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl FairMutex {
     /// Waits for the lock.
-    #[cfg(test)]
     pub(crate) fn wait(&self) -> FairMutexGuard {
         let Ok(turn) = self.wait_while(|| Ok::<(), Infallible>(()));
         turn

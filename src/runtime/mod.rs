@@ -13,6 +13,7 @@ pub(crate) mod prefetch;
 pub(crate) mod progress;
 pub(crate) mod recompression_progress;
 pub(crate) mod settings;
+pub(crate) mod spill_directory;
 pub(crate) mod sync;
 pub(crate) mod warnings;
 

@@ -58,6 +58,13 @@ impl NearWords {
         })
     }
 
+    /// All words of a file.
+    pub(crate) fn all(words: Vec<u32>) -> NearWords {
+        NearWords {
+            ranges: vec![(0, words)],
+        }
+    }
+
     /// The words of a range, as far as they were read.
     pub(crate) fn get(&self, range: Range<u64>) -> &[u32] {
         let after = self

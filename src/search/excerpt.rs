@@ -50,6 +50,8 @@ impl Ranking {
         run: Run<'_>,
     ) -> Result<Vec<u8>> {
         let view = self.view();
+        // Words of terms that were kept were found without it.
+        view.vocabulary()?;
         let file = &view.files()[ranked.file as usize];
         let all = ranked.start..ranked.start + ranked.words;
         let is_in = |hit: &Range<u64>| all.start <= hit.start && hit.end <= all.end;
@@ -143,6 +145,7 @@ impl Ranking {
         marks: Option<&[Range<u64>]>,
     ) -> Result<Vec<(u64, u64)>> {
         let view = self.view();
+        view.vocabulary()?;
         let mut places = Vec::new();
         let wanted = PlaceRanges {
             positions: words.start..=words.end - 1,

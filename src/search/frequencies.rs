@@ -1,7 +1,7 @@
-//! Hits grouped by words in or around them.
+//! Hits grouped by words in or around them, and by metadata of their files.
 //!
-//! Invariant: a key is the numbers of words, so texts are made once a group. Keys that ignore case take the first word of the
-//! dictionary that folds to the same.
+//! Invariant: a key is the numbers of words, or of a value, so texts are made once a group. Keys that ignore case take the first word
+//! of the dictionary that folds to the same.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use zipfdb_search::measures::{KwicKey, KwicSlot};
 use super::context::NearWords;
 use super::hit::Hit;
 use super::spans::SpanSearch;
+use super::subcorpus::{FileGroups, Subcorpus};
 use super::words::folded;
 use crate::answer::CorpusView;
 use crate::answer::access_path::Run;
@@ -36,16 +37,34 @@ struct GroupCounts {
     last_file: Option<u32>,
 }
 
+/// What hits are grouped by.
+pub(crate) enum GroupKey {
+    Words(KwicKey),
+    /// The value of the file.
+    Metadata(FileGroups),
+}
+
+impl GroupKey {
+    fn words(&self) -> Option<&KwicKey> {
+        match self {
+            GroupKey::Words(key) => Some(key),
+            GroupKey::Metadata(_) => None,
+        }
+    }
+}
+
 /// A group of hits.
 pub(crate) struct HitGroup {
-    /// The texts of its keys, joined by one tab; the words of a key by one space.
-    pub(crate) text: Vec<u8>,
+    /// The texts of its keys, joined by one tab; the words of a key by one space. None where NULL is the only key.
+    pub(crate) text: Option<Vec<u8>>,
     pub(crate) count: u64,
     pub(crate) files: u64,
+    /// The words of the files with the values of the group.
+    pub(crate) words: u64,
 }
 
 /// How far the words that keys name are from a hit.
-pub(crate) fn reach(keys: &[KwicKey]) -> (u64, u64) {
+pub(crate) fn reach<'k>(keys: impl IntoIterator<Item = &'k KwicKey>) -> (u64, u64) {
     let mut reach = (0, 0);
     for key in keys {
         match key.slot {
@@ -117,32 +136,34 @@ pub(crate) fn append_words_of_key(
     Ok(())
 }
 
-/// HitGroups the hits of a query by keys; groups come by count, greatest first, then by text.
+/// Groups the hits of a query in a subcorpus by keys; groups come by count, greatest first, then by text.
 ///
 /// # Errors
 /// If a segment is damaged, or the run must end.
 pub(crate) fn frequencies(
     search: &SpanSearch,
-    keys: &[KwicKey],
+    of: &Subcorpus,
+    keys: &[GroupKey],
     run: Run<'_>,
 ) -> Result<Vec<HitGroup>> {
     let view: &Arc<CorpusView> = search.view();
-    let (left, right) = reach(keys);
-    let numbers = if keys.iter().any(|key| key.ignores_case) {
+    let widths = reach(keys.iter().filter_map(GroupKey::words));
+    let mut of_words = keys.iter().filter_map(GroupKey::words);
+    let numbers = if of_words.any(|key| key.ignores_case) {
         folded_numbers(view)?
     } else {
         Vec::new()
     };
-    let has_file = keys.iter().any(|key| key.slot == KwicSlot::File);
+    let mut of_words = keys.iter().filter_map(GroupKey::words);
+    let has_file = of_words.any(|key| key.slot == KwicSlot::File);
     search.prepare_all(run)?;
-    // Files are numbered by u32. Hits are held for one file at a time.
-    let files = (0..view.files().len() as u32).into_par_iter();
+    // Hits are held for one file at a time.
     let tasks = rayon::current_num_threads() * TASKS_A_THREAD;
+    let files = of.files.par_iter();
     let groups = files
-        .with_min_len(view.files().len().div_ceil(tasks))
-        .try_fold(HitGroups::default, |mut groups, file| {
-            let hits = search.hits_of(file, run)?;
-            let words = NearWords::around(view, &hits, left, right, run)?;
+        .with_min_len(of.files.len().div_ceil(tasks).max(1))
+        .try_fold(HitGroups::default, |mut groups, &file| {
+            let (hits, words) = search.hits_in_context(file, widths, run)?;
             let mut group = Vec::new();
             for hit in &hits {
                 check(run.stop)?;
@@ -151,6 +172,13 @@ pub(crate) fn frequencies(
                     if index > 0 {
                         group.push(BETWEEN);
                     }
+                    let key = match key {
+                        GroupKey::Words(key) => key,
+                        GroupKey::Metadata(groups) => {
+                            group.push(groups.numbers[file as usize]);
+                            continue;
+                        }
+                    };
                     match key.slot {
                         KwicSlot::File => group.push(hit.file),
                         KwicSlot::Position => {
@@ -189,46 +217,90 @@ pub(crate) fn frequencies(
         }
         Ok(left)
     })?;
-    let text = view.words();
-    let mut found: Vec<HitGroup> = groups
-        .into_iter()
-        .map(|(group, GroupCounts { count, files, .. })| {
-            let mut bytes = Vec::new();
-            for (index, (key, words)) in keys
-                .iter()
-                .zip(group.split(|&word| word == BETWEEN))
-                .enumerate()
-            {
-                if index > 0 {
-                    bytes.push(b'\t');
-                }
-                match (&key.slot, words) {
-                    (KwicSlot::File, [file]) => {
-                        bytes.extend(view.files()[*file as usize].name.as_bytes());
-                    }
-                    (KwicSlot::Position, [high, low]) => {
-                        let position = u64::from(*high) << 32 | u64::from(*low);
-                        bytes.extend(position.to_string().as_bytes());
-                    }
-                    _ => {
-                        let words = words.iter().map(|&word| {
-                            if key.ignores_case {
-                                folded(text(word)).into_owned()
-                            } else {
-                                text(word).to_vec()
-                            }
-                        });
-                        bytes.extend(words.collect::<Vec<_>>().join(&b' '));
-                    }
-                }
-            }
-            HitGroup {
-                text: bytes,
-                count,
-                files: if has_file { 1 } else { files },
-            }
-        })
-        .collect();
+    let sizes = sizes_of_values(view, of, keys);
+    let groups: Vec<(Vec<u32>, GroupCounts)> = groups.into_iter().collect();
+    let made = groups
+        .into_par_iter()
+        .map(|(group, GroupCounts { count, files, .. })| HitGroup {
+            text: text_of(view, keys, &group),
+            count,
+            files: if has_file { 1 } else { files },
+            words: (sizes.get(&values_of(keys, &group)).copied()).unwrap_or(of.words),
+        });
+    let mut found: Vec<HitGroup> = made.collect();
     found.par_sort_by(|left, right| (right.count, &left.text).cmp(&(left.count, &right.text)));
     Ok(found)
+}
+
+/// The numbers of the values in a group.
+fn values_of(keys: &[GroupKey], group: &[u32]) -> Vec<u32> {
+    let parts = keys.iter().zip(group.split(|&word| word == BETWEEN));
+    let values = parts.filter(|(key, _)| key.words().is_none());
+    values.flat_map(|(_, part)| part.iter().copied()).collect()
+}
+
+/// The words of the files with the same values, by these; empty without keys of metadata.
+fn sizes_of_values(
+    view: &CorpusView,
+    of: &Subcorpus,
+    keys: &[GroupKey],
+) -> HashMap<Vec<u32>, u64, FixedState> {
+    let columns = keys.iter().filter_map(|key| match key {
+        GroupKey::Words(_) => None,
+        GroupKey::Metadata(groups) => Some(groups),
+    });
+    let columns: Vec<&FileGroups> = columns.collect();
+    let mut sizes: HashMap<Vec<u32>, u64, FixedState> = HashMap::default();
+    if columns.is_empty() {
+        return sizes;
+    }
+    for &file in &of.files {
+        let values = columns.iter().map(|groups| groups.numbers[file as usize]);
+        *sizes.entry(values.collect()).or_default() += view.files()[file as usize].words;
+    }
+    sizes
+}
+
+/// The text of a group.
+fn text_of(view: &CorpusView, keys: &[GroupKey], group: &[u32]) -> Option<Vec<u8>> {
+    let text = view.words();
+    let mut bytes = Vec::new();
+    let parts = group.split(|&word| word == BETWEEN);
+    for (index, (key, words)) in keys.iter().zip(parts).enumerate() {
+        if index > 0 {
+            bytes.push(b'\t');
+        }
+        let key = match (key, words) {
+            (GroupKey::Metadata(groups), &[number, ..]) => {
+                match &groups.texts[number as usize] {
+                    Some(value) => bytes.extend(value.as_bytes()),
+                    None if keys.len() == 1 => return None,
+                    None => {}
+                }
+                continue;
+            }
+            (GroupKey::Metadata(_), []) => continue,
+            (GroupKey::Words(key), _) => key,
+        };
+        match (&key.slot, words) {
+            (KwicSlot::File, [file]) => {
+                bytes.extend(view.files()[*file as usize].name.as_bytes());
+            }
+            (KwicSlot::Position, [high, low]) => {
+                let position = u64::from(*high) << 32 | u64::from(*low);
+                bytes.extend(position.to_string().as_bytes());
+            }
+            _ => {
+                let words = words.iter().map(|&word| {
+                    if key.ignores_case {
+                        folded(text(word)).into_owned()
+                    } else {
+                        text(word).to_vec()
+                    }
+                });
+                bytes.extend(words.collect::<Vec<_>>().join(&b' '));
+            }
+        }
+    }
+    Some(bytes)
 }

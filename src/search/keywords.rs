@@ -5,6 +5,7 @@
 use rayon::prelude::*;
 use zipfdb_search::measures::{KeynessCounts, KeynessMeasure, SIMPLE_MATHS_SMOOTHING};
 
+use super::subcorpus::Subcorpus;
 use super::{MeasuredWord, sort_by_measure};
 use crate::Result;
 use crate::answer::CorpusView;
@@ -25,30 +26,24 @@ pub(crate) enum Reference<'a> {
     Rest,
 }
 
-/// Compares the words of some files of a corpus, or of all, with those of a reference. Words with fewer than `minimum` occurrences
+/// Compares the words of a subcorpus with those of a reference. Words with fewer than `minimum` occurrences
 /// in the files are left out.
 ///
 /// # Errors
 /// If a segment is damaged, or the run must end.
 pub(crate) fn keywords(
     view: &CorpusView,
-    files: Option<&[u32]>,
+    of: &Subcorpus,
     reference: &Reference<'_>,
     measures: &[KeynessMeasure],
     minimum: u64,
     run: Run<'_>,
 ) -> Result<Keywords> {
-    let all = view.totals(run)?;
-    let (counts, size) = match files {
-        None => (all.clone(), view.total_words()),
-        Some(files) => {
-            let words = files.iter().map(|&file| view.files()[file as usize].words);
-            (view.totals_of_set(files, run)?, words.sum())
-        }
-    };
+    let (counts, size) = (of.totals(view, run)?, of.words);
     let (other, reference_size) = match reference {
         Reference::Rest => {
-            let rest = all.iter().zip(&counts).map(|(all, count)| all - count);
+            let all = view.totals(run)?.into_iter();
+            let rest = all.zip(&counts).map(|(all, count)| all - count);
             (rest.collect(), view.total_words() - size)
         }
         Reference::Corpus(corpus) => {

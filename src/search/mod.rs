@@ -1,8 +1,10 @@
 //! Search: spans that match a query, files ranked by words, and the statistics of both.
 //!
-//! `words` evaluates the tests of a query once on the dictionary, `places` finds the boundaries of units, `span_table` makes an automaton
-//! ready for grammars, `spans` finds spans, which are of type `Hit`, `context` reads the words around them. `terms` finds those of a query for files, `ranking` scores
-//! files and units, `excerpt` shows them. The other files each are a table function:
+//! `words` evaluates the tests of a query once on the dictionary, `places` finds the boundaries of units, `span_table` makes an
+//! automaton ready for grammars, `spans` finds spans, which are of type `Hit`, `context` reads the words around them. `subcorpus` has
+//! the files that statistics are of. `terms` finds those of a query for files: of words, which `known_terms` keeps as `file_postings`,
+//! of `phrases`, or of other spans; `ranking` counts and scores files and units by a `formula` of terms, `excerpt` shows them. The
+//! other files each are a table function:
 //! `concordance`, `frequencies`, `collocations`, `keywords`, `dispersion`, `growth`.
 //!
 //! Invariant: answers are those of the current texts. Totals are exact: nothing is sampled unless the caller asks for it.
@@ -12,14 +14,19 @@ pub(crate) mod concordance;
 mod context;
 pub(crate) mod dispersion;
 pub(crate) mod excerpt;
+mod file_postings;
+mod formula;
 pub(crate) mod frequencies;
 pub(crate) mod growth;
 pub(crate) mod hit;
 pub(crate) mod keywords;
+mod known_terms;
+mod phrases;
 mod places;
 pub(crate) mod ranking;
 mod span_table;
 pub(crate) mod spans;
+pub(crate) mod subcorpus;
 mod terms;
 mod words;
 

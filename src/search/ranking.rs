@@ -1,9 +1,12 @@
 //! Files, or units of them, that match a query, with BM25 scores.
 //!
 //! Invariant: a file matches if its current text does. A word, phrase or NEAR is one term, whose count in a file is that of its
-//! hits and whose rarity is that of the files that have one; a word with several forms (a prefix, a pattern) counts as one word. By
-//! unit all of this is of units: a hit counts in the unit that it lies in, and in none if it lies in no single one. Boundaries of
-//! units are found file by file, twice: for the rarity of terms, then for scores; what is held is the best units so far.
+//! hits and whose rarity is that of the files that have one; a word with several forms (a prefix, a pattern) counts as one word.
+//! Files are counted without scores, by blocks of 64; of the best ones those blocks and files are passed over whose bound is not
+//! above the score of the least of the best so far (Turtle and Flood, Information Processing & Management 31(6), 1995; Ding and
+//! Suel, SIGIR 2011). By unit all of this is of units: a hit counts in the unit that it lies in, and in none if it lies in no
+//! single one. Boundaries of units are found file by file, twice: for the rarity of terms, then for scores; what is held is the
+//! best units so far.
 
 use std::sync::Arc;
 
@@ -13,6 +16,9 @@ use zipfdb_search::matcher::{MatcherLimits, TextMatcher};
 use zipfdb_search::measures::{Bm25, Bm25Word, CollectionSize};
 use zipfdb_search::simple::FileQuery;
 
+use super::file_postings::{BlockCursors, block_of, files_of};
+use super::formula::{FileSets, Formula};
+use super::known_terms::{KnownTerms, PostingScores, TermSource};
 use super::places::PassageReader;
 use super::query_error;
 use super::terms::TermSearch;
@@ -23,6 +29,12 @@ use crate::{Error, Result};
 
 /// Files whose units are scored at a time.
 const FILES_AT_ONCE: usize = 256;
+
+/// Blocks of files between two looks whether the run must end: a power of two.
+const CHECKED_BLOCKS: u32 = 1 << 10;
+
+/// More files than this are not searched while a caller waits for no thread.
+const FILES_AT_HAND_MAX: usize = 1 << 20;
 
 /// Words that are read at a time to find the boundaries of units.
 const STRETCH_WORDS: u64 = 1 << 15;
@@ -46,8 +58,9 @@ pub(crate) struct Ranking {
     bm25: Bm25,
     formula: Formula,
     terms: Vec<Term>,
-    /// For each condition on names the files that it holds for.
-    names: Vec<Vec<bool>>,
+    /// For each condition on names the files that it holds for, in blocks.
+    names: Vec<Vec<u64>>,
+    known: Arc<KnownTerms>,
 }
 
 /// A term of the formula.
@@ -58,53 +71,6 @@ pub(super) struct Term {
     pub(super) is_excluded: bool,
 }
 
-/// What a query asks of a file or unit.
-enum Formula {
-    Constant(bool),
-    /// It has this term.
-    Term(usize),
-    /// This condition holds for the name of the file.
-    Name(usize),
-    All(Vec<Formula>),
-    AtLeast(u32, Vec<Formula>),
-    Not(Box<Formula>),
-}
-
-/// What a part of a query says of a file or unit.
-#[derive(Clone, Copy)]
-struct Verdict {
-    is_match: bool,
-    score: f64,
-    hits: u64,
-}
-
-impl Verdict {
-    fn of(is_match: bool) -> Verdict {
-        Verdict {
-            is_match,
-            score: 0.0,
-            hits: 0,
-        }
-    }
-
-    /// Adds what another part says.
-    fn add(&mut self, other: Verdict) {
-        if other.is_match {
-            self.score += other.score;
-            self.hits += other.hits;
-        }
-    }
-
-    /// The same, without a score if it does not match.
-    fn if_match(self, is_match: bool) -> Verdict {
-        if is_match {
-            Verdict { is_match, ..self }
-        } else {
-            Verdict::of(false)
-        }
-    }
-}
-
 /// A file or unit with the count of each term in it.
 struct Counted<'a> {
     file: u32,
@@ -113,7 +79,7 @@ struct Counted<'a> {
 }
 
 impl Ranking {
-    /// Prepares a query: finds the words of the corpus that it asks for.
+    /// Prepares a query: finds the words of the corpus that it asks for, and the files that have them.
     ///
     /// # Errors
     /// If a term is wrong, a column is not known, a segment is damaged, or the run must end.
@@ -124,6 +90,33 @@ impl Ranking {
         unit: Unit,
         run: Run<'_>,
     ) -> Result<Ranking> {
+        let ranking = Ranking::made(view, query, bm25, unit, Some(run))?;
+        ranking.ok_or_else(|| query_error("a part of it was not found"))
+    }
+
+    /// The same for files, if what is kept of earlier queries answers in little time: on this thread, which waits for no other.
+    ///
+    /// # Errors
+    /// As [`Ranking::new`].
+    pub(crate) fn at_hand(
+        view: &Arc<CorpusView>,
+        query: &FileQuery,
+        bm25: Bm25,
+        unit: Unit,
+    ) -> Result<Option<Ranking>> {
+        if !matches!(unit, Unit::File | Unit::Record) || view.files().len() > FILES_AT_HAND_MAX {
+            return Ok(None);
+        }
+        Ranking::made(view, query, bm25, unit, None)
+    }
+
+    fn made(
+        view: &Arc<CorpusView>,
+        query: &FileQuery,
+        bm25: Bm25,
+        unit: Unit,
+        run: Option<Run<'_>>,
+    ) -> Result<Option<Ranking>> {
         let mut ranking = Ranking {
             view: view.clone(),
             unit,
@@ -131,9 +124,12 @@ impl Ranking {
             formula: Formula::Constant(false),
             terms: Vec::new(),
             names: Vec::new(),
+            known: KnownTerms::of(view),
         };
-        ranking.formula = ranking.compile(query, (1.0, false), run)?;
-        Ok(ranking)
+        Ok(ranking.compile(query, (1.0, false), run)?.map(|formula| {
+            ranking.formula = formula;
+            ranking
+        }))
     }
 
     pub(crate) fn view(&self) -> &Arc<CorpusView> {
@@ -149,35 +145,49 @@ impl Ranking {
         matches!(self.unit, Unit::File | Unit::Record)
     }
 
-    /// Recursion is as deep as the query, which its parser limits.
+    /// None if what is kept does not answer, and nothing else may be asked. Recursion is as deep as the query, which its parser
+    /// limits.
     fn compile(
         &mut self,
         query: &FileQuery,
         (boost, is_excluded): (f64, bool),
-        run: Run<'_>,
-    ) -> Result<Formula> {
-        check(run.stop)?;
+        run: Option<Run<'_>>,
+    ) -> Result<Option<Formula>> {
+        if let Some(run) = run {
+            check(run.stop)?;
+        }
         let mut all = |queries: &[FileQuery]| {
             let parts = queries.iter();
             let parts = parts.map(|query| self.compile(query, (boost, is_excluded), run));
-            parts.collect::<Result<Vec<Formula>>>()
+            parts.collect::<Result<Option<Vec<Formula>>>>()
         };
         Ok(match query {
-            FileQuery::All => Formula::Constant(true),
-            FileQuery::None => Formula::Constant(false),
+            FileQuery::All => Some(Formula::Constant(true)),
+            FileQuery::None => Some(Formula::Constant(false)),
             FileQuery::Word(_) | FileQuery::Phrase { .. } | FileQuery::Near { .. } => {
+                let source = TermSource {
+                    view: &self.view,
+                    known: &self.known,
+                    run,
+                };
+                let Some(search) = TermSearch::new(source, query)? else {
+                    return Ok(None);
+                };
                 self.terms.push(Term {
-                    search: TermSearch::new(&self.view, query, run)?,
+                    search,
                     boost,
                     is_excluded,
                 });
-                Formula::Term(self.terms.len() - 1)
+                Some(Formula::Term(self.terms.len() - 1))
             }
             FileQuery::Field { name, pattern } => {
                 if !name.eq_ignore_ascii_case("file") {
                     let reason =
                         format!("no such column `{name}`; hint: files have the column `file`");
                     return Err(query_error(reason));
+                }
+                if run.is_none() {
+                    return Ok(None);
                 }
                 let test = TextTest {
                     pattern: pattern.clone(),
@@ -186,15 +196,23 @@ impl Ranking {
                 };
                 let matcher =
                     TextMatcher::new(&test, MatcherLimits::default()).map_err(query_error)?;
-                let names = self.view.files().iter();
-                let names = names.map(|file| matcher.matches(file.name.as_bytes()));
-                self.names.push(names.collect());
-                Formula::Name(self.names.len() - 1)
+                let names = (0..).zip(self.view.files());
+                let names = names.filter(|(_, file)| matcher.matches(file.name.as_bytes()));
+                let mut blocks = vec![0; block_of(self.view.files().len() as u32).0 as usize + 1];
+                for (file, _) in names {
+                    let (block, bit) = block_of(file);
+                    blocks[block as usize] |= bit;
+                }
+                self.names.push(blocks);
+                Some(Formula::Name(self.names.len() - 1))
             }
-            FileQuery::And(queries) => Formula::All(all(queries)?),
-            FileQuery::Or { queries, minimum } => Formula::AtLeast(*minimum, all(queries)?),
+            FileQuery::And(queries) => all(queries)?.map(Formula::All),
+            FileQuery::Or { queries, minimum } => {
+                all(queries)?.map(|parts| Formula::AtLeast(*minimum, parts))
+            }
             FileQuery::Not(query) => {
-                Formula::Not(Box::new(self.compile(query, (boost, true), run)?))
+                let part = self.compile(query, (boost, true), run)?;
+                part.map(|part| Formula::Not(Box::new(part)))
             }
             FileQuery::Boost { query, factor } => {
                 self.compile(query, (boost * f64::from(*factor), is_excluded), run)?
@@ -202,61 +220,59 @@ impl Ranking {
         })
     }
 
+    /// The number of files that match.
+    ///
+    /// # Errors
+    /// If the run must end.
+    pub(crate) fn count_files(&self, run: Run<'_>) -> Result<u64> {
+        if let Formula::Term(term) = self.formula {
+            return Ok(self.terms[term].search.postings().len() as u64);
+        }
+        let (mut sets, mut count, mut from) = (self.sets(), 0, 0);
+        while let Some((block, files)) = self.formula.next_files(from, &mut sets) {
+            if block % CHECKED_BLOCKS == 0 {
+                check(run.stop)?;
+            }
+            count += u64::from(files.count_ones());
+            from = block + 1;
+        }
+        Ok(count)
+    }
+
+    /// The files of terms and conditions.
+    fn sets(&self) -> FileSets<'_> {
+        let terms = self.terms.iter().map(|term| term.search.postings());
+        FileSets {
+            terms: BlockCursors::new(terms),
+            names: &self.names,
+            // Files are numbered by u32.
+            files: self.view.files().len() as u32,
+        }
+    }
+
     /// The best files or units, by score, greatest first, then by name and place; all that match without a limit.
     ///
     /// # Errors
     /// If a segment is damaged, or the run must end.
     pub(crate) fn best(&self, limit: Option<usize>, run: Run<'_>) -> Result<Vec<Ranked>> {
-        let counts = self.terms.iter().map(|term| term.search.counts(run));
-        let counts: Vec<Vec<u64>> = counts.collect::<Result<_>>()?;
-        let mut best = Best {
-            limit,
-            ranked: Vec::new(),
-        };
+        let mut best = Best::new(limit);
         if self.is_of_files() {
-            best.add(self.files(&counts, run)?);
+            self.files(&mut best, run)?;
         } else {
-            self.units(&counts, &mut best, run)?;
+            self.units(&mut best, run)?;
         }
         Ok(best.finish())
     }
 
-    /// What a query says of a file or unit. Recursion is as deep as the query.
-    fn verdict(&self, formula: &Formula, counted: &Counted<'_>, terms: &[Bm25Word]) -> Verdict {
-        let each = |formulas: &[Formula]| {
-            let (mut sum, mut met) = (Verdict::of(true), 0);
-            for formula in formulas {
-                let found = self.verdict(formula, counted, terms);
-                met += u32::from(found.is_match);
-                sum.add(found);
-            }
-            (sum, met)
+    /// What a query says of a file or unit, if it matches.
+    fn ranked(&self, counted: &Counted<'_>, start: u64, scores: &[Bm25Word]) -> Option<Ranked> {
+        let mut term = |term: usize| {
+            let hits = (counted.count)(term);
+            (hits, scores[term].score(hits, counted.words))
         };
-        match formula {
-            Formula::Constant(is_match) => Verdict::of(*is_match),
-            Formula::Term(term) => {
-                let hits = (counted.count)(*term);
-                Verdict {
-                    is_match: hits > 0,
-                    score: terms[*term].score(hits, counted.words),
-                    hits,
-                }
-            }
-            Formula::Name(name) => Verdict::of(self.names[*name][counted.file as usize]),
-            Formula::All(formulas) => {
-                let (sum, met) = each(formulas);
-                sum.if_match(met as usize == formulas.len())
-            }
-            Formula::AtLeast(minimum, formulas) => {
-                let (sum, met) = each(formulas);
-                sum.if_match(met >= *minimum)
-            }
-            Formula::Not(formula) => Verdict::of(!self.verdict(formula, counted, terms).is_match),
-        }
-    }
-
-    fn ranked(&self, counted: &Counted<'_>, start: u64, terms: &[Bm25Word]) -> Option<Ranked> {
-        let verdict = self.verdict(&self.formula, counted, terms);
+        let (block, bit) = block_of(counted.file);
+        let name = |name: usize| self.names[name][block as usize] & bit != 0;
+        let verdict = self.formula.verdict(&mut term, &name);
         verdict.is_match.then_some(Ranked {
             file: counted.file,
             start,
@@ -277,32 +293,97 @@ impl Ranking {
         scores.collect()
     }
 
-    /// The files that match.
-    fn files(&self, counts: &[Vec<u64>], run: Run<'_>) -> Result<Vec<Ranked>> {
+    /// Adds the files that match.
+    fn files(&self, best: &mut Best, run: Run<'_>) -> Result<()> {
         check(run.stop)?;
         let files = self.view.files();
-        let with = counts.iter().map(|counts| {
-            let with = counts.iter().filter(|&&count| count > 0);
-            with.count() as u64
-        });
-        let scores = self.scores(files.len() as u64, with);
-        let ranked = files.par_iter().enumerate().filter_map(|(file, summary)| {
-            let counted = Counted {
-                // Files are numbered by u32.
-                file: file as u32,
-                words: summary.words,
-                count: &|term| counts[term][file],
+        let with = self.terms.iter();
+        let with = with.map(|term| term.search.postings().len() as u64);
+        let words = self.scores(files.len() as u64, with);
+        let source = TermSource {
+            view: &self.view,
+            known: &self.known,
+            run: Some(run),
+        };
+        // Terms that exclude files give no score.
+        let scores = self.terms.iter().zip(words);
+        let scores = scores
+            .map(|(term, word)| (!term.is_excluded).then(|| term.search.scores(source, word)));
+        let scores: Vec<Option<Arc<PostingScores>>> = scores.collect();
+        let mut sets = self.sets();
+        let mut bounds = vec![0.0; self.terms.len()];
+        let mut from = 0;
+        while let Some((block, mut matching)) = self.formula.next_files(from, &mut sets) {
+            if block % CHECKED_BLOCKS == 0 {
+                check(run.stop)?;
+            }
+            from = block + 1;
+            if let Some(least) = best.least() {
+                for (term, (bound, scores)) in bounds.iter_mut().zip(&scores).enumerate() {
+                    let scores = scores.as_ref();
+                    let found = scores.zip(sets.terms.index(term, block));
+                    *bound = found.map_or(0.0, |(scores, index)| scores.maxima[index]);
+                }
+                matching &= self.above(least, block, &mut bounds, &mut sets);
+            }
+            for file in files_of(block, matching) {
+                let place = |sets: &mut FileSets<'_>, term| sets.terms.place(term, file);
+                let mut term = |term: usize| match place(&mut sets, term) {
+                    Some(place) => {
+                        let count = self.terms[term].search.postings().counts()[place];
+                        let scores = scores[term].as_ref();
+                        (count, scores.map_or(0.0, |scores| scores.of_files[place]))
+                    }
+                    None => (0, 0.0),
+                };
+                let bit = block_of(file).1;
+                let name = |name: usize| self.names[name][block as usize] & bit != 0;
+                let verdict = self.formula.verdict(&mut term, &name);
+                // Files of equal score come in their order.
+                if best.least().is_some_and(|least| verdict.score <= least) {
+                    continue;
+                }
+                best.push(Ranked {
+                    file,
+                    start: 0,
+                    words: files[file as usize].words,
+                    score: verdict.score,
+                    hits: verdict.hits,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Files of a block outside of which no score is above `least`, by the bounds of the terms there: those with one of the terms
+    /// without which the bound is not above it. Leaves bounds of the other terms behind.
+    fn above(&self, least: f64, block: u32, bounds: &mut [f64], sets: &mut FileSets<'_>) -> u64 {
+        let mut files = 0;
+        loop {
+            let bound = self.formula.bound(&|term| bounds[term]);
+            if bound <= least {
+                return files;
+            }
+            let greatest =
+                (0..bounds.len()).max_by(|&left, &right| bounds[left].total_cmp(&bounds[right]));
+            let Some(greatest) = greatest.filter(|&term| bounds[term] > 0.0) else {
+                return u64::MAX;
             };
-            self.ranked(&counted, 0, &scores)
-        });
-        Ok(ranked.collect())
+            bounds[greatest] = 0.0;
+            files |= sets.terms.bits(greatest, block);
+        }
     }
 
     /// Adds the units that match.
-    fn units(&self, counts: &[Vec<u64>], best: &mut Best, run: Run<'_>) -> Result<()> {
+    fn units(&self, best: &mut Best, run: Run<'_>) -> Result<()> {
+        // Words of terms that were kept were found without it.
+        self.view.vocabulary()?;
         // Files are numbered by u32.
         let all = 0..self.view.files().len() as u32;
-        let has_hits = |file: u32| counts.iter().any(|counts| counts[file as usize] > 0);
+        let has_hits = |file: u32| {
+            let mut terms = self.terms.iter();
+            terms.any(|term| term.search.postings().place_of(file).is_some())
+        };
         let found = all.clone().into_par_iter().map(|file| {
             let bounds = self.bounds(file, run)?;
             let mut with = vec![0; self.terms.len()];
@@ -335,17 +416,15 @@ impl Ranking {
         let asked: Vec<u32> = all
             .filter(|&file| has_hits(file) || has_others(file))
             .collect();
+        let limit = best.limit;
         for files in asked.chunks(FILES_AT_ONCE) {
             let of_files = files.par_iter().map(|&file| {
-                let mut of_file = Best {
-                    limit: best.limit,
-                    ranked: Vec::new(),
-                };
+                let mut of_file = Best::new(limit);
                 self.units_of(file, has_others(file), &scores, &mut of_file, run)?;
                 Ok(of_file.ranked)
             });
             for ranked in of_files.collect::<Result<Vec<_>>>()? {
-                best.add(ranked);
+                ranked.into_iter().for_each(|unit| best.push(unit));
             }
         }
         Ok(())
@@ -380,7 +459,9 @@ impl Ranking {
                 words: bounds[unit + 1] - bounds[unit],
                 count: &|term| counts[term],
             };
-            best.add(self.ranked(&counted, bounds[unit], scores));
+            if let Some(ranked) = self.ranked(&counted, bounds[unit], scores) {
+                best.push(ranked);
+            }
             unit += 1;
         }
         Ok(())
@@ -444,33 +525,71 @@ impl Ranking {
 /// The best files or units of those that were added.
 struct Best {
     limit: Option<usize>,
+    /// With a limit a heap whose first is the least, once there are as many as that.
     ranked: Vec<Ranked>,
 }
 
 impl Best {
-    fn add(&mut self, ranked: impl IntoIterator<Item = Ranked>) {
-        for one in ranked {
-            self.ranked.push(one);
-            if let Some(limit) = self.limit
-                && self.ranked.len() >= limit.max(512).saturating_mul(2)
-            {
-                self.cut(limit);
-            }
+    fn new(limit: Option<usize>) -> Best {
+        Best {
+            limit,
+            ranked: Vec::new(),
         }
     }
 
-    fn cut(&mut self, limit: usize) {
-        if limit < self.ranked.len() {
-            self.ranked.select_nth_unstable_by(limit, Ranked::order);
-            self.ranked.truncate(limit);
+    /// The score of the least of the best, if one that is added displaces it.
+    fn least(&self) -> Option<f64> {
+        match self.limit {
+            Some(limit) if self.ranked.len() >= limit => Some(
+                self.ranked
+                    .first()
+                    .map_or(f64::INFINITY, |least| least.score),
+            ),
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, one: Ranked) {
+        match self.limit {
+            Some(limit) if self.ranked.len() >= limit => {
+                let is_better = |least: &Ranked| Ranked::order(&one, least).is_lt();
+                if self.ranked.first().is_some_and(is_better) {
+                    self.ranked[0] = one;
+                    self.sink(0);
+                }
+            }
+            Some(limit) => {
+                self.ranked.push(one);
+                if self.ranked.len() == limit {
+                    (0..limit / 2).rev().for_each(|place| self.sink(place));
+                }
+            }
+            None => self.ranked.push(one),
+        }
+    }
+
+    /// Moves one below those that are less than it.
+    fn sink(&mut self, mut place: usize) {
+        let is_less = |ranked: &[Ranked], left: usize, right: usize| {
+            Ranked::order(&ranked[left], &ranked[right]).is_gt()
+        };
+        loop {
+            let mut least = place;
+            for child in 2 * place + 1..(2 * place + 3).min(self.ranked.len()) {
+                if is_less(&self.ranked, child, least) {
+                    least = child;
+                }
+            }
+            if least == place {
+                return;
+            }
+            self.ranked.swap(place, least);
+            place = least;
         }
     }
 
     fn finish(mut self) -> Vec<Ranked> {
-        if let Some(limit) = self.limit {
-            self.cut(limit);
-        }
-        self.ranked.par_sort_unstable_by(Ranked::order);
+        self.ranked.sort_unstable_by(Ranked::order);
         self.ranked
     }
 }

@@ -18,7 +18,7 @@ use zipfdb_search::matcher::MatcherLimits;
 use zipfdb_search::naive::{SpanMatcher, TextWindow, UnitPlaces};
 use zipfdb_sql::quote;
 
-use super::context::NEAR_WORDS;
+use super::context::{self, NEAR_WORDS, NearWords};
 use super::hit::Hit;
 use super::places::{Passage, PassageReader};
 use super::query_error;
@@ -60,6 +60,8 @@ pub(crate) struct SpanSearch {
     /// How often each word occurs, if that decides.
     totals: Vec<u64>,
     way: Way,
+    /// Whether hits are the occurrences of words.
+    is_of_words: bool,
     /// The words that are the hits, each occurrence one, if that is so and they are few.
     only_words: Option<Vec<u32>>,
 }
@@ -169,10 +171,17 @@ struct AnchorWords {
     to: u64,
     /// How often the words occur in the corpus.
     count: u64,
-    /// For each file how often they occur.
-    counts: Vec<u64>,
+    /// The files that have one, ascending.
+    files: Vec<u32>,
     /// For each file where, once all files are searched.
     positions: OnceLock<Vec<Vec<u64>>>,
+}
+
+impl AnchorWords {
+    /// Whether a file has one of the words.
+    fn is_in(&self, file: u32) -> bool {
+        self.files.binary_search(&file).is_ok()
+    }
 }
 
 /// Anchors with more words than this are none.
@@ -255,15 +264,12 @@ impl SpanSearch {
                     Way::Grammar(SpanPasses::new(view, table))
                 }),
         };
-        let only_words = match &query.span {
-            Span::Word(_) if automaton.is_exact => match automaton.tests[..] {
-                [_] => words.few(0, ANCHOR_WORDS_MAX),
-                _ => None,
-            },
-            _ => None,
-        };
+        let is_word = matches!(query.span, Span::Word(_));
+        let is_of_words = is_word && automaton.is_exact && automaton.tests.len() == 1;
+        let only_words = (is_of_words.then(|| words.few(0, ANCHOR_WORDS_MAX))).flatten();
         Ok(SpanSearch {
             way,
+            is_of_words,
             only_words,
             view: view.clone(),
             units,
@@ -397,6 +403,49 @@ impl SpanSearch {
         self.hits_in(&self.all_of(file), &mut Machines::new(self), run)
     }
 
+    /// For each word whether its occurrences are hits, if all hits are occurrences of words.
+    pub(crate) fn hit_words(&self) -> Option<Vec<bool>> {
+        let words = self.is_of_words.then(|| self.class_of.iter());
+        words.map(|words| words.map(|&class| self.is_hit(class)).collect())
+    }
+
+    /// Whether words of a class are hits, where hits are words.
+    fn is_hit(&self, class: u16) -> bool {
+        matches!(self.letters[usize::from(class)], Letter::Word(tests) if tests & 1 == 1)
+    }
+
+    /// Hits of one file, and the words around them: up to `left` words before one, and up to `right` behind.
+    ///
+    /// # Errors
+    /// If a segment is damaged, or the run must end.
+    pub(crate) fn hits_in_context(
+        &self,
+        file: u32,
+        (left, right): (u64, u64),
+        run: Run<'_>,
+    ) -> Result<(Vec<Hit>, NearWords)> {
+        if !self.is_of_words || matches!(self.way, Way::Anchored(_)) {
+            let hits = self.hits_of(file, run)?;
+            let words = NearWords::around(&self.view, &hits, left, right, run)?;
+            return Ok((hits, words));
+        }
+        // Words that are not rare: all words are near, and are the hits too.
+        let FilePart { places, .. } = self.all_of(file);
+        let words = context::read(&self.view, file, places, run)?;
+        let is_hit: Vec<bool> = (0..self.letters.len() as u16)
+            .map(|class| self.is_hit(class))
+            .collect();
+        let found = (0..)
+            .zip(&words)
+            .filter(|(_, word)| is_hit[usize::from(self.class_of[**word as usize])]);
+        let hits = found.map(|(start, _)| Hit {
+            file,
+            start,
+            end: start + 1,
+        });
+        Ok((hits.collect(), NearWords::all(words)))
+    }
+
     /// All places of a file.
     fn all_of(&self, file: u32) -> FilePart {
         FilePart {
@@ -427,6 +476,11 @@ impl SpanSearch {
     ) -> Result<Vec<Hit>> {
         check(run.stop)?;
         let file = part.file;
+        if let Way::Anchored(anchor) = &self.way
+            && !anchor.is_in(file)
+        {
+            return Ok(Vec::new());
+        }
         let mut text = SearchedFile::new(self, file);
         let starts = self.starts(&mut text, &part.places, machines, run)?;
         let lengths = self.query.span.lengths();
@@ -497,9 +551,6 @@ impl SpanSearch {
         run: Run<'_>,
     ) -> Result<Vec<Range<u64>>> {
         let file = text.file as usize;
-        if anchor.counts[file] == 0 {
-            return Ok(Vec::new());
-        }
         let mut found = Vec::new();
         let positions = if let Some(all) = anchor.positions.get() {
             &all[file]
@@ -906,8 +957,8 @@ fn anchor(
     words.sort_unstable();
     words.dedup();
     let texts: Vec<Vec<u8>> = words.iter().map(|&word| view.word(word).to_vec()).collect();
-    let counts = if texts.is_empty() {
-        vec![0; view.files().len()]
+    let files = if texts.is_empty() {
+        Vec::new()
     } else {
         view.files_of_words(&texts, run)?
     };
@@ -916,7 +967,7 @@ fn anchor(
         from,
         to,
         count: cost,
-        counts,
+        files: files.into_iter().map(|(file, _)| file).collect(),
         positions: OnceLock::new(),
     }))
 }

@@ -1,27 +1,25 @@
-//! Terms of a query for files: where the words, phrases and NEARs stand that it asks for.
+//! Terms of a query for files: which files have the words, phrases and NEARs that it asks for, and where.
 //!
-//! Invariant: hits of a term are those of its span, so counts, units and excerpts agree. Hits of one word are found by the places
-//! of that word; only a pattern of many words reads all words of a file.
+//! Invariant: hits of a term are those of its span, so counts, units and excerpts agree. Only files that have all words of a
+//! phrase or NEAR are searched for it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use zipfdb_search::algebra::{SpanQuery, Strategy, WordTest};
+use zipfdb_search::algebra::{SpanQuery, Strategy, TextTest};
+use zipfdb_search::measures::Bm25Word;
 use zipfdb_search::simple::FileQuery;
 
+use super::file_postings::{BlockCursors, FilePostings, files_of};
+use super::formula::{FileSets, Formula};
+use super::hit::Hit;
+use super::known_terms::{KnownTerm, PostingScores, TermSource};
+use super::phrases::PhraseSearch;
 use super::query_error;
 use super::spans::SpanSearch;
-use super::words::passing;
-use super::{context, hit::Hit};
 use crate::Result;
 use crate::answer::CorpusView;
 use crate::answer::access_path::Run;
-
-/// More words than this are counted together by a pass over all words of the files.
-const COUNTED_WORDS_MAX: usize = 256;
-
-/// Places of more words than this are found by reading all words of a file.
-const PLACED_WORDS_MAX: usize = 64;
 
 /// A term that was prepared for a corpus.
 pub(super) struct TermSearch {
@@ -30,53 +28,82 @@ pub(super) struct TermSearch {
 }
 
 enum TermKind {
-    /// One of these words, ascending.
-    Words(Vec<u32>),
+    Word(Arc<KnownTerm>),
+    Phrase {
+        search: PhraseSearch,
+        postings: FilePostings,
+    },
     Span {
-        search: Box<SpanSearch>,
-        /// What of a hit is marked; nothing: all of it.
+        /// None where no file has all words.
+        search: Option<Box<SpanSearch>>,
+        /// What of a hit is marked.
         parts: Vec<TermSearch>,
+        postings: FilePostings,
     },
 }
 
 impl TermSearch {
-    /// Prepares a word, phrase or NEAR.
+    /// Prepares a word, phrase or NEAR: finds the files that have it. None if that is not known from what is kept, and nothing else
+    /// may be asked.
     ///
     /// # Errors
     /// If it is wrong, a segment is damaged, or the run must end.
-    pub(super) fn new(
-        view: &Arc<CorpusView>,
-        query: &FileQuery,
-        run: Run<'_>,
-    ) -> Result<TermSearch> {
-        let term = |query: &FileQuery| TermSearch::new(view, query, run);
-        let parts = match query {
+    pub(super) fn new(source: TermSource<'_>, query: &FileQuery) -> Result<Option<TermSearch>> {
+        let made = |kind| TermSearch {
+            view: source.view.clone(),
+            kind,
+        };
+        let terms = |tests: &[TextTest]| {
+            let terms = tests.iter().map(|test| source.term(test));
+            terms.collect::<Result<Option<Vec<Arc<KnownTerm>>>>>()
+        };
+        let (words, parts): (Vec<&TextTest>, Vec<FileQuery>) = match query {
             FileQuery::Word(test) => {
-                let words = passing(view, &WordTest::Text(test.clone()), run)?;
-                let kind = TermKind::Words(words);
-                return Ok(TermSearch {
-                    view: view.clone(),
-                    kind,
-                });
+                let found = source.term(test)?;
+                return Ok(found.map(|term| made(TermKind::Word(term))));
             }
-            FileQuery::Phrase { words, slop } if *slop > 0 => {
-                let words = words.iter().cloned().map(FileQuery::Word);
-                words.map(|word| term(&word)).collect::<Result<_>>()?
+            FileQuery::Phrase { words, slop: 0 } => {
+                let Some(found) = terms(words)? else {
+                    return Ok(None);
+                };
+                let search = PhraseSearch::new(found);
+                let postings = search.postings(source)?;
+                return Ok(postings.map(|postings| made(TermKind::Phrase { search, postings })));
+            }
+            FileQuery::Phrase { words, .. } => {
+                let parts = words.iter().cloned().map(FileQuery::Word);
+                (words.iter().collect(), parts.collect())
             }
             FileQuery::Near { phrases, .. } => {
-                let phrases = phrases.iter().map(|words| match &words[..] {
+                let parts = phrases.iter().map(|words| match &words[..] {
                     [word] => FileQuery::Word(word.clone()),
                     words => FileQuery::Phrase {
                         words: words.to_vec(),
                         slop: 0,
                     },
                 });
-                phrases.map(|phrase| term(&phrase)).collect::<Result<_>>()?
+                (phrases.iter().flatten().collect(), parts.collect())
             }
-            _ => Vec::new(),
+            _ => (Vec::new(), Vec::new()),
         };
         let Some(span) = query.span() else {
             return Err(query_error("a part of it is no span"));
+        };
+        let words = words.into_iter().map(|test| source.term(test));
+        let Some(words) = words.collect::<Result<Option<Vec<_>>>>()? else {
+            return Ok(None);
+        };
+        let files = common_files(source.view, &words);
+        let none = TermKind::Span {
+            search: None,
+            parts: Vec::new(),
+            postings: FilePostings::default(),
+        };
+        if files.is_empty() {
+            return Ok(Some(made(none)));
+        }
+        let Some(run) = source.run else {
+            return Ok(None);
         };
         let query = SpanQuery {
             span,
@@ -84,34 +111,33 @@ impl TermSearch {
             strategy: Strategy::Shortest,
             show: None,
         };
-        let search = Box::new(SpanSearch::new(view, query, run)?);
-        Ok(TermSearch {
-            view: view.clone(),
-            kind: TermKind::Span { search, parts },
-        })
+        let search = SpanSearch::new(source.view, query, run)?;
+        let counts = files.iter().copied().zip(search.counts(&files, run)?);
+        let postings = counts.filter(|(_, count)| *count > 0).collect();
+        let parts = parts.iter().map(|part| TermSearch::new(source, part));
+        Ok(Some(made(TermKind::Span {
+            search: Some(Box::new(search)),
+            parts: parts
+                .collect::<Result<Option<Vec<TermSearch>>>>()?
+                .unwrap_or_default(),
+            postings,
+        })))
     }
 
-    /// For each file the number of its hits.
-    ///
-    /// # Errors
-    /// If a segment is damaged, or the run must end.
-    pub(super) fn counts(&self, run: Run<'_>) -> Result<Vec<u64>> {
-        let (view, files) = (&self.view, self.view.files().len());
+    /// The files that have it, with the number of its hits.
+    pub(super) fn postings(&self) -> &FilePostings {
         match &self.kind {
-            TermKind::Words(words) if words.is_empty() => Ok(vec![0; files]),
-            TermKind::Words(words) if words.len() > COUNTED_WORDS_MAX => {
-                let mut in_set = vec![false; view.vocabulary()?.len()];
-                words.iter().for_each(|&word| in_set[word as usize] = true);
-                view.word_set_counts(&in_set, run)
-            }
-            TermKind::Words(words) => {
-                let texts = words.iter().map(|&word| view.word(word).to_vec());
-                view.files_of_words(&texts.collect::<Vec<_>>(), run)
-            }
-            TermKind::Span { search, .. } => {
-                // Files are numbered by u32.
-                let all: Vec<u32> = (0..files as u32).collect();
-                search.counts(&all, run)
+            TermKind::Word(term) => term.postings(),
+            TermKind::Phrase { postings, .. } | TermKind::Span { postings, .. } => postings,
+        }
+    }
+
+    /// The scores of these files.
+    pub(super) fn scores(&self, source: TermSource<'_>, word: Bm25Word) -> Arc<PostingScores> {
+        match &self.kind {
+            TermKind::Word(term) => source.scores(term, word),
+            TermKind::Phrase { postings, .. } | TermKind::Span { postings, .. } => {
+                Arc::new(PostingScores::new(&self.view, postings, word))
             }
         }
     }
@@ -121,27 +147,31 @@ impl TermSearch {
     /// # Errors
     /// If a segment is damaged, or the run must end.
     pub(super) fn hits(&self, file: u32, run: Run<'_>) -> Result<Vec<Range<u64>>> {
-        let words = match &self.kind {
-            TermKind::Words(words) => words,
-            TermKind::Span { search, .. } => {
+        if self.postings().place_of(file).is_none() {
+            return Ok(Vec::new());
+        }
+        let starts = match &self.kind {
+            TermKind::Word(term) => term.places(&self.view, file, run)?,
+            TermKind::Phrase { search, .. } => {
+                let mut starts = Vec::new();
+                search.starts(&self.view, file, &mut starts, run)?;
+                starts
+            }
+            TermKind::Span { search: None, .. } => Vec::new(),
+            TermKind::Span {
+                search: Some(search),
+                ..
+            } => {
                 let hits = search.hits_of(file, run)?.into_iter();
                 return Ok(hits.map(|Hit { start, end, .. }| start..end).collect());
             }
         };
-        let mut places: Vec<u64> = Vec::new();
-        if words.len() <= PLACED_WORDS_MAX {
-            for &word in words {
-                places.extend(self.view.positions_of(file as usize, word, run)?);
-            }
-            places.sort_unstable();
-        } else {
-            let length = self.view.files()[file as usize].words;
-            let read = context::read(&self.view, file, 0..length, run)?;
-            let found = (0..).zip(read);
-            let found = found.filter(|(_, word)| words.binary_search(word).is_ok());
-            places.extend(found.map(|(place, _): (u64, _)| place));
-        }
-        Ok(places.into_iter().map(|place| place..place + 1).collect())
+        let length = match &self.kind {
+            TermKind::Phrase { search, .. } => search.length(),
+            _ => 1,
+        };
+        let starts = starts.into_iter();
+        Ok(starts.map(|start| start..start + length).collect())
     }
 
     /// The ranges of words of a file that are marked for some of its hits, in any order.
@@ -173,4 +203,21 @@ impl TermSearch {
         }
         Ok(marks)
     }
+}
+
+/// The files that have all of some words, ascending.
+fn common_files(view: &CorpusView, words: &[Arc<KnownTerm>]) -> Vec<u32> {
+    let mut sets = FileSets {
+        terms: BlockCursors::new(words.iter().map(|word| word.postings())),
+        names: &[],
+        // Files are numbered by u32.
+        files: view.files().len() as u32,
+    };
+    let all = Formula::All((0..words.len()).map(Formula::Term).collect());
+    let (mut files, mut from) = (Vec::new(), 0);
+    while let Some((block, common)) = all.next_files(from, &mut sets) {
+        files.extend(files_of(block, common));
+        from = block + 1;
+    }
+    files
 }

@@ -38,6 +38,9 @@ pub(crate) struct Cache {
     entries: Mutex<Vec<CacheEntry>>,
     /// The structures that the last work used, while the content exceeds the limit.
     last_used: Mutex<Vec<Cached>>,
+    /// Bytes of all structures that were ever made.
+    #[cfg(test)]
+    made: AtomicU64,
 }
 
 /// A structure in the cache.
@@ -103,7 +106,15 @@ impl Cache {
             clock: AtomicU64::new(0f64.to_bits()),
             entries: Mutex::default(),
             last_used: Mutex::default(),
+            #[cfg(test)]
+            made: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes of all structures that were ever made.
+    #[cfg(test)]
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
     }
 
     /// The limit in bytes.
@@ -264,6 +275,37 @@ impl CacheEntry {
     }
 }
 
+/// The place of one structure, which grows while it is held.
+pub(crate) struct CacheSlot<'a> {
+    slots: &'a Arc<Slots>,
+    index: usize,
+}
+
+impl<'a> CacheSlot<'a> {
+    pub(crate) fn new(slots: &'a Arc<Slots>, index: usize) -> CacheSlot<'a> {
+        CacheSlot { slots, index }
+    }
+
+    /// The limit of the cache in bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        self.slots.cache.limit()
+    }
+
+    /// What is held, which begins empty.
+    pub(crate) fn get_or_begin<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let held = match self.slots.get(self.index) {
+            Some(held) => held,
+            None => self.slots.put(self.index, Arc::new(T::default()), 0, 0),
+        };
+        held.downcast().expect("a slot holds one kind of structure")
+    }
+
+    /// Sets the size of what is held, and the time in nanoseconds that making it took.
+    pub(crate) fn resize(&self, bytes: u64, price: u64) {
+        self.slots.resize(self.index, bytes, price);
+    }
+}
+
 impl Slots {
     /// `count` empty slots.
     pub(crate) fn new(cache: Arc<Cache>, count: usize) -> Arc<Slots> {
@@ -350,6 +392,8 @@ impl Slots {
             slot.uses.store(1, Ordering::Relaxed);
             (slot.clock).store(self.cache.clock.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        #[cfg(test)]
+        self.cache.made.fetch_add(bytes, Ordering::Relaxed);
         self.cache.entries.lock().push(CacheEntry {
             owner: Arc::downgrade(self),
             index,
@@ -382,6 +426,22 @@ impl Slots {
             }
         };
         Ok(held.downcast().expect("a slot holds one kind of structure"))
+    }
+
+    /// Sets the size of a held structure, which has grown, and its price in nanoseconds.
+    fn resize(&self, index: usize, bytes: u64, price: u64) {
+        {
+            let mut entries = self.cache.entries.lock();
+            let is_it = |entry: &&mut CacheEntry| entry.index == index && entry.is_of(self);
+            let Some(entry) = entries.iter_mut().find(is_it) else {
+                // It was evicted meanwhile.
+                return;
+            };
+            self.cache.used.fetch_add(bytes, Ordering::Relaxed);
+            self.cache.used.fetch_sub(entry.bytes, Ordering::Relaxed);
+            (entry.bytes, entry.price) = (bytes, price);
+        }
+        self.cache.trim();
     }
 
     /// Holds one no longer.

@@ -131,6 +131,8 @@ pub(crate) const ALONE_TOKEN_COST: f64 = 40.0;
 pub(crate) const ALL_SYMBOL_COST: f64 = 50.0;
 /// Decoding a symbol of a root in a pass that keeps none.
 pub(crate) const SCAN_SYMBOL_COST: f64 = 20.0;
+/// Decoding a chunk of the roots, and finding a range of bytes in it.
+pub(crate) const ROOT_CHUNK_COST: f64 = 300_000.0;
 /// Preparing a symbol of a body for such a pass.
 pub(crate) const SCAN_BODY_COST: f64 = 8.0;
 /// Following rules to a token, in waits for memory: the time that stored expansions of rules save.
@@ -203,6 +205,7 @@ fn making(kind: StructureKind) -> Making {
         PostingsLists => (&[Postings], [0.0, 5.0, 0.0]),
         OccurrenceIndex | SuffixIndex | NgramIndex => (&[], [0.0, 0.0, 0.02]),
         TextBlocks => (&[], [0.0, 0.0, 0.0]),
+        RootChunks => (&[Bodies], [SCAN_SYMBOL_COST, 0.0, 0.0]),
         FileBits => (&[WordFiles], [0.0, 0.0, 0.0]),
         WordFiles | FileWords => (&[WordGrammar, Totals], [COUNT_ALL_SYMBOL_COST, 0.0, 0.0]),
     };

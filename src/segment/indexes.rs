@@ -1,8 +1,8 @@
 //! The indexes of a segment, and their files once they are needed.
 //!
 //! Invariant: a file that is returned is of this segment and index. A missing or damaged one is given up with a warning, and
-//! queries continue without it; CREATE INDEX IF NOT EXISTS or the next recompression builds it anew. The content of files is not
-//! known here.
+//! queries continue without it; CREATE INDEX IF NOT EXISTS or the next recompression builds it anew. Temporary indexes, which no
+//! statement made, are read behind the others and listed nowhere. The content of files is not known here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -14,6 +14,8 @@ use zipfdb_storage::{IndexHeader, IndexKind, IndexReader, IndexRecord, Segment};
 #[derive(Default)]
 pub(crate) struct SegmentIndexes {
     all: RwLock<Vec<Arc<SegmentIndex>>>,
+    /// In temporary files.
+    temporary: RwLock<Vec<Arc<SegmentIndex>>>,
     /// A bit for each kind of which there may be an index: tested before each look-up.
     kinds: AtomicU8,
 }
@@ -63,8 +65,21 @@ impl SegmentIndexes {
         self.note_kinds(&all);
     }
 
+    /// Adds an index in a temporary file.
+    pub(super) fn add_temporary(&self, reader: IndexReader) {
+        let index = SegmentIndex {
+            record: reader.header().record.clone(),
+            file: Mutex::new(IndexFile::Open(Arc::new(reader))),
+            uses: AtomicU64::new(0),
+        };
+        self.temporary.write().push(Arc::new(index));
+        self.note_kinds(&self.all.read());
+    }
+
     fn note_kinds(&self, all: &[Arc<SegmentIndex>]) {
-        let kinds = all.iter().map(|index| bit_of(index.record.kind));
+        let temporary = self.temporary.read();
+        let kinds = all.iter().chain(&*temporary);
+        let kinds = kinds.map(|index| bit_of(index.record.kind));
         let kinds = kinds.fold(0, |kinds, kind| kinds | kind);
         self.kinds.store(kinds, Ordering::Relaxed);
     }
@@ -72,6 +87,13 @@ impl SegmentIndexes {
     /// All indexes, in the order of [`SegmentIndexes::set`].
     pub(super) fn all(&self) -> Vec<Arc<SegmentIndex>> {
         self.all.read().clone()
+    }
+
+    /// The indexes of a kind, those in temporary files last.
+    pub(super) fn of_kind(&self, kind: IndexKind) -> Vec<Arc<SegmentIndex>> {
+        let (all, temporary) = (self.all.read(), self.temporary.read());
+        let indexes = all.iter().chain(&*temporary);
+        (indexes.filter(|index| index.record.kind == kind).cloned()).collect()
     }
 
     /// Whether there may be an index of a kind.

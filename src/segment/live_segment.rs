@@ -45,6 +45,8 @@ pub(crate) struct BuildBudgets {
     pub(crate) dictionary: BuildBudget,
     /// Without the roots of all files: answers from the root of one.
     pub(crate) roots: BuildBudget,
+    /// Without the places of chunks of roots: extracts from the root of one file.
+    pub(crate) chunks: BuildBudget,
     pub(crate) parents: BuildBudget,
     /// Without the users of words and rules: passes for phrases.
     pub(crate) uses: BuildBudget,
@@ -124,6 +126,7 @@ impl LiveSegment {
             budgets: BuildBudgets {
                 dictionary: BuildBudget::new(),
                 roots: BuildBudget::new(),
+                chunks: BuildBudget::new(),
                 parents: BuildBudget::new(),
                 uses: BuildBudget::new(),
                 expansions: [BuildBudget::new(), BuildBudget::new()],

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use zipfdb_kernels::gompresso::{
     BlockTable, BlockUnpacker, HEADER_SIZE, PackHeader, PackedError, References,
 };
@@ -18,7 +17,9 @@ use zipfdb_sql::quote;
 use zipfdb_storage::{Dictionary, FileEntry, Grammar, PathText, SegmentReader};
 
 use super::data::WholeGrammar;
+use super::kept_blocks::KeptBlocks;
 use super::live_segment::Parts;
+use super::root_chunks::RootChunks;
 use super::segment_view::{SegmentStructure, SegmentView};
 use super::structure::StructureKind;
 use super::word_search::WordSearch;
@@ -39,8 +40,7 @@ pub(crate) struct TextBlocks {
     table: BlockTable,
     /// `[files + 1]`
     starts: Vec<u64>,
-    /// The last unpacked blocks, the latest last.
-    kept: Mutex<Vec<(usize, Arc<[u8]>)>>,
+    kept: KeptBlocks<u8>,
 }
 
 impl SegmentStructure for TextBlocks {
@@ -95,7 +95,7 @@ impl TextBlocks {
         Ok(TextBlocks {
             table,
             starts,
-            kept: Mutex::new(Vec::with_capacity(KEPT_BLOCKS)),
+            kept: KeptBlocks::new(KEPT_BLOCKS),
         })
     }
 
@@ -106,35 +106,17 @@ impl TextBlocks {
 
     /// A block of text.
     fn block(&self, stored: &SegmentReader, block: usize) -> Result<Arc<[u8]>> {
-        let found = |kept: &[(usize, Arc<[u8]>)]| {
-            let mut kept = kept.iter().rev();
-            let found = kept.find(|(number, _)| *number == block);
-            found.map(|(_, text)| text.clone())
-        };
-        if let Some(text) = found(&self.kept.lock()) {
-            return Ok(text);
-        }
-        let bytes = stored.read_text(self.table.stored(block))?;
-        let mut text = vec![0; self.table.block_len(block)];
-        let mut unpacker = BlockUnpacker::default();
-        (self.table)
-            .unpack(
-                &mut unpacker,
-                block,
-                &bytes,
-                &mut text,
-                References::Sequential,
-            )
+        self.kept.get(block, || {
+            let bytes = stored.read_text(self.table.stored(block))?;
+            let mut text = vec![0; self.table.block_len(block)];
+            let mut unpacker = BlockUnpacker::default();
+            let order = References::Sequential;
+            (self
+                .table
+                .unpack(&mut unpacker, block, &bytes, &mut text, order))
             .map_err(damaged(stored))?;
-        let text: Arc<[u8]> = text.into();
-        let mut kept = self.kept.lock();
-        if found(&kept).is_none() {
-            if kept.len() == KEPT_BLOCKS {
-                kept.remove(0);
-            }
-            kept.push((block, text.clone()));
-        }
-        Ok(text)
+            Ok(text)
+        })
     }
 
     /// Calls `visit` with the bytes of a range of the text, in order and in pieces, until it breaks.
@@ -274,6 +256,7 @@ impl SegmentView {
     pub(crate) fn prepare_extracts(&self) -> Result<()> {
         match self.packed_text() {
             Some(_) => self.pin::<TextBlocks>().map(drop),
+            None if self.is_read_by_chunks() => self.pin::<RootChunks>().map(drop),
             None => self.content().map(drop),
         }
     }

@@ -50,8 +50,7 @@ impl<C: IndexContent> SegmentStructure for StoredIndex<C> {
         let Some(stored) = segment.stored_segment() else {
             return Ok(Arc::new(StoredIndex(None)));
         };
-        let indexes = segment.indexes().into_iter();
-        for index in indexes.filter(|index| index.record.kind == C::INDEX) {
+        for index in segment.indexes.of_kind(C::INDEX) {
             let Some(reader) = index.reader(stored) else {
                 continue;
             };

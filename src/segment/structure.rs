@@ -62,6 +62,7 @@ structure_kinds! {
     SuffixIndex = "directory of suffixes",
     NgramIndex = "directory of n-grams",
     TextBlocks = "blocks of text",
+    RootChunks = "chunks of roots",
 }
 
 impl StructureKind {

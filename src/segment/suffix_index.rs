@@ -1,8 +1,8 @@
 //! A suffix array on disk: phrases are found in the file, and reading it back is faster than building it.
 //!
 //! Sections: three numbers, the length of the text, the number of words and the number of words that order places, 0 for all; then, in
-//! blocks of numbers, the text, the places, what neighbours share, and the first rank of each word. Indexes that were written before
-//! places were in order of all words have two numbers, and are read as they were then.
+//! blocks of numbers, the text, the places, what neighbours share, and the first rank of each word. Indexes whose places
+//! are in order of eight words have two numbers: temporary ones, and those of earlier versions.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -96,21 +96,37 @@ impl IndexContent for SuffixIndex {
         stop: &AtomicBool,
     ) -> Result<()> {
         let suffixes = segment.pin_until::<WordSuffixes>(stop)?;
-        let SuffixArrays {
-            text,
-            word_offsets,
-            shared,
-        } = suffixes.arrays();
-        let sizes = [text.len() as u64, word_offsets.len() as u64 - 1, ALL_WORDS];
-        write_sizes(writer, &sizes)?;
-        write_numbers(writer, text.iter().copied().map(u64::from), text.len())?;
-        let places = segment.ordered_suffixes(stop)?.ranked_places();
-        write_numbers(writer, places.map(u64::from), shared.len())?;
-        let low = shared.iter().map(|byte| u64::from(byte & 15));
-        write_numbers(writer, low, shared.len())?;
-        let numbers = word_offsets.iter().copied().map(u64::from);
-        Ok(write_numbers(writer, numbers, word_offsets.len())?)
+        let (text, words) = sizes_of(suffixes);
+        write_sizes(writer, &[text, words, ALL_WORDS])?;
+        write_arrays(writer, suffixes, segment.ordered_suffixes(stop)?)
     }
+}
+
+/// The lengths of the text and of the dictionary.
+fn sizes_of(suffixes: &WordSuffixes) -> (u64, u64) {
+    let arrays = suffixes.arrays();
+    let words = arrays.word_offsets.len() as u64 - 1;
+    (arrays.text.len() as u64, words)
+}
+
+/// Writes all but the sizes, with the places in an order.
+fn write_arrays(
+    writer: &mut IndexWriter,
+    suffixes: &WordSuffixes,
+    ordered: LongSuffixes<'_>,
+) -> Result<()> {
+    let SuffixArrays {
+        text,
+        word_offsets,
+        shared,
+    } = suffixes.arrays();
+    write_numbers(writer, text.iter().copied().map(u64::from), text.len())?;
+    let places = ordered.ranked_places();
+    write_numbers(writer, places.map(u64::from), shared.len())?;
+    let low = shared.iter().map(|byte| u64::from(byte & 15));
+    write_numbers(writer, low, shared.len())?;
+    let numbers = word_offsets.iter().copied().map(u64::from);
+    Ok(write_numbers(writer, numbers, word_offsets.len())?)
 }
 
 impl SuffixSource for SuffixQuestion<'_> {
@@ -140,6 +156,22 @@ impl SuffixSource for SuffixQuestion<'_> {
 }
 
 impl SuffixIndex {
+    /// As `write`, with places in order of eight words unless they are in order of all already.
+    pub(super) fn write_by_eight_words(
+        segment: &SegmentView,
+        record: &IndexRecord,
+        writer: &mut IndexWriter,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let suffixes = segment.pin_until::<WordSuffixes>(stop)?;
+        if suffixes.is_fully_ordered() {
+            return SuffixIndex::write(segment, record, writer, stop);
+        }
+        let (text, words) = sizes_of(suffixes);
+        write_sizes(writer, &[text, words])?;
+        write_arrays(writer, suffixes, LongSuffixes::new(suffixes, None, &[]))
+    }
+
     fn question(&self) -> SuffixQuestion<'_> {
         SuffixQuestion {
             index: self,

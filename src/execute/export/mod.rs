@@ -4,14 +4,18 @@
 //! output does not depend on threads.
 
 mod packed;
+#[cfg(feature = "formats")]
+mod table;
 mod target;
 
 use std::sync::Arc;
 
 use rayon::ThreadPool;
-use zipfdb_sql::plan::{Compression, RowFormat};
+use zipfdb_sql::plan::{Compression, RowFormat, TableFormat};
 
 pub(crate) use self::packed::PackedOutput;
+#[cfg(feature = "formats")]
+pub(crate) use self::table::export_table;
 pub(crate) use self::target::ExportFile;
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn};
@@ -59,6 +63,40 @@ pub(crate) fn export(
     output.finish().map_err(failed)?;
     target.finish()?;
     Ok(notices)
+}
+
+/// Refuses a format of tables that this program was built without.
+///
+/// # Errors
+/// The feature that it needs.
+pub(crate) fn check_table(format: TableFormat) -> Result<()> {
+    #[cfg(feature = "formats")]
+    {
+        let format = match format {
+            TableFormat::Parquet => zipfdb_formats::Format::Parquet,
+            TableFormat::Arrow => zipfdb_formats::Format::Arrow,
+        };
+        zipfdb_formats::check_built_in(format).map_err(|error| crate::Error::Invalid {
+            subject: "COPY ... TO".to_owned(),
+            reason: error.to_string(),
+        })
+    }
+    #[cfg(not(feature = "formats"))]
+    {
+        Err(crate::error::needs_formats(format.name()))
+    }
+}
+
+/// Refuses to write a table.
+#[cfg(not(feature = "formats"))]
+pub(crate) fn export_table(
+    _rows: Rows,
+    _target: ExportFile,
+    format: TableFormat,
+    _kinds: &[Option<zipfdb_sql::ValueKind>],
+) -> Result<Vec<Notice>> {
+    check_table(format)?;
+    Ok(Vec::new())
 }
 
 /// Whether a batch has no values that may be large: those are written one by one.

@@ -15,7 +15,7 @@ use super::group::{CollectedArgument, Group, GroupRecord, read_part};
 use super::group_index::RowSteps;
 use super::groups::{BATCHES_APART, Groups};
 use super::row::{Input, LateError, Operator, RowCollector};
-use super::spill::{Merge, SpilledRecord, SpilledRuns, spill_error_in};
+use super::spill::{Merge, SpilledRecord, SpilledRuns};
 use crate::Result;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::expression::Program;
@@ -144,7 +144,7 @@ impl Aggregate {
         while let Some(found) = record {
             self.pace.step()?;
             let part = read_part(of, found);
-            let (key, part) = part.map_err(|error| spill_error_in(&self.context.spill, error))?;
+            let (key, part) = part.map_err(|error| self.context.spill.failed(error))?;
             if group.as_ref().is_some_and(|group| group.0 != key) {
                 break;
             }

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use rayon::ThreadPool;
 use zipfdb_sql::query::Expression;
 
-use super::spill::SpillDirectory;
 use crate::Result;
 use crate::answer::{CorpusReader, PlanSettings};
 use crate::expression::{Layout, Program};
@@ -17,6 +16,7 @@ use crate::handles::session::Session;
 use crate::runtime::interrupt::{Interrupt, Pace};
 use crate::runtime::memory::ValueMemory;
 use crate::runtime::settings::Settings;
+use crate::runtime::spill_directory::SpillDirectory;
 use crate::segment::cache::{Cache, Reservation};
 
 /// The state that all operators of one query share.

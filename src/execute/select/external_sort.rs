@@ -16,7 +16,7 @@ use super::context::Context;
 use super::number_keys::{RowKey, sort_by_keys, sorted_rows, where_rows_are_sorted};
 use super::row::{BatchRest, ENTRIES_SHARE};
 use super::sort_column::{SortBound, SortColumn};
-use super::spill::{Merge, SpilledRuns, spill_error_in};
+use super::spill::{Merge, SpilledRuns};
 use crate::batch::{BATCH_ROWS, Batch, BatchColumn, RowCollector};
 use crate::expression::{Evaluator, Program};
 use crate::runtime::interrupt::check;
@@ -546,7 +546,7 @@ impl SortedRows {
             } => {
                 let mut key = Vec::new();
                 let next = |payload: &mut Vec<u8>| merge.read_next(&mut key, payload);
-                let failed = |error| spill_error_in(&context.spill, error);
+                let failed = |error| context.spill.failed(error);
                 codec.read_batch(rows_max, next, failed)
             }
         }

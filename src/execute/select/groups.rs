@@ -299,7 +299,7 @@ mod tests {
     };
 
     use super::super::group::{GroupRecord, read_part};
-    use super::super::spill::{SpillDirectory, SpilledRuns};
+    use super::super::spill::SpilledRuns;
     use super::*;
     use crate::Database;
     use crate::batch::{ColumnBuilder, TextDictionary};
@@ -307,6 +307,7 @@ mod tests {
     use crate::handles::session::Session;
     use crate::runtime::interrupt::{Interrupt, Interrupts};
     use crate::runtime::memory::ValueMemory;
+    use crate::runtime::spill_directory::SpillDirectory;
 
     /// `GROUP BY x` with `COUNT(DISTINCT x)`, `SUM(DISTINCT x)` and `MAX(x)`.
     fn aggregation(collation: Collation) -> Aggregation {

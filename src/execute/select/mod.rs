@@ -54,7 +54,6 @@ use self::build::{Builder, OpenScan};
 use self::context::{Context, KnownLookups};
 use self::explain::{Explained, Plan};
 use self::row::Input;
-pub(crate) use self::spill::SpillDirectory;
 use self::unmatched::UnmatchedNotices;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::handles::row::Column;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::codec::damaged;
 use crate::merge::MergeSource;
+use crate::runtime::spill_directory::spill_error;
 use crate::{Error, Result};
 
 /// A payload of more than 1/`INSIDE_SHARE` of a block stands behind it.
@@ -22,13 +23,6 @@ const INSIDE_SHARE: usize = 4;
 const HEADER_BYTES: usize = 12;
 /// The most bytes of a number.
 const NUMBER_BYTES_MAX: usize = 10;
-
-pub(super) fn spill_error(directory: &Path) -> impl Fn(io::Error) -> Error + '_ {
-    move |source| Error::Spill {
-        directory: directory.to_path_buf(),
-        source,
-    }
-}
 
 /// A temporary file, which exists as long as any run lies in it.
 #[derive(Debug, Clone)]

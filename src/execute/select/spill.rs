@@ -5,15 +5,12 @@
 //! keys ascend, and the merge of runs returns equal keys in the order of the runs; a merge keeps one block and one key for each
 //! run in memory, and one payload. Files have no name where the system allows it and are removed when they are dropped.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 pub(super) use super::run_file::RunWriter;
-use super::run_file::{RunReader, SpillFile, SpilledRun, spill_error};
+use super::run_file::{RunReader, SpillFile, SpilledRun};
+use crate::Result;
 use crate::merge::KWayMerge;
 use crate::runtime::interrupt::Pace;
-use crate::{Error, Result};
+use crate::runtime::spill_directory::SpillDirectory;
 
 /// The least and the most runs that are read at a time; more are merged into fewer first.
 const FAN_IN_MIN: usize = 4;
@@ -25,74 +22,6 @@ const BLOCK_BYTES_MAX: usize = 64 << 10;
 const BLOCKS_SHARE: usize = 8;
 /// All keys that a merge compares take at most 1/`KEYS_SHARE` of it, and the same in blocks, unless there are only two.
 const KEYS_SHARE: usize = 8;
-
-/// The directory of temporary files.
-#[derive(Debug, Clone)]
-pub(crate) struct SpillDirectory {
-    /// Tried one after the other.
-    directories: Arc<[PathBuf]>,
-}
-
-impl SpillDirectory {
-    /// The directory beside the database; or the system's directory if it cannot be written or there is no database on disk.
-    pub(crate) fn beside(database: Option<&Path>) -> SpillDirectory {
-        let beside = database.and_then(Path::parent).map(|parent| {
-            // The parent of a relative path may be empty.
-            if parent.as_os_str().is_empty() {
-                PathBuf::from(".")
-            } else {
-                parent.to_path_buf()
-            }
-        });
-        SpillDirectory {
-            directories: beside.into_iter().chain([std::env::temp_dir()]).collect(),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn only(directory: &Path) -> SpillDirectory {
-        SpillDirectory {
-            directories: [directory.to_path_buf()].into(),
-        }
-    }
-
-    /// Creates a file for other uses than runs, which has no name where the system allows it.
-    #[cfg(feature = "formats")]
-    pub(crate) fn temporary_file(&self) -> io::Result<std::fs::File> {
-        let mut failure = None;
-        for directory in self.directories.iter() {
-            match tempfile::tempfile_in(directory) {
-                Ok(file) => return Ok(file),
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        Err(failure.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
-    }
-
-    /// The error of a temporary file.
-    #[cfg(feature = "formats")]
-    pub(crate) fn failed(&self, source: io::Error) -> Error {
-        spill_error_in(self, source)
-    }
-
-    /// Creates a file.
-    fn create(&self) -> Result<SpillFile> {
-        let mut failure = None;
-        for directory in self.directories.iter() {
-            match tempfile::tempfile_in(directory) {
-                Ok(file) => return Ok(SpillFile::new(file, directory)),
-                Err(error) => failure = failure.or(Some(spill_error(directory)(error))),
-            }
-        }
-        Err(failure.unwrap_or_else(|| spill_error(Path::new(""))(io::ErrorKind::NotFound.into())))
-    }
-}
-
-/// The error for a record whose payload is not what was written.
-pub(super) fn spill_error_in(directory: &SpillDirectory, source: io::Error) -> Error {
-    let directory = directory.directories.first();
-    spill_error(directory.map_or(Path::new(""), PathBuf::as_path))(source)
-}
 
 /// A key and its payload.
 pub(super) type SpilledRecord = (Vec<u8>, Vec<u8>);
@@ -145,7 +74,10 @@ impl SpilledRuns {
 
     /// A run in a file of its own.
     fn new_run(&self) -> Result<RunWriter> {
-        let file = self.directory.create()?;
+        let directory = &self.directory;
+        let file = directory.temporary_file();
+        let file = file.map_err(|error| directory.failed(error))?;
+        let file = SpillFile::new(file, directory.first());
         Ok(RunWriter::new(file, 0, self.block_bytes()))
     }
 
@@ -262,8 +194,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fs::File;
     use std::io::{Read, Seek, Write};
+    use std::path::Path;
 
     use super::*;
+    use crate::Error;
     use crate::runtime::interrupt::{Interrupt, Interrupts};
 
     fn interrupt() -> Interrupt {

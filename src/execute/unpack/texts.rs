@@ -16,8 +16,10 @@ use zipfdb_formats::{
     RecordSink, Reject, is_named_format, is_plain_text, read_source,
 };
 use zipfdb_sql::plan::RecordOptions;
+use zipfdb_storage::encode_values;
 
-use super::{LeftFields, Unpacking};
+use super::fields::{FieldNumbers, FieldReader, FoundFields};
+use super::{ImportedFields, Unpacking};
 use crate::overlay::check_name;
 use crate::paths::encodings::{Decoded, MARK_SIZE_MAX, TextEncoding};
 use crate::paths::sources::{Listing, OnError, SIZE_UNKNOWN, Source, Unreadable};
@@ -49,7 +51,7 @@ pub(in crate::execute) fn unpack(
     path: &Path,
     unpacking: &Unpacking<'_>,
     stop: &AtomicBool,
-) -> Result<(Listing, LeftFields)> {
+) -> Result<(Listing, ImportedFields)> {
     let records = unpacking.records;
     let is_named = path.to_str().is_some_and(is_named_format);
     let is_file = path.is_file();
@@ -57,7 +59,7 @@ pub(in crate::execute) fn unpack(
         None if is_named || is_file => Cutting::Named,
         None | Some("bytes") => {
             refuse_options(records)?;
-            return Ok((listing, LeftFields::new()));
+            return Ok((listing, ImportedFields::default()));
         }
         Some("auto") => Cutting::All,
         Some(name) => Cutting::In(Format::named(name).ok_or_else(|| Error::Invalid {
@@ -85,13 +87,20 @@ pub(in crate::execute) fn unpack(
         sources,
         unreadable,
         encoding,
+        ..
     } = listing;
+    let numbers = FieldNumbers::new(unpacking.schema, records.creates_columns);
     let next = AtomicUsize::new(0);
     let has_failed = AtomicBool::new(false);
     let workers = (0..rayon::current_num_threads()).into_par_iter();
     let done = workers.map(|_| {
-        let mut sink = TextSink::new(unpacking, stop);
-        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let mut sink = TextSink::new(unpacking, &numbers, stop);
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(source) = sources.get(number) else {
+                break;
+            };
+            sink.fields.begin_source(number);
             check(stop)?;
             // Under `on_error = 'stop'` one source that cannot be read is enough.
             if has_failed.load(Ordering::Relaxed) {
@@ -110,14 +119,13 @@ pub(in crate::execute) fn unpack(
         sources: Vec::new(),
         unreadable,
         encoding,
+        fields: Vec::new(),
     };
-    let mut left = LeftFields::new();
+    let mut found = Vec::new();
     for mut texts in done {
         listing.sources.append(&mut texts.sources);
         listing.unreadable.append(&mut texts.unreadable);
-        for (field, records) in texts.left {
-            *left.entry(field).or_default() += records;
-        }
+        found.push(texts.fields);
     }
     listing.sort_by_name();
     listing
@@ -126,7 +134,7 @@ pub(in crate::execute) fn unpack(
     if unpacking.on_error == OnError::Stop {
         listing.check_readable()?;
     }
-    Ok((listing, left))
+    Ok((listing, numbers.settle(found)))
 }
 
 /// Refuses options of records where no source is cut into records.
@@ -135,6 +143,7 @@ fn refuse_options(records: &RecordOptions) -> Result<()> {
         ("text", records.text.is_some()),
         ("name", records.name.is_some()),
         ("fields", records.fields.is_some()),
+        ("create_columns", records.creates_columns),
         ("strip", records.strips_tags),
         ("unpack_limit", records.unpack_limit.is_some()),
     ];
@@ -182,10 +191,10 @@ impl Decode for TextEncoding {
 struct UnpackedTexts {
     sources: Vec<Source>,
     unreadable: Vec<Unreadable>,
-    left: LeftFields,
+    fields: FoundFields,
 }
 
-/// Writes texts to a temporary file.
+/// Writes texts to a temporary file, each with the values of its record behind it.
 struct TextSink<'a> {
     unpacking: &'a Unpacking<'a>,
     stop: &'a AtomicBool,
@@ -201,11 +210,15 @@ struct TextSink<'a> {
     rejects: usize,
     sources: Vec<Source>,
     unreadable: Vec<Unreadable>,
-    left: LeftFields,
+    fields: FieldReader<'a>,
 }
 
 impl<'a> TextSink<'a> {
-    fn new(unpacking: &'a Unpacking<'a>, stop: &'a AtomicBool) -> TextSink<'a> {
+    fn new(
+        unpacking: &'a Unpacking<'a>,
+        numbers: &'a FieldNumbers<'a>,
+        stop: &'a AtomicBool,
+    ) -> TextSink<'a> {
         TextSink {
             unpacking,
             stop,
@@ -217,7 +230,7 @@ impl<'a> TextSink<'a> {
             rejects: 0,
             sources: Vec::new(),
             unreadable: Vec::new(),
-            left: LeftFields::new(),
+            fields: FieldReader::new(numbers),
         }
     }
 
@@ -247,7 +260,9 @@ impl<'a> TextSink<'a> {
             Ok(Err(error)) => Err(invalid_option(error)),
             Err(error) => {
                 self.drop_text();
-                self.refuse(&source.path, zipfdb_storage::IoReason(&error).to_string());
+                let reason = zipfdb_storage::IoReason(&error).to_string();
+                let path = source.path.to_path_buf();
+                self.unreadable.push(Unreadable::whole(path, reason));
                 Ok(())
             }
         }
@@ -285,7 +300,7 @@ impl<'a> TextSink<'a> {
         Ok(UnpackedTexts {
             sources: self.sources,
             unreadable: self.unreadable,
-            left: self.left,
+            fields: self.fields.finish(),
         })
     }
 
@@ -315,6 +330,14 @@ impl<'a> TextSink<'a> {
             .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+            self.write_out()?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
     fn write_out(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -333,13 +356,6 @@ impl<'a> TextSink<'a> {
         self.unpacking.directory.failed(source)
     }
 
-    fn refuse(&mut self, path: &Path, reason: String) {
-        self.unreadable.push(Unreadable {
-            path: path.to_path_buf(),
-            reason,
-        });
-    }
-
     /// The name of a record in the corpus.
     fn name(record: &Record) -> String {
         match &record.name {
@@ -356,14 +372,10 @@ impl<'a> TextSink<'a> {
 impl RecordSink for TextSink<'_> {
     fn text(&mut self, bytes: &[u8]) -> zipfdb_formats::Result<()> {
         self.check()?;
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
-            self.write_out()?;
-        }
-        self.buffer.extend_from_slice(bytes);
-        Ok(())
+        Ok(self.append(bytes)?)
     }
 
-    /// The one place where a new file gets its text and its fields: corpora without columns for these leave them out.
+    /// The one place where a new file gets its text and its fields.
     fn record(&mut self, record: Record) -> zipfdb_formats::Result<()> {
         self.check()?;
         let name = TextSink::name(&record);
@@ -371,13 +383,21 @@ impl RecordSink for TextSink<'_> {
             let (place, reason) = (record.place, fault.to_string());
             return self.reject(Reject { place, reason });
         }
-        for (field, _) in &record.fields {
-            match self.left.get_mut(field) {
-                Some(records) => *records += 1,
-                None => drop(self.left.insert(Arc::clone(field), 1)),
+        let values = match self.fields.values(&record.fields) {
+            Ok(values) => values,
+            Err(reason) => {
+                let place = record.place;
+                return self.reject(Reject { place, reason });
             }
-        }
+        };
         let bytes = self.end() - self.start;
+        let mut encoded = Vec::new();
+        if !values.is_empty() {
+            encode_values(&values, &mut encoded);
+        }
+        let values_bytes = u32::try_from(encoded.len());
+        let values_bytes = values_bytes.map_err(|_| io::Error::other("values of 4 GiB"))?;
+        self.append(&encoded)?;
         let file = Arc::clone(self.file()?);
         self.sources.push(Source {
             name,
@@ -385,7 +405,7 @@ impl RecordSink for TextSink<'_> {
             bytes,
             identity: None,
             decoding: None,
-            unpacked: Some(UnpackedText::new(&file, self.start)),
+            unpacked: Some(UnpackedText::new(&file, self.start).with_values(values_bytes)),
         });
         self.start = self.end();
         Ok(())
@@ -399,24 +419,21 @@ impl RecordSink for TextSink<'_> {
             "" => self.path.to_path_buf(),
             member => self.path.join(member),
         };
-        let place = zipfdb_formats::Place {
-            member: "".into(),
-            ..reject.place.clone()
-        };
-        let reason = Reject {
-            place,
-            reason: reject.reason.clone(),
-        };
         self.rejects += 1;
-        self.refuse(&path, reason.to_string());
+        self.unreadable.push(Unreadable {
+            path,
+            line: reject.place.line,
+            column: reject.place.column,
+            reason: reject.reason.clone(),
+        });
         if self.unpacking.on_error == OnError::Stop {
             return Err(zipfdb_formats::Error::Rejected { reject });
         }
         if self.rejects == REJECTS_MAX {
-            let path = Arc::clone(&self.path);
+            let path = self.path.to_path_buf();
             let reason =
                 format!("{REJECTS_MAX} of its records cannot be read, so it was left there");
-            self.refuse(&path, reason);
+            self.unreadable.push(Unreadable::whole(path, reason));
             return Err(zipfdb_formats::Error::Rejected { reject });
         }
         Ok(())

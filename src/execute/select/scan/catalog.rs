@@ -1,4 +1,5 @@
-//! The scans of `corpora()`, `segments('corpus')`, `indexes('corpus')`, `caches('corpus')`, `devices()` and `settings()`: a few
+//! The scans of `corpora()`, `segments('corpus')`, `indexes('corpus')`, `caches('corpus')`, `devices()`, `rejects()` and
+//! `settings()`: a few
 //! rows that are made at once.
 //!
 //! Invariant: no part of a segment is decoded.
@@ -7,9 +8,10 @@ use std::sync::Arc;
 
 use zipfdb_kernels::PostingsCodec;
 use zipfdb_sql::query::{
-    CachesColumn, CorporaColumn, DevicesColumn, IndexesColumn, SegmentsColumn, SettingsColumn,
+    CachesColumn, CorporaColumn, DevicesColumn, IndexesColumn, RejectsColumn, SegmentsColumn,
+    SettingsColumn,
 };
-use zipfdb_storage::{IndexHeader, IndexKind, IndexRecord, SegmentInfo};
+use zipfdb_storage::{IndexHeader, IndexKind, IndexRecord, PathText, SegmentInfo};
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
@@ -308,6 +310,35 @@ pub(super) fn devices(
                 Some(DevicesColumn::Used) => from_count(device.memory_used()),
                 Some(DevicesColumn::Resident) => from_count(device.segments()),
                 Some(DevicesColumn::Failures) => from_count(device.failures()),
+                None => Value::Null,
+            }
+        },
+    )
+}
+
+/// The scan of `rejects()`.
+pub(super) fn rejects(
+    session: &Session,
+    request: ScanRequest,
+    context: &Context,
+) -> Result<RowsScan> {
+    let rejects = session.rejects();
+    let number = |number: u64| match number {
+        0 => Value::Null,
+        number => from_count(number),
+    };
+    RowsScan::new(
+        "rejects",
+        &request,
+        context,
+        rejects.len(),
+        |row, column| {
+            let reject = &rejects[row];
+            match RejectsColumn::ALL.get(column) {
+                Some(RejectsColumn::File) => Value::Text(PathText(&reject.path).to_string()),
+                Some(RejectsColumn::Line) => number(reject.line),
+                Some(RejectsColumn::Column) => number(reject.column),
+                Some(RejectsColumn::Error) => Value::from(reject.reason.as_str()),
                 None => Value::Null,
             }
         },

@@ -19,7 +19,7 @@ use super::super::row::{LateError, Operator};
 use super::boundary::{
     Fetch, Properties, RequestedColumn, RowOrder, Scan, ScanColumn, ScanRequest,
 };
-use crate::answer::{CorpusReader, FileSummary, Question, SymbolSteps, TextSet, plan_files};
+use crate::answer::{CorpusReader, FileSummary, SymbolSteps, plan_string};
 use crate::batch::{Batch, BatchColumn, ColumnBuilder, TextDictionary};
 use crate::expression::{ColumnFilter, NeededLiteral, from_count};
 use crate::runtime::interrupt::{Interrupt, check};
@@ -157,10 +157,7 @@ impl FilesScan {
                 is_enough: *is_enough && costly.len() == 1,
             })
         });
-        let plan = |sought: &SoughtLiteral| {
-            let texts = TextSet::Literal(sought.counter.clone());
-            plan_files(&Question::of_files(reader.view(), texts), &reader, true)
-        };
+        let plan = |sought: &SoughtLiteral| plan_string(&sought.counter, &reader);
         let plan = literal.as_ref().map(plan).transpose()?;
         let count = files.len() as u64;
         let description = || {

@@ -9,7 +9,7 @@ use super::super::context::Context;
 use super::super::explain::{Answered, Describe, Description};
 use super::super::row::{BatchRest, Operator};
 use super::boundary::{Scan, ScanRequest, passes};
-use crate::answer::{CorpusReader, FileMethod, Question, TextSet, plan_files};
+use crate::answer::{CorpusReader, FileMethod, plan_files_with};
 use crate::batch::{Batch, BatchColumn, TextDictionary};
 use crate::expression::ColumnFilter;
 use crate::runtime::interrupt::Interrupt;
@@ -38,11 +38,11 @@ impl FilesWithScan {
         request: ScanRequest,
         context: &Context,
     ) -> Result<FilesWithScan> {
-        let question = Question::of_files(reader.view(), TextSet::Every(words));
-        let plan = plan_files(&question, &reader, context.is_explained)?;
+        let detail = format!("{} words", words.len());
+        let plan = plan_files_with(words, &reader, context.is_explained)?;
         let description = || Description {
             lines: plan.lines(None),
-            ..Description::new("files with", question.texts.detail().into_owned(), None)
+            ..Description::new("files with", detail, None)
         };
         Ok(FilesWithScan {
             description: Answered::new(context.is_explained, description),

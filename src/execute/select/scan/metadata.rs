@@ -2,7 +2,9 @@
 //!
 //! Conditions on metadata are decided once for each file, before the scan is opened: they become the files that its rows may be of.
 //! Columns are gathered by the number of the file that a row names; the scan below is asked for this column, and merges rows by it.
-//! Invariant: the rows are those of the scan below, with columns that depend on the file alone. No other scan knows of metadata.
+//! Rows of statistics are of many files: conditions choose these, and there are no columns.
+//! Invariant: the rows are those of the scan below, with columns that depend on the file alone. Other scans know metadata only where
+//! they group by it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -115,10 +117,19 @@ pub(super) fn open(
     }
     // What search samples, sorts or ranks is of all files: its rows are left out.
     let (restricting, dropping) = match &request.relation {
-        Relation::Search(call) if !call.has_hits_by_file() => (None, passing_files),
+        Relation::Search(call) if call.names_files() && !call.has_hits_by_file() => {
+            (None, passing_files)
+        }
         _ => (passing_files, None),
     };
     request.files = restricting;
+    let Some(file) = file else {
+        let shown = request.columns.iter().find_map(asked);
+        return match shown {
+            Some(column) => Err(has_no_file(&request, column)),
+            None => open(request),
+        };
+    };
     if !shows_metadata && dropping.is_none() {
         return open(request);
     }
@@ -163,6 +174,16 @@ pub(super) fn open(
         width,
         dropping,
     }))
+}
+
+/// The error for a value of metadata of rows that are of many files.
+fn has_no_file(request: &ScanRequest, column: usize) -> Error {
+    Error::Invalid {
+        subject: format!("column {}", quote(&request.metadata[column].name)),
+        reason: "a row is of many files, so conditions on metadata alone choose files; hint: conditions are joined by AND to \
+                 others, and `by => 'column'` groups rows"
+            .into(),
+    }
 }
 
 fn is_gone(column: &MetadataColumn) -> Error {

@@ -116,16 +116,19 @@ fn open_plain(
             let reference = (call.reference.as_ref())
                 .map(|corpus| context.reader(session, corpus))
                 .transpose()?;
+            let settings = session.corpus(&call.corpus)?.settings()?;
             if call.function == SearchFunction::Search {
-                let tokenizer = session.corpus(&call.corpus)?.settings()?.tokenizer;
+                let tokenizer = settings.tokenizer;
                 let scan = ranked::RankedScan::new(reader, tokenizer, &call, request, context)?;
                 return Ok(Box::new(scan));
             }
+            let declared = settings.metadata.columns().to_vec();
             Box::new(search::SearchScan::new(
-                reader, reference, call, request, context,
+                reader, reference, declared, call, request, context,
             )?)
         }
         Relation::Devices => Box::new(catalog::devices(session, request, context)?),
+        Relation::Rejects => Box::new(catalog::rejects(session, request, context)?),
         Relation::Settings => Box::new(catalog::settings(request, context)?),
         Relation::NextWords { corpus, .. }
         | Relation::Phrase { corpus, .. }

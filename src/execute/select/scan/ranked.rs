@@ -1,7 +1,8 @@
 //! The scan of `search()`: files or units of them that match a query, best first, with excerpts.
 //!
 //! Invariant: the query is read when the scan opens, so its errors and notices come before the first row. Rows come in the order of
-//! rank. Excerpts that are not needed before sorting and LIMIT are deferred: a row then has the number of its rank in their place.
+//! rank; files without a column are counted and not scored. Excerpts that are not needed before sorting and LIMIT are deferred: a
+//! row then has the number of its rank in their place. What is known from earlier queries answers on the calling thread.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -110,24 +111,65 @@ impl RankedScan {
         })
     }
 
+    /// Whether only the number of rows is asked for, and rows are files.
+    fn is_counted(&self) -> bool {
+        let request = &self.found.request;
+        let is_of_files = matches!(self.unit, Unit::File | Unit::Record);
+        is_of_files && request.columns.is_empty() && request.filters.is_empty()
+    }
+
+    /// Asks the prepared query.
+    fn ask<A: Send + 'static>(
+        &self,
+        answer: impl FnOnce(&Ranking, Run<'_>) -> Result<A> + Send + 'static,
+    ) -> Result<(Ranking, A)> {
+        let (found, bm25, unit) = (&self.found, self.bm25, self.unit);
+        found.interrupt.check()?;
+        let view = found.reader.view();
+        if let Some(ranking) = Ranking::at_hand(view, &self.query, bm25, unit)? {
+            let answer = answer(&ranking, Run::to_the_end())?;
+            return Ok((ranking, answer));
+        }
+        let (view, query) = (view.clone(), self.query.clone());
+        found.reader.ask(&found.interrupt, move |_, stop| {
+            let run = Run::until(stop);
+            let ranking = Ranking::new(&view, &query, bm25, unit, run)?;
+            let answer = answer(&ranking, run)?;
+            Ok((ranking, answer))
+        })
+    }
+
+    /// Whether a value of a row is made of its text.
+    fn reads_texts(&self) -> bool {
+        let request = &self.found.request;
+        let is_of_files = matches!(self.unit, Unit::File | Unit::Record);
+        let is_read = |column: usize| column >= OFFSET && !is_of_files;
+        let mut columns = request.columns.iter();
+        let mut filters = request.filters.iter();
+        filters.any(|filter| is_read(filter.column()))
+            || columns.any(|requested| match requested.column {
+                ScanColumn::Column(column) => is_read(column),
+                ScanColumn::Excerpt(_) | ScanColumn::Substr { .. } => !requested.is_deferred,
+            })
+    }
+
     /// Finds what matches, unless that is done.
     fn find(&self) -> Result<()> {
-        if self.found.rows.get().is_some() {
-            return Ok(());
+        if self.found.rows.get().is_none() {
+            let limit = self.limit;
+            let rows = self.ask(move |ranking, run| ranking.best(limit, run))?;
+            self.found.rows.get_or_init(|| rows);
         }
-        let (query, bm25, unit, limit) = (self.query.clone(), self.bm25, self.unit, self.limit);
-        let view = self.found.reader.view().clone();
-        let rows = self
-            .found
-            .reader
-            .ask(&self.found.interrupt, move |_, stop| {
-                let run = Run::until(stop);
-                let ranking = Ranking::new(&view, &query, bm25, unit, run)?;
-                let best = ranking.best(limit, run)?;
-                Ok((ranking, best))
-            })?;
-        self.found.rows.get_or_init(|| rows);
         Ok(())
+    }
+
+    /// The number of files that match, as one row that occurs as often.
+    fn counted(&mut self) -> Result<Option<Batch>> {
+        if std::mem::replace(&mut self.next, 1) > 0 {
+            return Ok(None);
+        }
+        let (_, count) = self.ask(Ranking::count_files)?;
+        Ok((count > 0).then(|| Batch::new(Vec::new(), 1, Some(vec![count]))))
     }
 }
 
@@ -244,6 +286,9 @@ fn column_of(ranking: &Ranking, row: &Ranked, column: usize) -> Result<Value> {
 impl Operator for RankedScan {
     fn next_batch(&mut self, rows_max: usize) -> Result<Option<Batch>> {
         self.late.check()?;
+        if self.is_counted() {
+            return self.counted();
+        }
         self.find()?;
         let count = self.found.rows.get().map_or(0, |(_, rows)| rows.len());
         let mut collector = RowCollector::default();
@@ -251,15 +296,21 @@ impl Operator for RankedScan {
         while rows < rows_max.max(1) && self.next < count {
             let end = count.min(self.next.saturating_add(rows_max.max(1) - rows));
             let (found, ranks) = (self.found.clone(), self.next..end);
-            let made = self
-                .found
-                .reader
-                .ask(&self.found.interrupt, move |_, stop| {
-                    let made = ranks
-                        .into_par_iter()
-                        .map(|rank| found.row(rank, Run::until(stop)));
-                    made.collect::<Result<Vec<_>>>()
-                })?;
+            let made = if self.reads_texts() {
+                found
+                    .clone()
+                    .reader
+                    .ask(&self.found.interrupt, move |_, stop| {
+                        let made = ranks
+                            .into_par_iter()
+                            .map(|rank| found.row(rank, Run::until(stop)));
+                        made.collect::<Result<Vec<_>>>()
+                    })?
+            } else {
+                self.found.interrupt.check()?;
+                let made = ranks.map(|rank| found.row(rank, Run::to_the_end()));
+                made.collect::<Result<Vec<_>>>()?
+            };
             self.next = end;
             for (values, filtered) in made {
                 if passes(&self.found.request.filters, |column| {

@@ -165,7 +165,7 @@ fn file_conditions(
     let mut columns = BTreeSet::new();
     let is_of_files = |columns: &BTreeSet<usize>| {
         let mut all = columns.iter();
-        columns.last() >= Some(&own) && all.all(|&column| column >= own || column == file)
+        columns.last() >= Some(&own) && all.all(|&column| column >= own || Some(column) == file)
     };
     let (conjuncts, others): (Vec<_>, Vec<_>) = rest.iter().partition(|&&id| {
         let used = columns_of(id);

@@ -15,9 +15,11 @@ use zipfdb_search::algebra::{Pattern, Span, SpanQuery, Strategy, TextTest, WordT
 use zipfdb_search::cql;
 use zipfdb_search::matcher::{MatcherLimits, TextMatcher};
 use zipfdb_search::measures::{
-    AssociationMeasure, ContextWidths, KeynessMeasure, KwicKey, SampleSize,
+    AssociationMeasure, ContextWidths, KeynessMeasure, KwicKey, KwicSlot, PartMeasures,
+    PositionMeasures, SampleSize,
 };
 use zipfdb_sql::search_call::{SearchCall, SearchFunction};
+use zipfdb_storage::MetadataColumn;
 
 use super::super::context::Context;
 use super::super::explain::{Describe, Description};
@@ -33,12 +35,15 @@ use crate::runtime::memory::Held;
 use crate::search::argument_error;
 use crate::search::collocations::{CollocationRequest, collocations};
 use crate::search::concordance::{ConcordanceLine, HitContext, line, sample, sort};
-use crate::search::dispersion::{CorpusParts, dispersion, distribution};
-use crate::search::frequencies::frequencies;
+use crate::search::dispersion::{
+    CorpusParts, PartName, WORD_BYTES, dispersion, dispersion_of_words, distribution,
+};
+use crate::search::frequencies::{GroupKey, frequencies};
 use crate::search::growth::vocabulary_growth;
 use crate::search::hit::Hit;
 use crate::search::keywords::{Reference, keywords};
 use crate::search::spans::{HitPages, SpanSearch};
+use crate::search::subcorpus::{FileGroups, Subcorpus};
 use crate::segment::cache::Reservation;
 use crate::{Error, Result, Value};
 
@@ -63,6 +68,8 @@ type RowValues = Vec<Value>;
 pub(super) struct SearchScan {
     reader: CorpusReader,
     reference: Option<CorpusReader>,
+    /// The columns of metadata that the corpus declares.
+    declared: Vec<MetadataColumn>,
     call: SearchCall,
     request: ScanRequest,
     /// Conditions on the file of hits, which `request` has no more.
@@ -107,6 +114,7 @@ impl SearchScan {
     pub(super) fn new(
         reader: CorpusReader,
         reference: Option<CorpusReader>,
+        declared: Vec<MetadataColumn>,
         call: SearchCall,
         mut request: ScanRequest,
         context: &Context,
@@ -152,6 +160,7 @@ impl SearchScan {
             prepared: None,
             reader,
             reference,
+            declared,
             call,
             request,
             of_files,
@@ -397,6 +406,47 @@ impl SearchScan {
         Ok(collector.finish())
     }
 
+    /// The files that statistics are of.
+    fn subcorpus(&self) -> Subcorpus {
+        Subcorpus::new(self.reader.view(), self.request.files.as_deref())
+    }
+
+    /// The files by their values in a declared column; none if there is no such column.
+    fn groups(&self, name: &str) -> Result<Option<FileGroups>> {
+        let mut declared = self.declared.iter();
+        let Some(column) = declared.find(|known| known.name.eq_ignore_ascii_case(name)) else {
+            return Ok(None);
+        };
+        let column = column.clone();
+        self.ask(move |view, run| {
+            let values = view.metadata(&column, run.stop)?;
+            Ok(Some(FileGroups::new(&values)))
+        })
+    }
+
+    /// The keys of groups: those of concordances, and declared columns. Captures of the query come before these.
+    fn group_keys(&self, search: &SpanSearch, list: &str) -> Result<Vec<GroupKey>> {
+        let names = search.captures().iter().map(String::as_str);
+        // Names of columns are without regard to case.
+        let written = list.split(',').map(str::trim);
+        let is_declared = |name: &&str| {
+            let mut declared = self.declared.iter();
+            declared.any(|column| column.name.eq_ignore_ascii_case(name))
+        };
+        let names: Vec<&str> = names.chain(written.filter(is_declared)).collect();
+        let keys = KwicKey::parse_list(list, &names).map_err(|error| self.wrong("by", error))?;
+        let keys = keys.into_iter().map(|key| {
+            let groups = match &key.slot {
+                KwicSlot::Capture(name) if !search.captures().contains(name) => {
+                    self.groups(name)?
+                }
+                _ => None,
+            };
+            Ok(groups.map_or_else(|| GroupKey::Words(key), GroupKey::Metadata))
+        });
+        keys.collect()
+    }
+
     fn frequency_rows(&self) -> Result<Vec<RowValues>> {
         let keys = match self.call.text("by") {
             None => "hit",
@@ -405,15 +455,15 @@ impl SearchScan {
         };
         let per = self.call.number("per").unwrap_or(1e6);
         let search = self.search()?;
-        let keys = self.keys(&search, "by", keys)?;
-        let total = search.view().total_words() as f64;
-        let found = self.ask(move |_, run| frequencies(&search, &keys, run))?;
+        let keys = self.group_keys(&search, keys)?;
+        let of = self.subcorpus();
+        let found = self.ask(move |_, run| frequencies(&search, &of, &keys, run))?;
         let rows = found.into_iter().map(|group| {
             vec![
-                text_or_blob(group.text),
+                group.text.map_or(Value::Null, text_or_blob),
                 from_count(group.count),
                 from_count(group.files),
-                Value::Real(group.count as f64 / total * per),
+                Value::Real(group.count as f64 / group.words as f64 * per),
             ]
         });
         Ok(rows.collect())
@@ -431,7 +481,8 @@ impl SearchScan {
             has_window_factor: call.integer("window_factor").unwrap_or(1) != 0,
         };
         let search = self.search()?;
-        let found = self.ask(move |_, run| collocations(&search, &request, run))?;
+        let of = self.subcorpus();
+        let found = self.ask(move |_, run| collocations(&search, &of, &request, run))?;
         let view = self.reader.view();
         let rows = found.into_iter().map(|collocate| {
             let mut row = vec![
@@ -450,12 +501,17 @@ impl SearchScan {
         let measures = KeynessMeasure::parse_list(&call.measures.join(","))
             .map_err(|error| self.wrong("measures", error))?;
         let minimum = call.integer("min").unwrap_or(3) as u64;
-        let files = match call.text("files") {
-            None => None,
-            Some(pattern) => Some(self.files_like(pattern)?),
-        };
+        let mut files = self.request.files.as_deref().map(<[u32]>::to_vec);
+        if let Some(pattern) = call.text("files") {
+            let mut like = self.files_like(pattern)?;
+            if let Some(among) = &files {
+                like.retain(|file| among.binary_search(file).is_ok());
+            }
+            files = Some(like);
+        }
         if files.is_none() && self.reference.is_none() {
-            let reason = "nothing to compare with; hint: name another corpus, or some files by `files => 'pattern'`";
+            let reason = "nothing to compare with; hint: name another corpus, or some files by `files => 'pattern'` or by \
+                          conditions on metadata";
             return Err(self.wrong("reference", reason));
         }
         let other = self.reference.clone();
@@ -464,7 +520,8 @@ impl SearchScan {
                 Some(other) => Reference::Corpus(other.view()),
                 None => Reference::Rest,
             };
-            keywords(view, files.as_deref(), &reference, &measures, minimum, run)
+            let of = Subcorpus::new(view, files.as_deref());
+            keywords(view, &of, &reference, &measures, minimum, run)
         })?;
         let view = self.reader.view();
         let million = |count: u64, size: u64| {
@@ -501,55 +558,75 @@ impl SearchScan {
     }
 
     /// The parts that the arguments name.
-    fn parts(&self, default: CorpusParts) -> Result<CorpusParts> {
-        match (self.call.text("by"), self.call.integer("slices")) {
+    fn parts(&self, default: NamedParts) -> Result<NamedParts> {
+        let (by, slices) = (self.call.text("by"), self.call.integer("slices"));
+        match (by, slices) {
             (None, None) => Ok(default),
-            (Some("file"), None) => Ok(CorpusParts::Files),
-            (None, Some(slices)) => Ok(CorpusParts::Slices(slices as u64)),
-            (Some("file"), Some(_)) => {
+            (Some("file"), None) => Ok(NamedParts::Files),
+            (None, Some(slices)) => Ok(NamedParts::Slices(slices as u64)),
+            (Some(name), None) => match self.groups(name)? {
+                Some(groups) => Ok(NamedParts::Groups(groups)),
+                None => {
+                    let reason = format!(
+                        "no such part `{name}`; hint: write `by => 'file'`, the name of a column of metadata, or `slices => 100`"
+                    );
+                    Err(self.wrong("by", reason))
+                }
+            },
+            (Some(_), Some(_)) => {
                 let reason = "parts are files or slices; hint: leave out `by` or `slices`";
-                Err(self.wrong("by", reason))
-            }
-            (Some(other), _) => {
-                let reason = format!(
-                    "no such part `{other}`; hint: write `by => 'file'` or `slices => 100`"
-                );
                 Err(self.wrong("by", reason))
             }
         }
     }
 
-    fn dispersion_rows(&self) -> Result<Vec<RowValues>> {
-        let parts = self.parts(CorpusParts::Files)?;
-        let search = self.search()?;
-        let (by_parts, by_places) = self.ask(move |_, run| dispersion(&search, parts, run))?;
-        Ok(vec![vec![
-            from_count(by_parts.hits),
-            from_count(by_parts.parts),
-            from_count(by_parts.range),
-            real(by_parts.dp),
-            real(by_parts.dp_norm),
-            real(by_parts.juilland_d),
-            real(by_parts.carroll_d2),
-            real(by_parts.rosengren_s),
-            real(by_parts.kl_divergence),
-            real(by_places.arf),
-            real(by_places.ald),
-            real(by_places.awt),
-        ]])
+    fn dispersion_rows(&mut self) -> Result<Vec<RowValues>> {
+        let (parts, of) = (self.parts(NamedParts::Files)?, self.subcorpus());
+        if self.query.is_some() {
+            let search = self.search()?;
+            let work = move |_: &Arc<CorpusView>, run: Run<'_>| {
+                dispersion(&search, &of, parts.as_parts(), run)
+            };
+            let (by_parts, by_places) = self.ask(work)?;
+            return Ok(vec![dispersion_row(&by_parts, &by_places, Value::Null)]);
+        }
+        if matches!(parts, NamedParts::Groups(_)) {
+            let reason = "words are measured over files or slices; hint: write `by => 'file'` or `slices => 100`, or a query";
+            return Err(self.wrong("by", reason));
+        }
+        let words = self.reader.view().vocabulary()?.len() as u64;
+        self.held
+            .reserve("the dispersion of words", words * WORD_BYTES)?;
+        let found =
+            self.ask(move |view, run| dispersion_of_words(view, &of, parts.as_parts(), run))?;
+        let view = self.reader.view();
+        let rows = found.into_iter().map(|found| {
+            let word = text_or_blob(view.word(found.word).to_vec());
+            dispersion_row(&found.by_parts, &found.by_places, word)
+        });
+        Ok(rows.collect())
     }
 
     fn distribution_rows(&self) -> Result<Vec<RowValues>> {
-        let parts = self.parts(CorpusParts::Slices(SLICES as u64))?;
-        let search = self.search()?;
-        let found = self.ask(move |_, run| distribution(&search, parts, run))?;
+        let parts = self.parts(NamedParts::Slices(SLICES as u64))?;
+        let (search, of) = (self.search()?, self.subcorpus());
+        let (found, parts) = self.ask(move |_, run| {
+            let found = distribution(&search, &of, parts.as_parts(), run)?;
+            Ok((found, parts))
+        })?;
         let files = self.reader.view().files();
+        let text = |text: &String| Value::Text(text.clone());
         let rows = (1..).zip(found).map(|(number, part): (u64, _)| {
+            let name = match (part.name, &parts) {
+                (PartName::File(file), _) => text(&files[file as usize].name),
+                (PartName::Group(group), NamedParts::Groups(groups)) => {
+                    let value = groups.texts[group as usize].as_ref();
+                    value.map_or(Value::Null, text)
+                }
+                _ => Value::Text(number.to_string()),
+            };
             vec![
-                match part.file {
-                    Some(file) => Value::Text(files[file as usize].name.clone()),
-                    None => Value::Text(number.to_string()),
-                },
+                name,
                 from_count(part.position),
                 from_count(part.words),
                 from_count(part.hits),
@@ -561,7 +638,8 @@ impl SearchScan {
 
     fn growth_rows(&self) -> Result<Vec<RowValues>> {
         let steps = self.call.integer("steps").unwrap_or(SLICES) as u64;
-        let points = self.ask(move |view, run| vocabulary_growth(view, steps, run))?;
+        let of = self.subcorpus();
+        let points = self.ask(move |view, run| vocabulary_growth(view, &of, steps, run))?;
         let rows = points.into_iter().map(|point| {
             vec![
                 from_count(point.tokens),
@@ -572,6 +650,42 @@ impl SearchScan {
         });
         Ok(rows.collect())
     }
+}
+
+/// The parts of a corpus that arguments name.
+enum NamedParts {
+    Files,
+    Groups(FileGroups),
+    Slices(u64),
+}
+
+impl NamedParts {
+    fn as_parts(&self) -> CorpusParts<'_> {
+        match self {
+            NamedParts::Files => CorpusParts::Files,
+            NamedParts::Groups(groups) => CorpusParts::Groups(groups),
+            NamedParts::Slices(slices) => CorpusParts::Slices(*slices),
+        }
+    }
+}
+
+/// A row of `dispersion`; its word is NULL where a query was measured.
+fn dispersion_row(by_parts: &PartMeasures, by_places: &PositionMeasures, word: Value) -> RowValues {
+    vec![
+        from_count(by_parts.hits),
+        from_count(by_parts.parts),
+        from_count(by_parts.range),
+        real(by_parts.dp),
+        real(by_parts.dp_norm),
+        real(by_parts.juilland_d),
+        real(by_parts.carroll_d2),
+        real(by_parts.rosengren_s),
+        real(by_parts.kl_divergence),
+        real(by_places.arf),
+        real(by_places.ald),
+        real(by_places.awt),
+        word,
+    ]
 }
 
 /// `[]`: every word is a hit.

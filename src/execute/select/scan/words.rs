@@ -100,13 +100,16 @@ fn start(task: &SequenceTask, method: WordMethod) -> Result<Box<dyn RowCursor>> 
         WordMethod::LookUp { at_once: true } => look_up_at_once(question)?,
         WordMethod::LookUp { at_once: false } => look_up(question)?,
         WordMethod::CountByFile(words) => {
-            let counts = task.answer(move |view, run| view.files_of_words(&words, run))?;
-            of_files(question, &counts)
+            let found = task.answer(move |view, run| view.files_of_words(&words, run))?;
+            of_files(question, |file| {
+                let found_file = found.binary_search_by_key(&file, |(file, _)| *file);
+                found_file.map_or(0, |at| found[at].1)
+            })
         }
         WordMethod::CountSetByFile => {
             let marks = question.wanted_words()?.marks.unwrap_or_default();
             let counts = task.answer(move |view, run| view.word_set_counts(&marks, run))?;
-            of_files(question, &counts)
+            of_files(question, |file| counts[file as usize])
         }
         WordMethod::Totals | WordMethod::TotalsOfFiles => totals(task)?,
         WordMethod::FileTable => {
@@ -221,10 +224,10 @@ fn sort_by_bytes(
 }
 
 /// The counts of the wanted files, from those of all.
-fn of_files(question: &ScanSpec, counts: &[u64]) -> Vec<CountedWord> {
+fn of_files(question: &ScanSpec, count: impl Fn(u32) -> u64) -> Vec<CountedWord> {
     let files = question.asked.files.numbers().iter();
     files
-        .map(|&file| CountedWord::of_file(file, counts[file as usize]))
+        .map(|&file| CountedWord::of_file(file, count(file)))
         .collect()
 }
 
