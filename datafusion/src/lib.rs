@@ -22,7 +22,6 @@
 
 #![forbid(unsafe_code)]
 
-mod arrays;
 mod catalog;
 mod dynamic;
 mod filter;
@@ -38,8 +37,6 @@ mod scan;
 mod source;
 mod statement;
 mod table;
-mod text_arrays;
-mod text_views;
 mod workers;
 
 pub use catalog::{

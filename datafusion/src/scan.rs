@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err};
+use datafusion::common::{Statistics, exec_datafusion_err, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -37,8 +37,8 @@ use futures::{Stream, TryStreamExt, stream};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use zipfdb::batch::Batch;
 use zipfdb::{InterruptHandle, Reader, Value};
+use zipfdb_arrow::array;
 
-use crate::arrays::array;
 use crate::dynamic;
 use crate::filter::translate_each;
 use crate::relation::{Relation, failed};
@@ -419,7 +419,8 @@ impl ScanRun {
         let columns = (batch.into_columns().into_iter())
             .zip(fields)
             .map(|(column, field)| array(column, field, &self.source.texts));
-        let columns = columns.collect::<Result<_>>()?;
+        let columns = columns.collect::<zipfdb_arrow::Result<_>>();
+        let columns = columns.map_err(|error| exec_datafusion_err!("{error}"))?;
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use zipfdb::{Database, Reader};
+use zipfdb_arrow::TextArrays;
 
-use crate::text_arrays::TextArrays;
 use crate::workers::{WorkerPool, WorkerSegments};
 
 /// What tables read from.

@@ -30,6 +30,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 use zipfdb::{Database, Error, InterruptHandle, Reader, Row, Value};
+use zipfdb_arrow::TextArrays;
 use zipfdb_remote::{CacheOptions, ImportedPart, PartMeans, RemoteStore};
 
 use super::pool::bearer;
@@ -38,7 +39,6 @@ use super::{AUTHORIZATION, MESSAGE_BYTES_MAX, Task};
 use crate::scan::ScanRun;
 use crate::source::{CorpusSource, blocking};
 use crate::statement::{quoted_name, quoted_text};
-use crate::text_arrays::TextArrays;
 
 /// Versions that are open at once.
 const VERSIONS_MAX: usize = 2;

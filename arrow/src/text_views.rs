@@ -2,8 +2,10 @@
 //!
 //! Invariant: a view holds a text of up to twelve bytes itself; a longer one lies in a block that it points into.
 
-use datafusion::arrow::array::{MAX_INLINE_VIEW_LEN, StringViewArray, make_view};
-use datafusion::arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_array::StringViewArray;
+use arrow_array::builder::make_view;
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_data::MAX_INLINE_VIEW_LEN;
 
 /// Bytes of a block that views point into; a longer text has a block of its own. Views have 32-bit offsets.
 const BLOCK_BYTES: usize = 1 << 24;
