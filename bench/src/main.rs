@@ -17,6 +17,7 @@ mod ingest;
 mod intersect;
 mod lookups;
 mod memory;
+mod records;
 mod report;
 mod scan;
 mod search;
@@ -65,6 +66,8 @@ enum Suite {
     Sql(Options),
     /// Searches: files by query, regular expressions, spans, phrases of any length, places; ours, SQLite FTS5, tantivy and ripgrep.
     Search(search::SearchOptions),
+    /// Many small texts with metadata: import, size, look-ups, counts by year and author; ours and SQLite FTS5.
+    Records(records::RecordsOptions),
     /// Text to tokens on one thread, by tokenizer: MB/s, with and without interning.
     Tokenize(Options),
     /// Packed text in blocks for warps: ratios, MB/s of each way to unpack, on a device too; zlib, LZ4, Snappy and Zstd.
@@ -98,6 +101,9 @@ enum Suite {
     /// One engine's searches; prints its outcome as JSON. The suite starts it.
     #[command(hide = true)]
     SearchChild(search::Job),
+    /// One step of suite `records`; prints its outcome as JSON. The suite starts it.
+    #[command(hide = true)]
+    RecordsChild(records::Job),
 }
 
 /// What all suites take.
@@ -148,6 +154,8 @@ fn main() -> ExitCode {
         Suite::Calibrate(options) => calibrate::run(&options),
         Suite::Search(options) => search::run(&options),
         Suite::SearchChild(job) => search::run_child(&job),
+        Suite::Records(options) => records::run(&options),
+        Suite::RecordsChild(job) => records::run_child(&job),
         Suite::Lookups(options) => lookups::run(&options),
         Suite::Report(options) => report::run(&options),
         Suite::Updates(options) => updates::run(&options),

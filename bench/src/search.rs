@@ -13,7 +13,7 @@ mod plain;
 mod query;
 mod revisions;
 mod spans;
-mod timed;
+pub mod timed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Suite `search` on a corpus of a few files: all parts run, engines agree, and the JSON has the tables.
+//! Suites `search` and `records` on a corpus of a few files: all parts run, engines agree, and the JSON has the tables.
 //!
 //! Nothing depends on time: a row is there or not, and an answer is compared by the suite itself. Needs the feature
 //! `smoke-tests`, since it builds the other engines.
@@ -128,4 +128,48 @@ fn files_are_cut_into_pages() {
     assert_eq!(corpus["name"], "corpus-pages");
     assert!(corpus["files"].as_u64().expect("a number") > 50);
     assert_eq!(rows(&json, 0, "files, us").len(), 14);
+}
+
+#[test]
+fn records_of_all_workloads_come_in_and_are_counted() {
+    let scratch = tempfile::tempdir().expect("a temporary directory");
+    let [corpus, json, kept] =
+        ["corpus", "records.json", "kept"].map(|name| scratch.path().join(name));
+    write_corpus(&corpus).expect("files");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zipfdb-bench"));
+    command.args([
+        "records", "--runs", "1", "--scale", "0.001", "--word", "quick",
+    ]);
+    command
+        .arg("--corpus")
+        .arg(&corpus)
+        .arg("--json")
+        .arg(&json);
+    command
+        .arg("--keep")
+        .arg(&kept)
+        .arg("--directory")
+        .arg(scratch.path());
+    let output = command.output().expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = fs::read_to_string(&json).expect("JSON");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    let names = ["posts", "short", "log", "files", "archive"];
+    for (number, name) in names.into_iter().enumerate() {
+        let found = json["corpora"][number]["name"].as_str().expect("a name");
+        assert_eq!(found, format!("{name} of corpus"));
+        let imports = rows(&json, number, "import");
+        assert!(imports.contains(&"ZipfDB, COPY".to_owned()), "{imports:?}");
+        let questions = rows(&json, number, "ms");
+        assert!(
+            questions.contains(&"10000 look-ups by name".to_owned()),
+            "{questions:?}"
+        );
+    }
+    assert!(kept.join("posts.jsonl").is_file());
+    assert!(kept.join("access.log").is_file());
 }

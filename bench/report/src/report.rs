@@ -11,7 +11,7 @@ use crate::table::markdown;
 use crate::{Cell, Envelope, MeasuredCorpus, Result, Table, digits};
 
 /// Suites in the order of their sections.
-const SUITES: [&str; 14] = [
+const SUITES: [&str; 15] = [
     "size",
     "ingest",
     "tasks",
@@ -20,6 +20,7 @@ const SUITES: [&str; 14] = [
     "cold",
     "sql",
     "updates",
+    "records",
     "tadoc",
     "tokenize",
     "codec",
