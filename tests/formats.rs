@@ -114,7 +114,10 @@ fn a_path_that_names_a_format_is_unpacked_and_cut_into_records() {
     );
     assert_eq!(
         notices,
-        ["fields of 1 records were left out, as the corpus has no columns for them: day, likes"]
+        [
+            "fields of 1 records were left out, as the corpus has no columns for them: day, likes; \
+             hint: create_columns = true makes columns for fields of records"
+        ]
     );
     let counts = fixture
         .database
@@ -197,16 +200,17 @@ fn nothing_is_copied_if_a_record_cannot_be_read_and_all_others_if_it_is_skipped(
                 .strip_prefix(fixture.folder.path().join("in"))
                 .unwrap();
             let reason = left.reason.split("; hint").next().unwrap();
-            format!("{}: {reason}", path.display())
+            let (line, column) = (left.line, left.column);
+            format!("{} {line} {column}: {reason}", path.display())
         })
         .collect();
     let fault = "it is no JSON object: expected value";
     assert_eq!(
         unreadable,
         [
-            "cut.jsonl.gz: line 3: it ends too early".to_owned(),
-            format!("x.tar/y.jsonl: line 2, column 9: {fault}"),
-            "x.tar/y.jsonl: line 4: file name \"../x\": it is no relative path".to_owned(),
+            "cut.jsonl.gz 3 0: it ends too early".to_owned(),
+            format!("x.tar/y.jsonl 2 9: {fault}"),
+            "x.tar/y.jsonl 4 0: file name \"../x\": it is no relative path".to_owned(),
         ]
     );
     let names: Vec<String> = fixture

@@ -1,7 +1,6 @@
 //! `grep()` and `lines()` give what a search of the plain text gives: random expressions, random texts, edits, files in several
 //! segments, packed text.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 
@@ -9,21 +8,17 @@ use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
 use zipfdb::ingest::CopyOptions;
 use zipfdb::{Corpus, CorpusSettings, Database, IngestMode, Value};
+use zipfdb_test_model::{Texts, edit_at_random};
+use zipfdb_test_support::harness::Random;
 
-type Texts = BTreeMap<String, Vec<u8>>;
+/// What tests draw.
+trait Draw {
+    fn one<'a, T>(&mut self, all: &'a [T]) -> &'a T;
+    fn text(&mut self, pieces: usize) -> Vec<u8>;
+    fn expression(&mut self, depth: usize) -> String;
+}
 
-/// Splitmix64.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
-    }
-
+impl Draw for Random {
     fn one<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
@@ -229,7 +224,7 @@ fn check(database: &Database, texts: &Texts, expression: &str, flags: &str) {
 }
 
 /// Conditions on content find the files that a search of the plain text finds.
-fn check_conditions(database: &Database, texts: &Texts, numbers: &mut Numbers) {
+fn check_conditions(database: &Database, texts: &Texts, numbers: &mut Random) {
     let (mut literal, is_long) = (numbers.text(3), numbers.below(2) == 0);
     if is_long {
         literal = literal.repeat(4);
@@ -266,7 +261,7 @@ fn check_conditions(database: &Database, texts: &Texts, numbers: &mut Numbers) {
     }
 }
 
-fn check_all(database: &Database, texts: &Texts, numbers: &mut Numbers, expressions: usize) {
+fn check_all(database: &Database, texts: &Texts, numbers: &mut Random, expressions: usize) {
     let found = database.query("SELECT * FROM lines('c')", ()).unwrap();
     let expected = lines(texts);
     assert_eq!(texts_of(found), expected);
@@ -289,35 +284,15 @@ fn check_all(database: &Database, texts: &Texts, numbers: &mut Numbers, expressi
     }
 }
 
-fn edit(numbers: &mut Numbers, corpus: &Corpus, texts: &mut Texts) {
-    let name = format!("d/{}", numbers.below(6));
-    let count = 1 + numbers.below(12);
-    let text = numbers.text(count);
-    let size = texts.get(&name).map(Vec::len);
-    match (numbers.below(10), size) {
-        (0, Some(_)) => {
-            corpus.delete_many(&[&name]).unwrap();
-            texts.remove(&name);
-        }
-        (1, _) => {
-            corpus.replace_many(&[(&name, &text)]).unwrap();
-            texts.insert(name, text);
-        }
-        (2..8, Some(size)) => {
-            let at = numbers.below(size + 1);
-            corpus.insert_many(&[(&name, at as u64, &text)]).unwrap();
-            texts.get_mut(&name).unwrap().splice(at..at, text);
-        }
-        _ => {
-            corpus.append_many(&[(&name, &text)]).unwrap();
-            texts.entry(name).or_default().extend(text);
-        }
-    }
+fn edit(random: &mut Random, corpus: &Corpus, texts: &mut Texts) {
+    let count = 1 + random.below(12);
+    let text = random.text(count);
+    edit_at_random(random, corpus, texts, 6, text);
 }
 
 /// A database with corpus `c`, whose files lie in several segments.
 fn database(
-    numbers: &mut Numbers,
+    numbers: &mut Random,
     texts: &mut Texts,
     options: &CopyOptions,
 ) -> (tempfile::TempDir, Database) {
@@ -356,7 +331,7 @@ fn matches_and_lines_are_those_of_the_plain_text_with_edits() {
         (1, IngestMode::Grammar),
         (2, IngestMode::Fast),
     ] {
-        let (mut numbers, mut texts) = (Numbers(seed), Texts::new());
+        let (mut numbers, mut texts) = (Random::new(seed), Texts::new());
         let options = CopyOptions {
             ingest: Some(ingest),
             ..CopyOptions::default()

@@ -13,8 +13,10 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree};
 
 /// The crates, by their roots.
-const ROOTS: [&str; 12] = [
+const ROOTS: [&str; 15] = [
     "src/lib.rs",
+    "arrow/src/lib.rs",
+    "python/src/lib.rs",
     "formats/src/lib.rs",
     "search/src/lib.rs",
     "sql/src/lib.rs",
@@ -24,6 +26,7 @@ const ROOTS: [&str; 12] = [
     "bench/report/src/lib.rs",
     "cli/src/main.rs",
     "datafusion/src/lib.rs",
+    "ffi/src/lib.rs",
     "scripts/attack/main.rs",
     "scripts/cliffs/main.rs",
 ];

@@ -51,7 +51,7 @@ pub(crate) const SEARCHES: [&str; 16] = [
 ];
 
 /// Statements on the corpora `c` and `other`; `?` is a span.
-const STATEMENTS: [&str; 28] = [
+const STATEMENTS: [&str; 30] = [
     "SELECT * FROM hits('c', ?)",
     "SELECT file, COUNT(*) FROM hits('c', ?) GROUP BY file ORDER BY file",
     "SELECT * FROM concordance('c', ?)",
@@ -69,6 +69,8 @@ const STATEMENTS: [&str; 28] = [
     "SELECT * FROM collocations('c', ?, window => '0:2', measures => 'g2,fisher,dice', window_factor => 0)",
     "SELECT * FROM dispersion('c', ?)",
     "SELECT * FROM dispersion('c', ?, slices => 3)",
+    "SELECT * FROM dispersion('c')",
+    "SELECT * FROM dispersion('c', slices => 5)",
     "SELECT * FROM distribution('c', ?, slices => 7)",
     "SELECT * FROM distribution('c', ?, by => 'file')",
     "SELECT * FROM distribution('c', ?)",
@@ -225,10 +227,141 @@ fn answers_do_not_depend_on_segments_and_edits() {
         .unwrap();
 }
 
+/// Statements on the corpus `c`, with a place for a condition; `?` is a span.
+const OF_SUBCORPORA: [&str; 11] = [
+    "SELECT * FROM frequencies('c', ?, by => 'R1:i,file') {}",
+    "SELECT * FROM frequencies('c') {}",
+    "SELECT * FROM collocations('c', ?, window => '2:3', min => 1) {}",
+    "SELECT * FROM collocations('c', ?, window => '13:1', min => 1) {}",
+    "SELECT * FROM dispersion('c', ?) {}",
+    "SELECT * FROM dispersion('c', ?, slices => 3) {}",
+    "SELECT * FROM dispersion('c') {}",
+    "SELECT * FROM distribution('c', ?, by => 'file') {}",
+    "SELECT * FROM distribution('c', ?, slices => 4) {}",
+    "SELECT * FROM keywords('c', 'other', min => 1) {}",
+    "SELECT * FROM vocabulary_growth('c', steps => 5) {}",
+];
+
+#[test]
+fn statistics_of_files_with_a_value_are_those_of_a_corpus_of_them() {
+    let value_of = |file: &str| ["x", "y", ""][file.bytes().map(usize::from).sum::<usize>() % 3];
+    let input = (
+        prop::collection::vec(text(), 3..6),
+        prop::collection::vec(edit(), 0..5),
+        0..SPANS.len(),
+        any::<bool>(),
+    );
+    let check = |texts: &[String], edits: &[Edit], span: usize, has_segments: bool| {
+        let (_folder, database, mut plain) = corpus(texts);
+        other(&database);
+        for edit in edits {
+            apply(&database, &mut plain, edit);
+        }
+        database
+            .execute_batch("ALTER CORPUS c ADD COLUMN lang TEXT")
+            .unwrap();
+        for file in plain.keys().filter(|file| !value_of(file).is_empty()) {
+            let sql = "UPDATE c SET lang = ? WHERE file = ?";
+            database
+                .execute(sql, params![value_of(file), file.as_str()])
+                .unwrap();
+        }
+        if has_segments {
+            database.execute_batch("RECOMPRESS c").unwrap();
+        }
+        let of_value = |value: &str| {
+            let files = plain.iter().filter(|(file, _)| value_of(file) == value);
+            files
+                .map(|(file, text)| (file.clone(), text.clone()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let mut groups: Vec<(Value, i64, i64)> = Vec::new();
+        for value in ["x", "y", ""] {
+            let condition = match value {
+                "" => "WHERE lang IS NULL".to_owned(),
+                value => format!("WHERE LANG = '{value}'"),
+            };
+            let files = of_value(value);
+            let (_folder, alone) = fresh(&files);
+            let spans = SPANS.into_iter().cycle().skip(span);
+            for (statement, span) in OF_SUBCORPORA.into_iter().zip(spans) {
+                let sql = statement.replacen('?', &format!("'{span}'"), 1);
+                assert_eq!(
+                    rows(&database, &sql.replace("{}", &condition)),
+                    rows(&alone, &sql.replace("{}", "")),
+                    "{sql} {condition} in {plain:?}"
+                );
+            }
+            let names: Vec<&String> = files.keys().collect();
+            if let [name] = names[..] {
+                let keywords = |rest: &str| {
+                    rows(
+                        &database,
+                        &format!("SELECT * FROM keywords('c', min => 1{rest}"),
+                    )
+                };
+                assert_eq!(
+                    keywords(&format!(") {condition}")),
+                    keywords(&format!(", files => '{name}')"))
+                );
+            }
+            let spans = self::spans(&alone, SPANS[span]);
+            let size = size(&words(&files)) as i64;
+            if size > 0 {
+                let value = match value {
+                    "" => Value::Null,
+                    value => Value::Text(value.to_owned()),
+                };
+                groups.push((value, size, spans.len() as i64));
+            }
+        }
+        let order = |row: &Row| format!("{:?}", row[0]);
+        let sorted = |mut rows: Vec<Row>| {
+            rows.sort_by_key(order);
+            rows
+        };
+        let rate = |size: i64, hits: i64| Value::Real(hits as f64 / size as f64 * 1e6);
+        let span = SPANS[span];
+        let sql = format!(
+            "SELECT part, words, hits, per_million FROM distribution('c', '{span}', by => 'Lang')"
+        );
+        let wanted = groups.iter().map(|(value, size, hits)| {
+            let numbers = [*size, *hits].map(Value::Integer);
+            let start = std::iter::once(value.clone()).chain(numbers);
+            start.chain([rate(*size, *hits)]).collect()
+        });
+        assert_eq!(
+            sorted(rows(&database, &sql)),
+            sorted(wanted.collect()),
+            "{plain:?}"
+        );
+        let sql =
+            format!("SELECT text, count, relative FROM frequencies('c', '{span}', by => 'lang')");
+        let with_hits = groups.iter().filter(|(.., hits)| *hits > 0);
+        let wanted = with_hits.map(|(value, size, hits)| {
+            vec![value.clone(), Value::Integer(*hits), rate(*size, *hits)]
+        });
+        assert_eq!(
+            sorted(rows(&database, &sql)),
+            sorted(wanted.collect()),
+            "{plain:?}"
+        );
+        let sql = format!("SELECT range FROM dispersion('c', '{span}', by => 'lang')");
+        let range = groups.iter().filter(|(.., hits)| *hits > 0).count();
+        assert_eq!(rows(&database, &sql), [[Value::Integer(range as i64)]]);
+    };
+    runner(4)
+        .run(&input, |(texts, edits, span, has_segments)| {
+            check(&texts, &edits, span, has_segments);
+            Ok(())
+        })
+        .unwrap();
+}
+
 /// The words of each file.
 pub(crate) type Words<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
-fn words(plain: &BTreeMap<String, String>) -> Words<'_> {
+pub(crate) fn words(plain: &BTreeMap<String, String>) -> Words<'_> {
     let files = plain.iter();
     files
         .map(|(file, text)| (file.as_str(), text.unicode_words().collect()))
@@ -592,6 +725,32 @@ fn assert_spread(database: &Database, words: &Words<'_>, query: &str) {
     }
 }
 
+/// Every word is measured as a query for it is.
+fn assert_spread_of_words(database: &Database, words: &Words<'_>) {
+    for argument in ["by => 'file'", "slices => 4"] {
+        let found = rows(
+            database,
+            &format!("SELECT * FROM dispersion('c', {argument})"),
+        );
+        assert_eq!(found.len(), totals(words).len(), "{words:?}");
+        for row in found {
+            let Some((Value::Text(word), measures)) = row.split_last() else {
+                panic!("{row:?}")
+            };
+            let sql = format!("SELECT * FROM dispersion('c', '[word=\"{word}\"]', {argument})");
+            let of_query = rows(database, &sql).remove(0);
+            for (found, wanted) in measures.iter().zip(&of_query) {
+                match (found, wanted) {
+                    (Value::Real(found), Value::Real(wanted)) => {
+                        assert!(near(Some(*found), Some(*wanted)), "{sql} in {words:?}");
+                    }
+                    (found, wanted) => assert_eq!(found, wanted, "{sql} in {words:?}"),
+                }
+            }
+        }
+    }
+}
+
 fn assert_growth(database: &Database, words: &Words<'_>, steps: u64) {
     let all: Vec<&str> = words.values().flatten().copied().collect();
     let step = (all.len() as u64).div_ceil(steps).max(1) as usize;
@@ -730,6 +889,8 @@ fn statistics_are_those_of_the_plain_text() {
                 }
                 assert_collocations(&database, &words, query, (2, 3), true);
                 assert_collocations(&database, &words, query, (0, 1), false);
+                assert_collocations(&database, &words, query, (12, 5), true);
+                assert_collocations(&database, &words, query, (1, 13), true);
                 assert_spread(&database, &words, query);
                 for keys in ["R1", "R2:i,-L1", "-file,H-1", "-position,hit"] {
                     assert_sorted(&database, &words, query, keys);
@@ -740,6 +901,7 @@ fn statistics_are_those_of_the_plain_text() {
             assert_sorted(&database, &words, "A:\"a\" B:[]", "-B,R1");
             assert_keywords(&database, &words, "0*", |file| file.starts_with('0'));
             assert_keywords(&database, &words, "*", |_| true);
+            assert_spread_of_words(&database, &words);
             for steps in [1, 3, 100] {
                 assert_growth(&database, &words, steps);
             }
@@ -1059,7 +1221,9 @@ fn corpora_and_files_without_words_have_answers() {
 #[test]
 fn errors_name_the_argument_and_the_remedy() {
     let database = Database::in_memory().unwrap();
-    database.execute_batch("CREATE CORPUS c").unwrap();
+    database
+        .execute_batch("CREATE CORPUS c (kind TEXT)")
+        .unwrap();
     insert(&database, "c", "x", "a b c");
     let mut failed = String::new();
     for (call, parts) in [
@@ -1167,14 +1331,27 @@ fn errors_name_the_argument_and_the_remedy() {
         (
             "keywords('c')",
             &[
-                "reference of keywords(): nothing to compare with; hint: name another corpus, or some files by `files => 'pattern'`",
+                "reference of keywords(): nothing to compare with; hint: name another corpus, or some files by `files => 'pattern'` or by \
+                 conditions on metadata",
             ],
         ),
         (
             "dispersion('c', '\"a\"', by => 'page')",
             &[
-                "by of dispersion(): no such part `page`; hint: write `by => 'file'` or `slices => 100`",
+                "by of dispersion(): no such part `page`; hint: write `by => 'file'`, the name of a column of metadata, or `slices => 100`",
             ],
+        ),
+        (
+            "dispersion('c', by => 'kind')",
+            &["words are measured over files or slices; hint: write `by => 'file'`"],
+        ),
+        (
+            "frequencies('c') WHERE kind = 'x' OR count > 1",
+            &["column \"kind\": a row is of many files", "hint: "],
+        ),
+        (
+            "(SELECT kind FROM collocations('c', '\"a\"'))",
+            &["column \"kind\": a row is of many files", "hint: "],
         ),
         (
             "distribution('c', '\"a\"', by => 'file', slices => 3)",

@@ -1,6 +1,5 @@
 //! Edits through the public API, against a map from names to texts: reopened, recompressed, in transactions.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Mutex;
 
@@ -9,64 +8,31 @@ use zipfdb::ingest::{CopyOptions, NoProgress, Progress};
 use zipfdb::mixed::{Answer, Operation};
 
 use zipfdb::{Corpus, CorpusSettings, Database, Error, Tokenizer, Value};
+use zipfdb_test_model::{Texts, edit_at_random};
+use zipfdb_test_support::harness::Random;
 
-type Texts = BTreeMap<String, Vec<u8>>;
-
-/// Splitmix64.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
-    }
-
-    fn text(&mut self, words: usize) -> Vec<u8> {
-        const WORDS: [&str; 10] = [
-            "the ",
-            "cat ",
-            "sat",
-            " on ",
-            "mat. ",
-            "\n",
-            "caf\u{e9} ",
-            "3.14 ",
-            "don't ",
-            "x",
-        ];
-        let words = (0..words).map(|_| WORDS[self.below(WORDS.len())]);
-        words.collect::<String>().into_bytes()
-    }
+fn text(random: &mut Random, words: usize) -> Vec<u8> {
+    const WORDS: [&str; 10] = [
+        "the ",
+        "cat ",
+        "sat",
+        " on ",
+        "mat. ",
+        "\n",
+        "caf\u{e9} ",
+        "3.14 ",
+        "don't ",
+        "x",
+    ];
+    let words = (0..words).map(|_| WORDS[random.below(WORDS.len())]);
+    words.collect::<String>().into_bytes()
 }
 
 /// A random edit of corpus and texts.
-fn edit(numbers: &mut Numbers, corpus: &Corpus, texts: &mut Texts) {
-    let name = format!("d/{}", numbers.below(8));
-    let count = 1 + numbers.below(12);
-    let text = numbers.text(count);
-    let size = texts.get(&name).map(Vec::len);
-    match (numbers.below(10), size) {
-        (0, Some(_)) => {
-            corpus.delete_many(&[&name]).unwrap();
-            texts.remove(&name);
-        }
-        (1, _) => {
-            corpus.replace_many(&[(&name, &text)]).unwrap();
-            texts.insert(name, text);
-        }
-        (2..8, Some(size)) => {
-            let at = numbers.below(size + 1);
-            corpus.insert_many(&[(&name, at as u64, &text)]).unwrap();
-            texts.get_mut(&name).unwrap().splice(at..at, text);
-        }
-        _ => {
-            corpus.append_many(&[(&name, &text)]).unwrap();
-            texts.entry(name).or_default().extend(text);
-        }
-    }
+fn edit(random: &mut Random, corpus: &Corpus, texts: &mut Texts) {
+    let count = 1 + random.below(12);
+    let text = text(random, count);
+    edit_at_random(random, corpus, texts, 8, text);
 }
 
 fn check(corpus: &Corpus, texts: &Texts) {
@@ -99,7 +65,7 @@ fn segment_bytes(corpus: &Corpus) -> Vec<(u64, u64)> {
 fn edits_survive_reopening_and_recompression() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.zdb");
-    let mut numbers = Numbers(1);
+    let mut numbers = Random::new(1);
     let mut texts = Texts::new();
     let mut database = Database::open(&path).unwrap();
     database
@@ -132,7 +98,7 @@ fn edits_survive_reopening_and_recompression() {
 #[test]
 fn recompression_makes_the_segments_of_one_import_of_the_current_texts() {
     let folder = tempfile::tempdir().unwrap();
-    let mut numbers = Numbers(2);
+    let mut numbers = Random::new(2);
     let mut texts = Texts::new();
     let settings = CorpusSettings {
         segment_size: 3_000,
@@ -141,7 +107,7 @@ fn recompression_makes_the_segments_of_one_import_of_the_current_texts() {
     let edited = Database::open(folder.path().join("edited.zdb")).unwrap();
     let corpus = edited.create_corpus("c", settings.clone()).unwrap();
     for name in 0..8 {
-        texts.insert(format!("d/{name}"), numbers.text(900));
+        texts.insert(format!("d/{name}"), text(&mut numbers, 900));
     }
     let import = folder.path().join("import");
     let write = |texts: &Texts| {
@@ -407,7 +373,7 @@ fn words_of_edits_are_found_after_files_with_other_words_were_imported() {
 fn much_that_is_pending_is_recompressed_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.zdb");
-    let mut numbers = Numbers(3);
+    let mut numbers = Random::new(3);
     let mut texts = Texts::new();
     let database = Database::open(&path).unwrap();
     let settings = CorpusSettings {
@@ -427,14 +393,14 @@ fn much_that_is_pending_is_recompressed_in_the_background() {
 
 #[test]
 fn every_operation_of_a_mixed_batch_sees_the_edits_before_it() {
-    let mut numbers = Numbers(4);
+    let mut numbers = Random::new(4);
     let database = Database::options().threads(2).in_memory().unwrap();
     let corpus = database
         .create_corpus("c", CorpusSettings::default())
         .unwrap();
     let mut texts = Texts::new();
     for name in 0..3 {
-        texts.insert(format!("d/{name}"), numbers.text(200));
+        texts.insert(format!("d/{name}"), text(&mut numbers, 200));
     }
     let rows: Vec<_> = texts.iter().collect();
     corpus.append_many(&rows).unwrap();
@@ -443,7 +409,7 @@ fn every_operation_of_a_mixed_batch_sees_the_edits_before_it() {
             corpus.recompress(&NoProgress).unwrap();
         }
         let names: Vec<String> = (0..4).map(|name| format!("d/{name}")).collect();
-        let inserted: Vec<Vec<u8>> = (0..300).map(|_| numbers.text(3)).collect();
+        let inserted: Vec<Vec<u8>> = (0..300).map(|_| text(&mut numbers, 3)).collect();
         let (mut operations, mut expected) = (Vec::new(), Vec::new());
         for text in &inserted {
             let file = &names[numbers.below(4)][..];
@@ -506,13 +472,13 @@ fn every_operation_of_a_mixed_batch_sees_the_edits_before_it() {
 
 #[test]
 fn answers_of_a_mixed_batch_are_those_of_many_small_ones() {
-    let mut numbers = Numbers(5);
+    let mut numbers = Random::new(5);
     let corpora = [(), (), ()].map(|()| {
         let database = Database::options().threads(2).in_memory().unwrap();
         (database.create_corpus("c", CorpusSettings::default())).unwrap()
     });
     let names = ["few", "many", "new"];
-    let texts = [numbers.text(50), numbers.text(900)];
+    let texts = [text(&mut numbers, 50), text(&mut numbers, 900)];
     let rows: Vec<_> = names.iter().zip(&texts).collect();
     for corpus in &corpora {
         corpus.append_many(&rows).unwrap();
@@ -520,7 +486,7 @@ fn answers_of_a_mixed_batch_are_those_of_many_small_ones() {
     }
     // Every file has more edits than its layers take, and one has had some before.
     let mut sizes = [texts[0].len(), texts[1].len(), 0];
-    let edits: Vec<Vec<u8>> = (0..5_000).map(|_| numbers.text(2)).collect();
+    let edits: Vec<Vec<u8>> = (0..5_000).map(|_| text(&mut numbers, 2)).collect();
     let mut operations = Vec::new();
     for text in &edits {
         let at = [1, 1, 1, 1, 1, 0, 2, 2][numbers.below(8)];
@@ -582,8 +548,8 @@ fn words_that_edits_of_a_mixed_batch_join_and_split_are_reported() {
         "\n",
         "\u{200d}",
     ];
-    let mut numbers = Numbers(6);
-    let text = |numbers: &mut Numbers, parts: usize, kinds: usize| {
+    let mut numbers = Random::new(6);
+    let text = |numbers: &mut Random, parts: usize, kinds: usize| {
         let parts = (0..parts).map(|_| PARTS[numbers.below(kinds)]);
         parts.collect::<String>().into_bytes()
     };

@@ -13,7 +13,9 @@ use zipfdb::ingest::{CopyOptions, NoProgress};
 
 use zipfdb::mixed::Operation;
 
-use zipfdb::{CorpusSettings, Database, Durability, Result, Snapshot, Tokenizer, Transaction};
+use zipfdb::{
+    Corpus, CorpusSettings, Database, Durability, Result, Snapshot, Tokenizer, Transaction,
+};
 
 use zipfdb_test_support::harness::Random;
 
@@ -35,6 +37,37 @@ pub fn settings(corpus: &str) -> CorpusSettings {
         segment_size: 500,
         recompress_threshold: 700,
         ..CorpusSettings::default()
+    }
+}
+
+/// Makes a random edit of one of `files` files, with a text: of a corpus and of its texts.
+pub fn edit_at_random(
+    random: &mut Random,
+    corpus: &Corpus,
+    texts: &mut Texts,
+    files: usize,
+    text: Vec<u8>,
+) {
+    let name = format!("d/{}", random.below(files));
+    let size = texts.get(&name).map(Vec::len);
+    match (random.below(10), size) {
+        (0, Some(_)) => {
+            corpus.delete_many(&[&name]).unwrap();
+            texts.remove(&name);
+        }
+        (1, _) => {
+            corpus.replace_many(&[(&name, &text)]).unwrap();
+            texts.insert(name, text);
+        }
+        (2..8, Some(size)) => {
+            let at = random.below(size + 1);
+            corpus.insert_many(&[(&name, at as u64, &text)]).unwrap();
+            texts.get_mut(&name).unwrap().splice(at..at, text);
+        }
+        _ => {
+            corpus.append_many(&[(&name, &text)]).unwrap();
+            texts.entry(name).or_default().extend(text);
+        }
     }
 }
 
