@@ -252,6 +252,7 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "arf",
             "ald",
             "awt",
+            "word",
         ],
     },
     TableFunction {
@@ -379,6 +380,11 @@ pub const TABLE_FUNCTIONS: &[TableFunction] = &[
             "recompressed",
             "form",
         ],
+    },
+    TableFunction {
+        name: "rejects",
+        is_of_corpus: false,
+        columns: &["file", "line", "column", "error"],
     },
     TableFunction {
         name: "settings",
