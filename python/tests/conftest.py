@@ -1,8 +1,13 @@
 """A connection with a small corpus."""
 
+import signal
+
 import pytest
 
 import zipfdb
+
+# A process that was started in the background ignores Ctrl-C, and so would its tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEXTS = {
     "a.txt": "the cat and the dog",
