@@ -2,12 +2,11 @@
 //!
 //! Invariant: a count is that of the current bytes. It is known for files that lie in one segment and have no edits pending, unless
 //! the counter gives up in them; the others are left to the caller, which searches them. Each segment answers by the cheapest of the access
-//! paths below: the steps of the counter over each rule are found once, so nothing is expanded, and an expression that no token begins,
-//! ends or has is not sought in rules.
+//! paths below: the steps of the counter over each rule are found once, so nothing is expanded.
 
 use zipfdb_kernels::{
-    CommonMachine, DEAD, Direction, FileEvents, GrammarView, Halted, Lengths, Machine, MachineStep,
-    SpanMemo, SpanPass, USUAL_STATES_MAX,
+    CommonMachine, DEAD, FileEvents, GrammarView, Halted, Lengths, Machine, MachineStep, SpanPass,
+    USUAL_STATES_MAX,
 };
 use zipfdb_search::grep::MatchCounter;
 use zipfdb_storage::Dictionary;
@@ -150,33 +149,6 @@ fn with_pass<A>(
     work(pass, start)
 }
 
-/// Whether no text over the tokens of a segment has a match.
-fn is_silent(question: &CountQuestion<'_>, segment: &SegmentView, run: Run<'_>) -> Result<bool> {
-    let counter = question.counter;
-    let pass = SpanPass {
-        // Rules and roots are not looked at.
-        view: GrammarView {
-            terminal_count: segment.dictionary()?.len(),
-            rule_offsets: &[],
-            symbols: &[],
-            level_offsets: &[],
-            root_offsets: &[],
-            root: &[],
-        },
-        lengths: &NO_LENGTHS,
-        machine: &CountingTokens {
-            counter,
-            dictionary: segment.dictionary()?,
-        },
-        memo: &SpanMemo::new(0, Direction::Forward, 0),
-        stop: run.stop,
-    };
-    let states = pass.silent_states(u32::from(counter.start()));
-    let states = states.map_err(|_| Error::Interrupted)?;
-    // States are those of the counter, which are u16.
-    Ok(states.is_some_and(|states| states.iter().all(|&state| counter.end(state as u16) == 0)))
-}
-
 impl CountQuestion<'_> {
     /// The matches of a file that was read to its end.
     fn matches(&self, found: FileEvents) -> u64 {
@@ -203,9 +175,6 @@ fn by_rules(
     segment: &SegmentView,
     run: Run<'_>,
 ) -> Result<Vec<Option<u64>>> {
-    if is_silent(question, segment, run)? {
-        return Ok(vec![Some(0); segment.files()?.len()]);
-    }
     let view = segment.view()?;
     with_pass(question, (segment, view), run, |pass, start| {
         // A segment's files are counted by a u32.
@@ -235,9 +204,6 @@ fn by_root_scan(
     segment: &SegmentView,
     run: Run<'_>,
 ) -> Result<Vec<Option<u64>>> {
-    if is_silent(question, segment, run)? {
-        return Ok(vec![Some(0); segment.files()?.len()]);
-    }
     let view = segment.bodies_view()?;
     with_pass(question, (segment, view), run, |pass, start| {
         let parts = segment.scan_roots(run.stop, |fragment| {
