@@ -66,11 +66,12 @@ pub unsafe extern "C" fn zipfdb_transaction_append(
     file: *const c_char,
     text: Text,
 ) -> *mut ErrorHandle {
-    guarded(|| {
-        // SAFETY: by the contract of the function.
-        let (edit, text) = unsafe { (edit(transaction, corpus, file)?, bytes(text, "text")?) };
-        Ok(edit.transaction.append(edit.corpus, edit.file, text)?)
-    })
+    // SAFETY: by the contract of the function.
+    unsafe {
+        edit_text(transaction, corpus, file, text, |edit, text| {
+            edit.transaction.append(edit.corpus, edit.file, text)
+        })
+    }
 }
 
 /// Inserts a text into a file, before the byte `offset`.
@@ -85,13 +86,13 @@ pub unsafe extern "C" fn zipfdb_transaction_insert(
     offset: u64,
     text: Text,
 ) -> *mut ErrorHandle {
-    guarded(|| {
-        // SAFETY: by the contract of the function.
-        let (edit, text) = unsafe { (edit(transaction, corpus, file)?, bytes(text, "text")?) };
-        Ok(edit
-            .transaction
-            .insert(edit.corpus, edit.file, offset, text)?)
-    })
+    // SAFETY: by the contract of the function.
+    unsafe {
+        edit_text(transaction, corpus, file, text, |edit, text| {
+            edit.transaction
+                .insert(edit.corpus, edit.file, offset, text)
+        })
+    }
 }
 
 /// Gives a file another text; it is created if it is missing.
@@ -105,11 +106,12 @@ pub unsafe extern "C" fn zipfdb_transaction_replace(
     file: *const c_char,
     text: Text,
 ) -> *mut ErrorHandle {
-    guarded(|| {
-        // SAFETY: by the contract of the function.
-        let (edit, text) = unsafe { (edit(transaction, corpus, file)?, bytes(text, "text")?) };
-        Ok(edit.transaction.replace(edit.corpus, edit.file, text)?)
-    })
+    // SAFETY: by the contract of the function.
+    unsafe {
+        edit_text(transaction, corpus, file, text, |edit, text| {
+            edit.transaction.replace(edit.corpus, edit.file, text)
+        })
+    }
 }
 
 /// Deletes a file.
@@ -177,4 +179,22 @@ unsafe fn edit<'a>(
             file: c_str(file, "file")?,
         })
     }
+}
+
+/// Makes an edit with a text.
+///
+/// # Safety
+/// As `zipfdb_transaction_append`.
+unsafe fn edit_text(
+    transaction: *mut TransactionHandle,
+    corpus: *const c_char,
+    file: *const c_char,
+    text: Text,
+    make: impl FnOnce(Edit<'_>, &[u8]) -> zipfdb::Result<()>,
+) -> *mut ErrorHandle {
+    guarded(|| {
+        // SAFETY: by the contract of the function.
+        let (edit, text) = unsafe { (edit(transaction, corpus, file)?, bytes(text, "text")?) };
+        Ok(make(edit, text)?)
+    })
 }

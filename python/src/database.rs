@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
-use pyo3::types::PyDict;
 use zipfdb::ingest::{NoProgress, Progress};
 use zipfdb::sql::StatementStream;
 use zipfdb::{InterruptHandle, Statement, Value};
@@ -18,7 +16,7 @@ use crate::errors::{InterfaceError, ProgrammingError, raised, raised_by_arrow};
 use crate::rows::Rows;
 use crate::snapshot::Snapshot;
 use crate::streams::batches;
-use crate::values::{Text, parameters};
+use crate::values::parameters;
 use crate::work::{Held, watched, work};
 
 /// An open database, with transactions of its own.
@@ -77,17 +75,6 @@ impl Database {
             ));
         }
         Ok(())
-    }
-
-    fn edit(&self, py: Python<'_>, corpus: &str, edits: Edits) -> PyResult<()> {
-        let database = self.get()?;
-        self.check_writable(&database)?;
-        let made = work(py, &self.interrupt, || {
-            let mut transaction = database.begin()?;
-            edits.make(&mut transaction, corpus)?;
-            transaction.commit()
-        })?;
-        made.map_err(|error| raised(py, error))
     }
 
     fn answer(
@@ -255,45 +242,16 @@ impl Database {
         run.map_err(|error| raised(py, error))
     }
 
-    /// Appends texts to files of a corpus.
-    fn append(&self, py: Python<'_>, corpus: &str, rows: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.edit(py, corpus, Edits::append(rows)?)
-    }
-
-    /// Inserts texts into files of a corpus.
-    fn insert(
-        &self,
-        py: Python<'_>,
-        corpus: &str,
-        rows: Vec<(PyBackedStr, u64, Text)>,
-    ) -> PyResult<()> {
-        self.edit(py, corpus, Edits::Insert(rows))
-    }
-
-    /// Gives files of a corpus new texts.
-    fn replace(
-        &self,
-        py: Python<'_>,
-        corpus: &str,
-        rows: Vec<(PyBackedStr, Text)>,
-    ) -> PyResult<()> {
-        self.edit(py, corpus, Edits::Replace(rows))
-    }
-
-    /// Deletes files of a corpus.
-    fn delete(&self, py: Python<'_>, corpus: &str, files: Vec<PyBackedStr>) -> PyResult<()> {
-        self.edit(py, corpus, Edits::Delete(files))
-    }
-
-    /// Sets values of a file in declared columns.
-    fn set_metadata(
-        &self,
-        py: Python<'_>,
-        corpus: &str,
-        file: String,
-        values: &Bound<'_, PyDict>,
-    ) -> PyResult<()> {
-        self.edit(py, corpus, Edits::metadata(file, values)?)
+    /// Makes edits of a corpus.
+    fn edit(&self, py: Python<'_>, corpus: &str, edits: &Edits) -> PyResult<()> {
+        let database = self.get()?;
+        self.check_writable(&database)?;
+        let made = work(py, &self.interrupt, || {
+            let mut transaction = database.begin()?;
+            edits.make(&mut transaction, corpus)?;
+            transaction.commit()
+        })?;
+        made.map_err(|error| raised(py, error))
     }
 
     /// Appends the rows of a stream of Arrow to files of a corpus, and returns their number.
@@ -484,11 +442,6 @@ impl Transaction {
         })?
     }
 
-    fn edit(&self, py: Python<'_>, corpus: &str, edits: Edits) -> PyResult<()> {
-        let made = self.with(py, |transaction| edits.make(transaction, corpus))?;
-        made.map_err(|error| raised(py, error))
-    }
-
     /// Takes the edits out, which ends the transaction.
     fn take(&self) -> PyResult<Option<zipfdb::Transaction>> {
         let edits = locked(&self.edits).get_mut()?.take();
@@ -544,45 +497,10 @@ impl Transaction {
         ))
     }
 
-    /// Appends texts to files of a corpus.
-    fn append(&self, py: Python<'_>, corpus: &str, rows: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.edit(py, corpus, Edits::append(rows)?)
-    }
-
-    /// Inserts texts into files of a corpus.
-    fn insert(
-        &self,
-        py: Python<'_>,
-        corpus: &str,
-        rows: Vec<(PyBackedStr, u64, Text)>,
-    ) -> PyResult<()> {
-        self.edit(py, corpus, Edits::Insert(rows))
-    }
-
-    /// Gives files of a corpus new texts.
-    fn replace(
-        &self,
-        py: Python<'_>,
-        corpus: &str,
-        rows: Vec<(PyBackedStr, Text)>,
-    ) -> PyResult<()> {
-        self.edit(py, corpus, Edits::Replace(rows))
-    }
-
-    /// Deletes files of a corpus.
-    fn delete(&self, py: Python<'_>, corpus: &str, files: Vec<PyBackedStr>) -> PyResult<()> {
-        self.edit(py, corpus, Edits::Delete(files))
-    }
-
-    /// Sets values of a file in declared columns.
-    fn set_metadata(
-        &self,
-        py: Python<'_>,
-        corpus: &str,
-        file: String,
-        values: &Bound<'_, PyDict>,
-    ) -> PyResult<()> {
-        self.edit(py, corpus, Edits::metadata(file, values)?)
+    /// Makes edits of a corpus.
+    fn edit(&self, py: Python<'_>, corpus: &str, edits: &Edits) -> PyResult<()> {
+        let made = self.with(py, |transaction| edits.make(transaction, corpus))?;
+        made.map_err(|error| raised(py, error))
     }
 
     /// Appends the rows of a stream of Arrow to files of a corpus, and returns their number.

@@ -13,8 +13,11 @@ use crate::values::{Text, value};
 /// Rows of a batch that become records at a time, so that a large batch is not in memory twice.
 const ROWS: usize = 1 << 16;
 
-/// Edits to be made in one step.
-pub(crate) enum Edits {
+/// Edits to be made in one step, by a database or a transaction.
+#[pyclass(frozen, module = "zipfdb._zipfdb")]
+pub(crate) struct Edits(EditRows);
+
+enum EditRows {
     Append(Vec<Record>),
     Insert(Vec<(PyBackedStr, u64, Text)>),
     Replace(Vec<(PyBackedStr, Text)>),
@@ -22,53 +25,79 @@ pub(crate) enum Edits {
     Metadata(String, Vec<(String, Value)>),
 }
 
+#[pymethods]
 impl Edits {
-    /// Texts to append: tuples of a name or None, a text, and perhaps a mapping of metadata.
+    /// Appends texts: tuples of a name or None, a text, and perhaps a mapping of metadata.
     ///
     /// # Errors
     /// If a row has another form.
-    pub(crate) fn append(rows: &Bound<'_, PyAny>) -> PyResult<Edits> {
+    #[staticmethod]
+    fn append(rows: &Bound<'_, PyAny>) -> PyResult<Edits> {
         let records = rows.try_iter()?.map(|row| record(&row?));
-        Ok(Edits::Append(records.collect::<PyResult<_>>()?))
+        Ok(Edits(EditRows::Append(records.collect::<PyResult<_>>()?)))
     }
 
-    /// Values of a file.
+    /// Inserts texts.
+    #[staticmethod]
+    fn insert(rows: Vec<(PyBackedStr, u64, Text)>) -> Edits {
+        Edits(EditRows::Insert(rows))
+    }
+
+    /// Gives files new texts.
+    #[staticmethod]
+    fn replace(rows: Vec<(PyBackedStr, Text)>) -> Edits {
+        Edits(EditRows::Replace(rows))
+    }
+
+    /// Deletes files.
+    #[staticmethod]
+    fn delete(files: Vec<PyBackedStr>) -> Edits {
+        Edits(EditRows::Delete(files))
+    }
+
+    /// Sets values of a file in declared columns.
     ///
     /// # Errors
     /// If SQL has no such value.
-    pub(crate) fn metadata(file: String, values: &Bound<'_, PyDict>) -> PyResult<Edits> {
+    #[staticmethod]
+    fn set_metadata(file: String, values: &Bound<'_, PyDict>) -> PyResult<Edits> {
         let values = values
             .iter()
             .map(|(name, item)| Ok((name.extract()?, value(&item)?)));
-        Ok(Edits::Metadata(file, values.collect::<PyResult<_>>()?))
+        Ok(Edits(EditRows::Metadata(
+            file,
+            values.collect::<PyResult<_>>()?,
+        )))
     }
+}
 
+impl Edits {
     /// Makes the edits.
     ///
     /// # Errors
     /// Those of the database.
-    pub(crate) fn make(self, edits: &mut Transaction, corpus: &str) -> zipfdb::Result<()> {
-        match self {
-            Edits::Append(records) => edits.append_records(corpus, &records),
-            Edits::Insert(rows) => {
+    pub(crate) fn make(&self, edits: &mut Transaction, corpus: &str) -> zipfdb::Result<()> {
+        match &self.0 {
+            EditRows::Append(records) => edits.append_records(corpus, records),
+            EditRows::Insert(rows) => {
                 let rows = rows
                     .iter()
                     .map(|(file, offset, text)| (&**file, *offset, text));
                 edits.insert_many(corpus, &rows.collect::<Vec<_>>())
             }
-            Edits::Replace(rows) => {
+            EditRows::Replace(rows) => {
                 let rows = rows.iter().map(|(file, text)| (&**file, text));
                 edits.replace_many(corpus, &rows.collect::<Vec<_>>())
             }
-            Edits::Delete(files) => {
+            EditRows::Delete(files) => {
                 let files: Vec<&str> = files.iter().map(|file| &**file).collect();
                 edits.delete_many(corpus, &files)
             }
-            Edits::Metadata(file, values) => {
+            EditRows::Metadata(file, values) => {
                 let values = values
                     .iter()
                     .map(|(name, value)| (&name[..], value.clone()));
-                edits.set_metadata(corpus, &file, &values.collect::<Vec<_>>())
+                edits.set_metadata(corpus, file, &values.collect::<Vec<_>>())
             }
         }
     }

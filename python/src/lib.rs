@@ -37,6 +37,7 @@ fn _zipfdb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<database::Database>()?;
     module.add_class::<database::Reader>()?;
     module.add_class::<database::Transaction>()?;
+    module.add_class::<edits::Edits>()?;
     module.add_class::<rows::Rows>()?;
     module.add_class::<snapshot::Snapshot>()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

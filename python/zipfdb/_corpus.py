@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _arrays, _sql
 from ._relation import Relation
+from ._zipfdb import Edits as _Edits
 from ._zipfdb import Snapshot as _Snapshot
 
 if TYPE_CHECKING:
@@ -176,11 +177,11 @@ class CorpusEdits(CorpusView):
 
     def append(self, file: str | None, text: Text, /, **metadata: Any) -> None:
         """Appends a text to a file, which is created if it is missing, and sets its metadata. Without a name it gets a number."""
-        self._handle.append(self._name, [(file, text, metadata)])  # type: ignore[union-attr]
+        self._handle.edit(self._name, _Edits.append([(file, text, metadata)]))  # type: ignore[union-attr]
 
     def append_many(self, records: Iterable[Record]) -> None:
         """Appends texts in one step: tuples of a name or None, a text, and perhaps a mapping of metadata."""
-        self._handle.append(self._name, list(records))  # type: ignore[union-attr]
+        self._handle.edit(self._name, _Edits.append(list(records)))  # type: ignore[union-attr]
 
     def insert(self, file: str, offset: int, text: Text) -> None:
         """Inserts a text into a file, before a byte."""
@@ -188,7 +189,7 @@ class CorpusEdits(CorpusView):
 
     def insert_many(self, rows: Iterable[tuple[str, int, Text]]) -> None:
         """Inserts texts in one step. Offsets are those before the call."""
-        self._handle.insert(self._name, list(rows))  # type: ignore[union-attr]
+        self._handle.edit(self._name, _Edits.insert(list(rows)))  # type: ignore[union-attr]
 
     def replace(self, file: str, text: Text) -> None:
         """Gives a file a new text, and creates it if it is missing."""
@@ -196,15 +197,15 @@ class CorpusEdits(CorpusView):
 
     def replace_many(self, rows: Iterable[tuple[str, Text]]) -> None:
         """Gives files new texts, in one step."""
-        self._handle.replace(self._name, list(rows))  # type: ignore[union-attr]
+        self._handle.edit(self._name, _Edits.replace(list(rows)))  # type: ignore[union-attr]
 
     def delete(self, *files: str) -> None:
         """Deletes files, in one step."""
-        self._handle.delete(self._name, list(files))  # type: ignore[union-attr]
+        self._handle.edit(self._name, _Edits.delete(list(files)))  # type: ignore[union-attr]
 
     def set_metadata(self, file: str, /, **values: Any) -> None:
         """Sets values of a file in declared columns. None takes a value back."""
-        self._handle.set_metadata(self._name, file, values)  # type: ignore[union-attr]
+        self._handle.edit(self._name, _Edits.set_metadata(file, values))  # type: ignore[union-attr]
 
 
 class Corpus(CorpusEdits):
@@ -245,7 +246,7 @@ class Corpus(CorpusEdits):
         transaction = self._handle.begin()
         try:
             while batch := list(itertools.islice(records, _RECORDS)):
-                transaction.append(self._name, [_as_tuple(record, file, content) for record in batch])
+                transaction.edit(self._name, _Edits.append([_as_tuple(record, file, content) for record in batch]))
                 count += len(batch)
             transaction.commit()
         except BaseException:
