@@ -188,7 +188,7 @@ impl Workload {
     }
 }
 
-/// The texts of JSON lines, one after the other.
+/// The texts of JSON lines, joined in their order.
 fn write_texts(lines: &Path, target: &Path) -> Result<()> {
     use std::io::Write;
     let mut out = std::io::BufWriter::new(File::create(target)?);

@@ -418,7 +418,7 @@ columns! {
 columns! {
     /// Columns of `rejects()`.
     RejectsColumn {
-        /// TEXT: path of the file, with the member of an archive behind it.
+        /// TEXT: path of the file; of a member of an archive `archive/member`.
         File = "file": Text,
         /// INTEGER: the line, from 1; NULL where the whole file is meant.
         Line = "line": Integer,

@@ -213,7 +213,7 @@ fn make_columns(
     Ok(made)
 }
 
-/// Imports listed files. Returns the names of those that stay as they are, too.
+/// Imports listed files. Returns also the names of files that are not changed.
 pub(super) fn import_listing(
     corpus: &Corpus,
     writing: &Writing,

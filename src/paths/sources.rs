@@ -97,7 +97,7 @@ pub enum OnConflict {
 /// A path that cannot be copied into a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The path, with that of a member of an archive behind it.
+    /// The path; of a member of an archive `archive/member`.
     pub path: PathBuf,
     /// The line that cannot be read, from 1; 0 if all of the file is meant.
     pub line: u64,

@@ -1,4 +1,4 @@
-//! Texts that an import has unpacked: ranges of a temporary file, each perhaps with values of its record behind it.
+//! Texts that an import has unpacked: ranges of a temporary file. The values of a record follow its text.
 //!
 //! Invariant: the bytes of a text were written before it is made, and never change. What values are is not known here.
 
@@ -33,7 +33,7 @@ impl UnpackedText {
         }
     }
 
-    /// The same with values behind it.
+    /// The same text, which `values_bytes` bytes of values follow.
     #[cfg_attr(not(feature = "formats"), allow(dead_code))]
     pub(crate) fn with_values(self, values_bytes: u32) -> UnpackedText {
         UnpackedText {

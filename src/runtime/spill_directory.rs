@@ -12,7 +12,7 @@ use crate::Error;
 /// The directory of temporary files.
 #[derive(Debug, Clone)]
 pub(crate) struct SpillDirectory {
-    /// Tried one after the other.
+    /// The first in which a file can be made is used.
     directories: Arc<[PathBuf]>,
 }
 

@@ -52,7 +52,7 @@ impl Subcorpus {
         }
     }
 
-    /// For each file of the corpus the words of the subcorpus before it, if it is one of these.
+    /// By file of the corpus: the number of words in the files of the subcorpus that precede it, or 0 for a file outside of it.
     pub(crate) fn starts(&self, view: &CorpusView) -> Vec<u64> {
         let mut starts = vec![0; view.files().len()];
         let mut before = 0;

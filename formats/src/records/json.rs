@@ -1,4 +1,4 @@
-//! JSON lines, and JSON: an array of objects, or objects one after the other.
+//! JSON lines, and JSON: an array of objects, or a sequence of objects.
 //!
 //! Invariant: one object is in memory at a time. Strings are text, `{"hex":"00ff"}` is bytes, as the database writes values that are
 //! not UTF-8; other objects and arrays become their JSON.
@@ -42,7 +42,7 @@ pub(super) fn read_lines(
     Ok(())
 }
 
-/// Reads an array of objects, or objects one after the other.
+/// Reads an array of objects, or a sequence of objects.
 pub(super) fn read_values(
     source: impl BufRead,
     options: &ReadOptions<'_>,

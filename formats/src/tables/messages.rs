@@ -17,7 +17,7 @@ const START: u64 = 8;
 /// The largest alignment of the first message.
 const ALIGNMENT_MAX: u64 = 64;
 
-/// The size of the length of the footer and the mark behind it.
+/// Bytes at the end of a file: the length of the footer, in four, and the magic number.
 const END: u64 = 10;
 
 /// What a message begins with, except in files of old versions.

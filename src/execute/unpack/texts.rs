@@ -194,7 +194,7 @@ struct UnpackedTexts {
     fields: FoundFields,
 }
 
-/// Writes texts to a temporary file, each with the values of its record behind it.
+/// Writes texts to a temporary file. The values of a record follow its text.
 struct TextSink<'a> {
     unpacking: &'a Unpacking<'a>,
     stop: &'a AtomicBool,
